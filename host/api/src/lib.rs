@@ -1,1 +1,97 @@
-//! placeholder
+//! The custom resources exactly as users and KubeStellar write them, and the few names the rest of Stagegate shares.
+//!
+//! One kind per file, in reading order below. This crate holds no decision and no I/O: it may not depend on a client,
+//! an async runtime or a Wasm engine, and it never extends a schema of KubeStellar's.
+
+pub mod staged_binding_policy;
+pub mod staged_status;
+
+pub mod binding;
+pub mod binding_policy;
+pub mod clause;
+pub mod combined_status;
+pub mod combined_status_view;
+pub mod evidence;
+pub mod managed_cluster;
+pub mod simulated_cluster;
+pub mod status_collector;
+pub mod work_status;
+
+pub mod crd;
+
+mod bounds;
+
+pub use binding::{Binding, BindingSpec, BindingStatus, BoundObject, Destination, Workload};
+pub use binding_policy::{BindingPolicy, BindingPolicySpec, BindingPolicyStatus};
+pub use clause::DownsyncClause;
+pub use combined_status::{Cell, CellType, CollectorResult, CombinedStatus, Row, RowError};
+pub use combined_status_view::{CollectorView, CombinedStatusView, RowErrorView};
+pub use evidence::{EvidenceRow, EvidenceView, Reported};
+pub use managed_cluster::{ManagedCluster, ManagedClusterSpec};
+pub use simulated_cluster::{SimulatedCluster, SimulatedClusterRule, SimulatedClusterSpec};
+pub use staged_binding_policy::{
+    PreviousStages, Stage, StagedBindingPolicy, StagedBindingPolicySpec, UnseenUpdates, parse_duration,
+};
+pub use staged_status::{
+    BindingPolicyRef, CheckStatus, ObjectStatus, Outcome, PendingUpdate, Phase, StageState, StageStatus,
+    StagedBindingPolicyStatus,
+};
+pub use status_collector::{
+    CombinedField, NamedExpression, StatusCollector, StatusCollectorSpec, StatusCollectorStatus,
+};
+pub use work_status::{SourceRef, WorkStatus, WorkStatusSpec};
+
+/// API group of the kinds that belong to this project's users.
+pub const GROUP: &str = "community.kubestellar.io";
+/// API group of KubeStellar's own kinds: read them, write BindingPolicies and one StatusCollector, extend nothing.
+pub const KUBESTELLAR_GROUP: &str = "control.kubestellar.io";
+/// API group of the simulated clusters of the playground.
+pub const PLAYGROUND_GROUP: &str = "playground.community.kubestellar.io";
+/// API group of the inventory (Open Cluster Management).
+pub const INVENTORY_GROUP: &str = "cluster.open-cluster-management.io";
+/// The one version all kinds above but the inventory's are served in.
+pub const VERSION: &str = "v1alpha1";
+
+/// Annotations on a stage's BindingPolicy; they carry what a restart has to find again.
+pub mod annotation {
+    /// The plan (hash of the policy's clauses) that the placement is at.
+    pub const PLAN: &str = "community.kubestellar.io/plan";
+    /// The attempt that opened or last changed the placement: a decimal number.
+    pub const ATTEMPT: &str = "community.kubestellar.io/attempt";
+    /// CombinedStatus collection resourceVersion that was read before the placement was opened.
+    pub const BASELINE: &str = "community.kubestellar.io/baseline";
+    /// Policy generation and lease transitions that a closed placement was last raised to.
+    pub const STAMP: &str = "community.kubestellar.io/stamp";
+}
+
+/// The five labels, and no other, that KubeStellar puts on a CombinedStatus.
+pub mod label {
+    /// API group of the workload object; empty for the core group.
+    pub const API_GROUP: &str = "status.kubestellar.io/api-group";
+    /// Lower-case plural resource of the workload object.
+    pub const RESOURCE: &str = "status.kubestellar.io/resource";
+    /// Namespace of the workload object; empty for a cluster-scoped one.
+    pub const NAMESPACE: &str = "status.kubestellar.io/namespace";
+    /// Name of the workload object.
+    pub const NAME: &str = "status.kubestellar.io/name";
+    /// Name of the BindingPolicy.
+    pub const BINDING_POLICY: &str = "status.kubestellar.io/binding-policy";
+}
+
+/// Namespace that holds the CombinedStatus of a cluster-scoped workload object.
+pub const REPORT_NAMESPACE: &str = "kubestellar-report";
+/// Finalizer that KubeStellar's binding controller keeps on every BindingPolicy.
+pub const BINDING_POLICY_FINALIZER: &str = "bindingpolicy.kubestellar.io/kscontroller";
+/// Condition type on Binding and BindingPolicy that says whether every named StatusCollector exists.
+pub const STATUS_COLLECTORS_AVAILABLE: &str = "StatusCollectorsAvailable";
+
+/// Longest `policy name + stage name`, in bytes.
+///
+/// A Binding's name becomes a label value (at most 63 characters), and a stage's BindingPolicy is called
+/// `<policy>.stage.<stage>`, which spends seven. KubeStellar fails silently and for ever on a longer one.
+pub const MAX_POLICY_AND_STAGE_NAME: usize = 56;
+
+/// Name of the BindingPolicy that places one stage of a policy.
+pub fn stage_binding_policy_name(policy: &str, stage: &str) -> String {
+    format!("{policy}.stage.{stage}")
+}

@@ -1,0 +1,78 @@
+//! Bounded schemas for types that are not ours (label selectors, conditions, times), for use in our own kinds only.
+//!
+//! Every list and string of a kind that has CEL rules is bounded, or a real API server refuses the rules' cost.
+//! Nothing here may be used for a kind of KubeStellar's: those schemas are copied as they are.
+
+use schemars::{Schema, SchemaGenerator, json_schema};
+
+/// Kubernetes' grammar of a label value; KubeStellar refuses a BindingPolicy with any other.
+pub(crate) const LABEL_VALUE_PATTERN: &str = "^(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?$";
+/// Kubernetes' grammar of a qualified label key: an optional DNS prefix and a slash, then a name.
+pub(crate) const LABEL_KEY_PATTERN: &str =
+    "^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]$";
+
+/// Selectors over cluster labels: at most 64, keys and values in Kubernetes' grammar, as KubeStellar's CRD asks.
+pub(crate) fn cluster_selectors(_: &mut SchemaGenerator) -> Schema {
+    selectors(
+        &json_schema!({"type": "string", "maxLength": 63, "pattern": LABEL_VALUE_PATTERN}),
+        &label_key(),
+    )
+}
+
+/// Selectors over object or namespace labels: at most 64, any text in keys and values, as KubeStellar's CRD has it.
+pub(crate) fn label_selectors(_: &mut SchemaGenerator) -> Schema {
+    let value = json_schema!({"type": "string", "maxLength": 63});
+    selectors(&value, &json_schema!({"type": "string", "maxLength": 317}))
+}
+
+/// Standard conditions, at most 16; the messages are at most 1024 characters.
+pub(crate) fn conditions(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "type": "array",
+        "maxItems": 16,
+        "x-kubernetes-list-type": "map",
+        "x-kubernetes-list-map-keys": ["type"],
+        "items": {
+            "type": "object",
+            "required": ["lastTransitionTime", "message", "reason", "status", "type"],
+            "properties": {
+                "lastTransitionTime": {"type": "string", "format": "date-time"},
+                "message": {"type": "string", "maxLength": 1024},
+                "observedGeneration": {"type": "integer", "format": "int64"},
+                "reason": {"type": "string", "maxLength": 256},
+                "status": {"type": "string", "enum": ["True", "False", "Unknown"]},
+                "type": {"type": "string", "maxLength": 256},
+            },
+        },
+    })
+}
+
+fn label_key() -> Schema {
+    json_schema!({"type": "string", "maxLength": 317, "pattern": LABEL_KEY_PATTERN})
+}
+
+fn selectors(value: &Schema, key: &Schema) -> Schema {
+    json_schema!({
+        "type": "array",
+        "maxItems": 64,
+        "items": {
+            "type": "object",
+            "properties": {
+                "matchLabels": {"type": "object", "maxProperties": 64, "additionalProperties": value},
+                "matchExpressions": {
+                    "type": "array",
+                    "maxItems": 64,
+                    "items": {
+                        "type": "object",
+                        "required": ["key", "operator"],
+                        "properties": {
+                            "key": key,
+                            "operator": {"type": "string", "enum": ["In", "NotIn", "Exists", "DoesNotExist"]},
+                            "values": {"type": "array", "maxItems": 256, "items": value},
+                        },
+                    },
+                },
+            },
+        },
+    })
+}

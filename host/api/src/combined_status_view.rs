@@ -1,0 +1,251 @@
+//! What a store keeps of a CombinedStatus: identity, a digest, the first errors and the evidence rows.
+//!
+//! Decoding reads the whole object and keeps about a kilobyte of it. The view decides nothing: whether its errors and
+//! rows suffice is judged elsewhere.
+
+use std::borrow::Cow;
+use std::io;
+
+use kube::Resource;
+use kube::core::ObjectMeta;
+use serde::{Deserialize, Deserializer};
+use sha2::{Digest, Sha256};
+
+use crate::combined_status::{CellType, CollectorResult, CombinedStatus, Row};
+use crate::evidence::{self, EvidenceView};
+use crate::label;
+
+/// Most characters of an error that is kept.
+pub const MAX_ERROR_CHARS: usize = 256;
+
+/// A CombinedStatus without its rows.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct CombinedStatusView {
+    /// Name, namespace, uid, resourceVersion, deletionTimestamp and the five labels; nothing else.
+    pub metadata: ObjectMeta,
+    /// [`digest`] of the whole object's results.
+    pub digest: String,
+    /// Approximate size of `results` as JSON, in bytes, evidence included.
+    pub size_bytes: usize,
+    /// The collectors but ours, sorted by name.
+    pub collectors: Vec<CollectorView>,
+    /// What our own collectors said; more than one while versions of the host change.
+    pub evidence: Vec<EvidenceView>,
+}
+
+/// What is kept of one collector's result.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct CollectorView {
+    /// The StatusCollector.
+    pub name: String,
+    /// How many rows it has.
+    pub row_count: usize,
+    /// The first row error.
+    pub row_error: Option<RowErrorView>,
+    /// The first value that is the text of an error.
+    pub error_cell: Option<RowErrorView>,
+    /// The first aggregation error; it names no cluster.
+    pub aggregation_error: Option<RowErrorView>,
+}
+
+/// One error: where and what.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct RowErrorView {
+    /// The cluster, where it is known.
+    pub cluster: Option<String>,
+    /// The column; empty for the filter.
+    pub column: String,
+    /// The text, at most [`MAX_ERROR_CHARS`] characters.
+    pub error: String,
+}
+
+impl CombinedStatusView {
+    /// The view of an object that is at hand whole.
+    pub fn of(combined: &CombinedStatus) -> Self {
+        let mut collectors: Vec<CollectorView> = visible(&combined.results).map(collector_view).collect();
+        collectors.sort_by(|a, b| a.name.cmp(&b.name));
+        let ours = combined
+            .results
+            .iter()
+            .filter(|result| evidence::is_evidence_collector(&result.name));
+        Self {
+            metadata: slim(&combined.metadata),
+            digest: digest(combined),
+            size_bytes: size_bytes(&combined.results),
+            collectors,
+            evidence: ours.map(evidence::read).collect(),
+        }
+    }
+
+    /// A label's value; empty when it is not there.
+    pub fn label(&self, key: &str) -> &str {
+        self.metadata
+            .labels
+            .as_ref()
+            .and_then(|labels| labels.get(key))
+            .map_or("", String::as_str)
+    }
+}
+
+/// Hex SHA-256 over what a condition can see of the results: collectors but ours in the order of their names, rows as
+/// given. The same for a whole object and for its view.
+pub fn digest(combined: &CombinedStatus) -> String {
+    let mut results: Vec<&CollectorResult> = visible(&combined.results).collect();
+    results.sort_by(|a, b| a.name.cmp(&b.name));
+    let mut writer = HashWriter(Sha256::new());
+    serde_json::to_writer(&mut writer, &results)
+        .expect("strings, numbers and JSON values serialise, and hashing takes all");
+    writer.0.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+impl<'de> Deserialize<'de> for CombinedStatusView {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Ok(Self::of(&CombinedStatus::deserialize(deserializer)?))
+    }
+}
+
+impl Resource for CombinedStatusView {
+    type DynamicType = ();
+    type Scope = <CombinedStatus as Resource>::Scope;
+
+    fn kind((): &()) -> Cow<'_, str> {
+        CombinedStatus::kind(&())
+    }
+
+    fn group((): &()) -> Cow<'_, str> {
+        CombinedStatus::group(&())
+    }
+
+    fn version((): &()) -> Cow<'_, str> {
+        CombinedStatus::version(&())
+    }
+
+    fn plural((): &()) -> Cow<'_, str> {
+        CombinedStatus::plural(&())
+    }
+
+    fn meta(&self) -> &ObjectMeta {
+        &self.metadata
+    }
+
+    fn meta_mut(&mut self) -> &mut ObjectMeta {
+        &mut self.metadata
+    }
+}
+
+/// Cuts a text to [`MAX_ERROR_CHARS`] characters.
+pub(crate) fn shorten(text: &str) -> String {
+    text.chars().take(MAX_ERROR_CHARS).collect()
+}
+
+fn visible(results: &[CollectorResult]) -> impl Iterator<Item = &CollectorResult> {
+    results
+        .iter()
+        .filter(|result| !evidence::is_evidence_collector(&result.name))
+}
+
+fn slim(metadata: &ObjectMeta) -> ObjectMeta {
+    let five = [
+        label::API_GROUP,
+        label::RESOURCE,
+        label::NAMESPACE,
+        label::NAME,
+        label::BINDING_POLICY,
+    ];
+    let labels = metadata.labels.as_ref().map(|labels| {
+        labels
+            .iter()
+            .filter(|(key, _)| five.contains(&key.as_str()))
+            .map(|(k, v)| (k.clone(), v.clone()))
+            .collect()
+    });
+    ObjectMeta {
+        name: metadata.name.clone(),
+        namespace: metadata.namespace.clone(),
+        uid: metadata.uid.clone(),
+        resource_version: metadata.resource_version.clone(),
+        deletion_timestamp: metadata.deletion_timestamp.clone(),
+        labels,
+        ..ObjectMeta::default()
+    }
+}
+
+fn collector_view(result: &CollectorResult) -> CollectorView {
+    let row_error = result.row_errors.first().map(|error| RowErrorView {
+        cluster: Some(error.wec.cluster_id.clone()),
+        column: error.column_name.clone(),
+        error: shorten(&error.error),
+    });
+    let aggregation_error = result.aggregation_errors.first().map(|error| RowErrorView {
+        cluster: None,
+        column: error.column_name.clone(),
+        error: shorten(&error.error),
+    });
+    CollectorView {
+        name: result.name.clone(),
+        row_count: result.rows.len(),
+        row_error,
+        error_cell: result.rows.iter().find_map(|row| error_cell(result, row)),
+        aggregation_error,
+    }
+}
+
+fn error_cell(result: &CollectorResult, row: &Row) -> Option<RowErrorView> {
+    let mut texts = row
+        .columns
+        .iter()
+        .enumerate()
+        .filter_map(|(i, cell)| match cell.cell_type {
+            CellType::String => cell.string.as_deref().map(|text| (i, text)),
+            _ => None,
+        });
+    let (at, error) = texts.find(|(_, text)| evidence::is_error_text(text))?;
+    let column = result.column_names.get(at).cloned().unwrap_or_default();
+    Some(RowErrorView {
+        cluster: cluster_of(result, row),
+        column,
+        error: shorten(error),
+    })
+}
+
+/// The cluster a selected row is about, if one of its columns is named after it, as users usually do.
+fn cluster_of(result: &CollectorResult, row: &Row) -> Option<String> {
+    result.column_names.iter().zip(&row.columns).find_map(|(column, cell)| {
+        let column = column.to_ascii_lowercase();
+        let text = cell.string.as_deref().filter(|text| !evidence::is_error_text(text))?;
+        (column.contains("cluster") || column.contains("wec")).then(|| text.to_owned())
+    })
+}
+
+fn size_bytes(results: &[CollectorResult]) -> usize {
+    let mut writer = CountWriter(0);
+    serde_json::to_writer(&mut writer, results)
+        .expect("strings, numbers and JSON values serialise, and counting takes all");
+    writer.0
+}
+
+struct HashWriter(Sha256);
+
+impl io::Write for HashWriter {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.update(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+struct CountWriter(usize);
+
+impl io::Write for CountWriter {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0 += bytes.len();
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}

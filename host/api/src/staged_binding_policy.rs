@@ -1,0 +1,183 @@
+//! StagedBindingPolicy: workload that goes to one group of clusters after another, each step on proof.
+//!
+//! This file holds what a user writes and the rules that refuse a policy which could never work; the status that the
+//! host writes is in [`crate::staged_status`]. What a schema cannot see is said by the `Accepted` condition.
+
+use std::time::Duration;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+use kube::{CustomResource, KubeSchema};
+use schemars::JsonSchema;
+use serde::{Deserialize, Deserializer, Serialize};
+
+use crate::bounds;
+use crate::clause::DownsyncClause;
+use crate::staged_status::StagedBindingPolicyStatus;
+
+/// Workload clauses and the ordered stages they are taken through.
+#[derive(Clone, CustomResource, Debug, Default, Deserialize, KubeSchema, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+#[kube(
+    group = "community.kubestellar.io",
+    version = "v1alpha1",
+    kind = "StagedBindingPolicy",
+    plural = "stagedbindingpolicies",
+    shortname = "sbp",
+    status = "StagedBindingPolicyStatus",
+    derive = "PartialEq",
+    derive = "Default",
+    doc = "Takes workload through ordered groups of clusters; each step waits for proof from the one before.",
+    printcolumn(name = "Stage", type_ = "string", json_path = ".status.activeStage"),
+    printcolumn(name = "Phase", type_ = "string", json_path = ".status.phase"),
+    printcolumn(name = "Reason", type_ = "string", json_path = ".status.reason"),
+    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
+    validation = Rule::new("self.spec.stages.all(s, size(self.metadata.name) + size(s.name) <= 56)").message(
+        "spec.stages: metadata.name and a stage's name together may have at most 56 characters, because the \
+         BindingPolicy's name becomes a label value; shorten one of them"
+    )
+)]
+pub struct StagedBindingPolicySpec {
+    /// The objects, in BindingPolicy clauses; an object that matches any clause is taken along.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 64))]
+    pub downsync: Vec<DownsyncClause>,
+    /// What happens to the stages that were passed.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub previous_stages: PreviousStages,
+    /// True: nothing is opened, changed or removed; status goes on.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub paused: bool,
+    /// 1 to 32 stages in the order they are taken.
+    #[schemars(length(min = 1, max = 32))]
+    #[x_kube(
+        validation = Rule::new("self.all(s, self.exists_one(t, t.name == s.name))")
+            .message("spec.stages: stage names must be unique; rename one of the stages"),
+        validation = Rule::new(
+            "self.filter(s, !(has(s.condition) && size(s.condition) > 0) && !has(s.soak)).all(s, s.name == self[size(self) - 1].name)"
+        ).message(
+            "spec.stages: only the last stage may have neither condition nor soak, for nothing would lead out of it; \
+             give the stage a condition or a soak"
+        )
+    )]
+    pub stages: Vec<Stage>,
+}
+
+/// What happens to a passed stage's placement.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+pub enum PreviousStages {
+    /// The workload moves: the stage before is removed when the next one is served.
+    #[default]
+    Remove,
+    /// The workload spreads: passed stages keep it.
+    Keep,
+}
+
+/// One group of clusters, and what has to hold there before the next one is served.
+#[derive(Clone, Debug, Default, Deserialize, KubeSchema, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Stage {
+    /// A DNS label, unique in the policy.
+    #[schemars(length(min = 1, max = 55), regex(pattern = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"))]
+    pub name: String,
+    /// The clusters: any selector must match a cluster's labels. None selects no cluster; one empty selector selects all.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(schema_with = "bounds::cluster_selectors")]
+    pub cluster_selectors: Vec<LabelSelector>,
+    /// CEL over `downsyncClause`: the bound objects that `condition` judges. Absent: all that can report a status.
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "empty_is_absent"
+    )]
+    #[schemars(length(max = 4096))]
+    pub filter: Option<String>,
+    /// CEL over `combinedStatus` (also called `obj`): must be true for every kept object.
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "empty_is_absent"
+    )]
+    #[schemars(length(max = 4096))]
+    pub condition: Option<String>,
+    /// How long everything must hold without a break, for example `10m`: 1s to 720h.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 20), regex(pattern = r"^([0-9]{1,7}(\.[0-9]{1,3})?(h|m|s|ms))+$"))]
+    #[x_kube(validation = Rule::new("duration(self) >= duration('1s') && duration(self) <= duration('720h')")
+        .message("spec.stages.soak: must be a time from 1s to 720h, for example 10m or 1h30m"))]
+    pub soak: Option<String>,
+    /// What to do with an edited object whose status in a cluster does not move within two minutes.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub unseen_updates: UnseenUpdates,
+}
+
+/// What an edit counts as that a cluster has not answered within two minutes.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+pub enum UnseenUpdates {
+    /// The stage waits until the edit is seen.
+    #[default]
+    Wait,
+    /// The status that is there counts (an edit of what transport strips never arrives).
+    Accept,
+}
+
+impl Stage {
+    /// The soak time. `Ok(None)` when there is none, `Err` with the text when it is not a time the CRD accepts.
+    pub fn soak_time(&self) -> Result<Option<Duration>, String> {
+        let Some(text) = &self.soak else { return Ok(None) };
+        let time = parse_duration(text).filter(|time| (Duration::from_secs(1)..=MAX_SOAK).contains(time));
+        time.map(Some).ok_or_else(|| text.clone())
+    }
+
+    /// Whether anything but the next stage's turn leads out of this one.
+    pub fn has_checks(&self) -> bool {
+        self.condition.is_some() || self.soak.is_some()
+    }
+}
+
+/// Reads a time such as `1h30m`, `2.5s` or `200ms`: one or more decimal numbers, each with h, m, s or ms.
+///
+/// The grammar is the part of Go's durations that the CRD accepts. `None` for anything else or beyond `u64` nanoseconds.
+pub fn parse_duration(text: &str) -> Option<Duration> {
+    let mut rest = text;
+    let mut total = Duration::ZERO;
+    while !rest.is_empty() {
+        let unit_at = rest.find(|c: char| !c.is_ascii_digit() && c != '.')?;
+        let (number, tail) = rest.split_at(unit_at);
+        let unit_end = tail
+            .find(|c: char| c.is_ascii_digit() || c == '.')
+            .unwrap_or(tail.len());
+        let (unit, tail) = tail.split_at(unit_end);
+        let nanos_per_unit: u64 = match unit {
+            "h" => 3_600_000_000_000,
+            "m" => 60_000_000_000,
+            "s" => 1_000_000_000,
+            "ms" => 1_000_000,
+            _ => return None,
+        };
+        total = total.checked_add(parse_amount(number, nanos_per_unit)?)?;
+        rest = tail;
+    }
+    (!text.is_empty()).then_some(total)
+}
+
+const MAX_SOAK: Duration = Duration::from_secs(720 * 3600);
+
+fn parse_amount(number: &str, nanos_per_unit: u64) -> Option<Duration> {
+    let (whole, fraction) = number.split_once('.').unwrap_or((number, "0"));
+    if whole.is_empty() || fraction.is_empty() || fraction.len() > 3 {
+        return None;
+    }
+    let nanos = whole.parse::<u64>().ok()?.checked_mul(nanos_per_unit)?;
+    let thousandths = fraction.parse::<u64>().ok()? * 10_u64.pow(3 - u32::try_from(fraction.len()).ok()?);
+    let nanos = nanos.checked_add(thousandths * (nanos_per_unit / 1000))?;
+    Some(Duration::from_nanos(nanos))
+}
+
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}
+
+/// The Go stager reads an empty expression as none; so do we, everywhere, by reading it as absent.
+fn empty_is_absent<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
+    Ok(Option::<String>::deserialize(deserializer)?.filter(|text| !text.is_empty()))
+}

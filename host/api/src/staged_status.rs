@@ -1,0 +1,269 @@
+//! The status of a StagedBindingPolicy: what the host knows about each stage, and what it compares evidence with later.
+//!
+//! Times, generations and destinations recorded here survive a restart, so every field is part of a decision or shown
+//! to a user. Nothing of a workload object's content may be copied here.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use kube::KubeSchema;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::bounds;
+
+/// Most characters of a message in status; writers cut what is longer.
+pub const MAX_MESSAGE_CHARS: usize = 1024;
+/// Most destinations, and most objects, recorded for a stage.
+pub const MAX_RECORDED: usize = 1024;
+/// Most entries of `notJudged`; the last may say how many more there are.
+pub const MAX_NOT_JUDGED: usize = 64;
+
+/// What the host last saw and decided.
+#[derive(Clone, Debug, Default, Deserialize, KubeSchema, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct StagedBindingPolicyStatus {
+    /// The generation of the policy that this status is about.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub observed_generation: Option<i64>,
+    /// The stage that is being proven, or the last one when all are done.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 63))]
+    pub active_stage: Option<String>,
+    /// Where the rollout stands.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub phase: Option<Phase>,
+    /// The first missing proof, or why the phase is what it is, in one word.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 256))]
+    pub reason: Option<String>,
+    /// Accepted, Progressing, Completed, Stalled.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(schema_with = "bounds::conditions")]
+    pub conditions: Vec<Condition>,
+    /// One record for each stage that has been reached or is in the spec.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 64))]
+    pub stages: Vec<StageStatus>,
+}
+
+/// Where a rollout stands.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+pub enum Phase {
+    /// A proof is missing.
+    Progressing,
+    /// The evidence is complete and a check says no.
+    Holding,
+    /// The user has paused it.
+    Paused,
+    /// The last stage is served and its checks have passed.
+    Completed,
+    /// A stage has failed; nothing moves without a human.
+    Failed,
+}
+
+/// What is known about one stage.
+#[derive(Clone, Debug, Default, Deserialize, KubeSchema, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct StageStatus {
+    /// The stage's name.
+    #[schemars(length(max = 63))]
+    pub name: String,
+    /// Where the stage stands.
+    pub state: StageState,
+    /// The plan this record is about.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 128))]
+    pub plan: Option<String>,
+    /// How often the placement of this plan was opened or its selectors changed; old verdicts do not count for a new one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub attempt: Option<i64>,
+    /// When the placement was opened.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<DateTime>")]
+    pub placed_at: Option<Time>,
+    /// When the Binding's set of objects and destinations was last accepted as complete.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<DateTime>")]
+    pub settled_at: Option<Time>,
+    /// Since when everything passes without a break.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<DateTime>")]
+    pub passing_since: Option<Time>,
+    /// When the stage passed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<DateTime>")]
+    pub passed_at: Option<Time>,
+    /// The stage's BindingPolicy.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub binding_policy: Option<BindingPolicyRef>,
+    /// The clusters, by name.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 1024), inner(length(max = 253)))]
+    pub destinations: Vec<String>,
+    /// The bound objects, with what later evidence is compared with.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 1024))]
+    pub objects: Vec<ObjectStatus>,
+    /// Bound objects of kinds that never return a status, as `configmaps default/settings`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 64), inner(length(max = 600)))]
+    pub not_judged: Vec<String>,
+    /// The last answer of each check.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 64))]
+    pub checks: Vec<CheckStatus>,
+    /// What a reader should know beyond the checks, for example that a hand-over is unproven.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 1024))]
+    pub message: Option<String>,
+}
+
+/// Where a stage stands.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+pub enum StageState {
+    /// Not reached.
+    #[default]
+    Pending,
+    /// Placed, and being proven.
+    Active,
+    /// Proven.
+    Passed,
+    /// Still placed as an older plan had it.
+    Outdated,
+}
+
+/// A BindingPolicy, told apart from a later one of the same name.
+#[derive(Clone, Debug, Default, Deserialize, Eq, KubeSchema, PartialEq, Serialize)]
+pub struct BindingPolicyRef {
+    /// Its name.
+    #[schemars(length(max = 253))]
+    pub name: String,
+    /// Its uid.
+    #[schemars(length(max = 64))]
+    pub uid: String,
+}
+
+/// One bound object, and what evidence about it must be newer than.
+#[derive(Clone, Debug, Default, Deserialize, KubeSchema, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ObjectStatus {
+    /// API group; empty for the core group.
+    #[schemars(length(max = 253))]
+    pub group: String,
+    /// Lower-case plural.
+    #[schemars(length(max = 63))]
+    pub resource: String,
+    /// Absent for a cluster-scoped object.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 63))]
+    pub namespace: Option<String>,
+    /// Its name.
+    #[schemars(length(max = 253))]
+    pub name: String,
+    /// Its uid; another one is another object.
+    #[schemars(length(max = 64))]
+    pub uid: String,
+    /// `metadata.generation`, for kinds that have it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub generation: Option<i64>,
+    /// The Binding's `resourceVersion` of the object when it was last looked at.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 128))]
+    pub resource_version: Option<String>,
+    /// A digest of what stands for the content of an object without generation.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 128))]
+    pub mark: Option<String>,
+    /// The StatusCollectors bound to it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 64), inner(length(max = 253)))]
+    pub collectors: Vec<String>,
+    /// CombinedStatus collection resourceVersion that its evidence must be newer than.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 128))]
+    pub baseline: Option<String>,
+    /// Clusters that have not proven an edit yet.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 1024))]
+    pub updates: Vec<PendingUpdate>,
+}
+
+/// An edit that one cluster has still to prove.
+#[derive(Clone, Debug, Deserialize, KubeSchema, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PendingUpdate {
+    /// The cluster.
+    #[schemars(length(max = 253))]
+    pub cluster: String,
+    /// How many answers are owed.
+    pub owed: i64,
+    /// The generation the cluster reported before the edit; empty when it reported none.
+    #[schemars(length(max = 64))]
+    pub r#gen: String,
+    /// The report time before the edit, as the evidence row has it.
+    #[schemars(length(max = 64))]
+    pub at: String,
+    /// When the edit was seen.
+    #[schemars(with = "DateTime")]
+    pub edited_at: Time,
+    /// When the cluster last answered since.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<DateTime>")]
+    pub answered_at: Option<Time>,
+}
+
+/// The last answer of one check.
+#[derive(Clone, Debug, Deserialize, KubeSchema, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CheckStatus {
+    /// `filter`, `condition`, `soak` or `evidence`.
+    #[schemars(length(max = 63))]
+    pub name: String,
+    /// The answer.
+    pub outcome: Outcome,
+    /// Why, in one word.
+    #[schemars(length(max = 256))]
+    pub reason: String,
+    /// Why, for a human.
+    #[schemars(length(max = 1024))]
+    pub message: String,
+    /// Digest of the check that ran.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 128))]
+    pub check_digest: Option<String>,
+    /// Digest of the evidence it ran over.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 128))]
+    pub evidence_digest: Option<String>,
+    /// When it ran.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<DateTime>")]
+    pub evaluated_at: Option<Time>,
+}
+
+/// The answer of a check. Unknown is not pass.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+pub enum Outcome {
+    /// It holds.
+    Pass,
+    /// The evidence is complete and it does not hold.
+    Hold,
+    /// It could not be judged.
+    Unknown,
+}
+
+/// Stands in for `Time` in schemas: a string in date-time format.
+struct DateTime;
+
+impl JsonSchema for DateTime {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "DateTime".into()
+    }
+
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        schemars::json_schema!({"type": "string", "format": "date-time"})
+    }
+}
