@@ -84,6 +84,10 @@ pub struct StageStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<DateTime>")]
     pub settled_at: Option<Time>,
+    /// When an object that counts no generations was last edited: settling and soaking start from there again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<DateTime>")]
+    pub unsettled_since: Option<Time>,
     /// Since when everything passes without a break.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<DateTime>")]
