@@ -1,1 +1,34 @@
-//! placeholder
+//! Runs one CEL expression within limits: text and values in, one typed answer or one short error out.
+//!
+//! The expression is written by a user and the values are objects of a cluster, so neither may hurt the process: compiling,
+//! evaluating and dropping happen on threads with a stack of their own, every step is paid for from a [`Budget`], and an
+//! error never repeats a value. Nothing here knows Kubernetes, does input or output, or reads the time except to keep a
+//! deadline.
+//!
+//! ```
+//! use stagegate_evaluate::{Answer, Budget, Value, compile};
+//!
+//! let ready = compile("obj.status.readyReplicas >= obj.spec.replicas", &["obj"])?;
+//! let obj = Value::from(&serde_json::json!({"spec": {"replicas": 3}, "status": {"readyReplicas": 3}}));
+//! assert_eq!(ready.eval(&[("obj", obj)], Budget::default())?, Answer::Bool(true));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod answer;
+mod budget;
+mod charged;
+mod check;
+mod compile;
+mod error;
+mod library;
+mod patterns;
+mod rewrite;
+mod text;
+mod threads;
+mod value;
+
+pub use answer::{Answer, Origin};
+pub use budget::Budget;
+pub use compile::{Compiled, compile};
+pub use error::{CompileError, EvalError, EvalErrorKind};
+pub use value::{OutOfRange, Value};

@@ -1,0 +1,116 @@
+//! From text to something that can be run, and running it. Both happen on a thread of the pool, with nothing of the caller's
+//! stack in between.
+
+use crate::answer::Answer;
+use crate::budget::{self, Budget};
+use crate::error::{CompileError, EvalError, EvalErrorKind};
+use crate::threads::{self, Lost};
+use crate::value::Value;
+use crate::{charged, check, library, rewrite};
+use cel::Context;
+use cel::common::ast::IdedExpr;
+use std::collections::BTreeSet;
+use std::fmt;
+use std::sync::Arc;
+
+/// The longest text that is parsed. Kubernetes takes ten times as much, but the stack a chain needs grows with its length.
+const SOURCE_BYTES: usize = 10 * 1024;
+
+/// An expression that was parsed and checked. Cloning it copies a pointer.
+#[derive(Clone)]
+pub struct Compiled(Arc<Tree>);
+
+/// Parses and checks `text`, whose free variables are `variables`.
+///
+/// # Errors
+/// For a text of more than 10 KiB, a syntax error, a name that is neither a variable nor a type, an unknown function or a
+/// wrong number of its arguments, a struct, and a literal argument that is no regular expression, duration or timestamp.
+pub fn compile(text: &str, variables: &[&str]) -> Result<Compiled, CompileError> {
+    if text.len() > SOURCE_BYTES {
+        return Err(CompileError::new(format!(
+            "the expression has {} bytes, more than {SOURCE_BYTES}",
+            text.len()
+        )));
+    }
+    let text = text.to_owned();
+    let variables: Vec<String> = variables.iter().map(|&name| name.to_owned()).collect();
+    match threads::run(move || parse(&text, &variables)) {
+        Ok(tree) => Ok(Compiled(Arc::new(tree?))),
+        Err(Lost::Panicked) => Err(CompileError::new("the expression cannot be parsed")),
+        Err(Lost::NoThread) => Err(CompileError::new("no thread to parse the expression on")),
+    }
+}
+
+impl Compiled {
+    /// Evaluates the expression with the given variables, within `budget`. Blocks until it is done; may be called from any
+    /// thread, however small its stack.
+    ///
+    /// # Errors
+    /// See [`EvalErrorKind`]. An evaluation that went over its budget has no answer, even if the expression would have
+    /// swallowed that error.
+    pub fn eval(&self, vars: &[(&str, Value)], budget: Budget) -> Result<Answer, EvalError> {
+        let tree = Arc::clone(&self.0);
+        let vars: Vec<(String, Value)> = vars
+            .iter()
+            .map(|(name, value)| ((*name).to_owned(), value.clone()))
+            .collect();
+        match threads::run(move || run(&tree, vars, budget)) {
+            Ok(answer) => answer,
+            Err(Lost::Panicked) => Err(EvalError::new(EvalErrorKind::Panicked)),
+            Err(Lost::NoThread) => Err(EvalError {
+                kind: EvalErrorKind::Other,
+                message: "no thread to evaluate on".to_owned(),
+            }),
+        }
+    }
+}
+
+impl fmt::Debug for Compiled {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Compiled")
+    }
+}
+
+/// A syntax tree, as deep as its text is long.
+struct Tree {
+    /// Rewritten to charge for its work. Taken only by `drop`.
+    expression: IdedExpr,
+    /// The field names and string literals that were written: what an error may repeat.
+    written: BTreeSet<String>,
+}
+
+impl Drop for Tree {
+    fn drop(&mut self) {
+        threads::drop_deep(std::mem::take(&mut self.expression));
+    }
+}
+
+fn parse(text: &str, variables: &[String]) -> Result<Tree, CompileError> {
+    let parsed = library::env().parser().parse_with_source_info(text);
+    let (tree, source) = parsed.map_err(|errors| CompileError::from_parse(&errors))?;
+    let written = check::check(&tree, &source, variables)?;
+    Ok(Tree {
+        expression: rewrite::charging(tree),
+        written,
+    })
+}
+
+fn run(tree: &Tree, vars: Vec<(String, Value)>, budget: Budget) -> Result<Answer, EvalError> {
+    let mut context = Context::with_env(Arc::clone(library::env()));
+    for (name, value) in vars {
+        context.add_variable_as_val(name, value.to_val());
+    }
+    budget::open(budget);
+    // Not `Value::resolve_val`, although it would give the result itself: being always inlined it would be compiled
+    // here, in a debug build with twenty times the stack.
+    let evaluated = cel::Value::resolve(&tree.expression, &context);
+    let answer = charged::answer();
+    // The account first: `||`, `all` and the like turn an exhausted budget into a value.
+    budget::settle().map_err(EvalError::new)?;
+    evaluated.map_err(|error| EvalError::from_engine(&error, &tree.written))?;
+    match answer {
+        Some(Ok(answer)) => Ok(answer),
+        Some(Err(_)) => Err(EvalError::new(EvalErrorKind::TooLarge)),
+        None => Err(EvalError::new(EvalErrorKind::Other)),
+    }
+}

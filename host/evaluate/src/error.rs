@@ -1,0 +1,220 @@
+//! What went wrong, said without repeating a value: these texts reach status and logs, and objects hold secrets.
+
+use cel::common::value::Val;
+use cel::{ExecutionError, ParseErrors};
+use std::collections::BTreeSet;
+use std::fmt;
+
+/// The longest message, in characters.
+const MESSAGE_CHARS: usize = 256;
+/// The longest name of a user that is repeated, in characters.
+const NAME_CHARS: usize = 64;
+/// How many errors of a parse are told. One typing error can cause one per character of the text.
+const PARSE_ERRORS: usize = 3;
+
+/// Why an expression was refused.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CompileError {
+    /// At most 256 characters.
+    pub message: String,
+    /// Counted from 1.
+    pub line: Option<u32>,
+    /// Counted from 1, in characters.
+    pub column: Option<u32>,
+}
+
+impl CompileError {
+    pub(crate) fn new(message: impl AsRef<str>) -> CompileError {
+        CompileError {
+            message: cut(message.as_ref(), MESSAGE_CHARS),
+            line: None,
+            column: None,
+        }
+    }
+
+    pub(crate) fn at(self, (line, column): (u32, u32)) -> CompileError {
+        CompileError {
+            line: Some(line),
+            column: Some(column),
+            ..self
+        }
+    }
+
+    /// The first few errors in one message, at the place of the first. The parser's own text repeats the whole line for
+    /// each of them.
+    pub(crate) fn from_parse(errors: &ParseErrors) -> CompileError {
+        let place = |(line, column): (isize, isize)| match (u32::try_from(line), u32::try_from(column)) {
+            (Ok(line @ 1..), Ok(column @ 1..)) => Some((line, column)),
+            _ => None,
+        };
+        let mut told = String::new();
+        for error in errors.errors.iter().take(PARSE_ERRORS) {
+            let separator = if told.is_empty() { "" } else { "; " };
+            let text = error.msg.strip_prefix("Syntax error: ").unwrap_or(&error.msg);
+            told = format!("{told}{separator}{}", cut(text, MESSAGE_CHARS / PARSE_ERRORS));
+        }
+        let error = CompileError::new(format!("syntax error: {told}"));
+        match errors.errors.first().and_then(|first| place(first.pos)) {
+            Some(first) => error.at(first),
+            None => error,
+        }
+    }
+}
+
+impl fmt::Display for CompileError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.line, self.column) {
+            (Some(line), Some(column)) => write!(f, "line {line}, column {column}: {}", self.message),
+            _ => f.write_str(&self.message),
+        }
+    }
+}
+
+impl std::error::Error for CompileError {}
+
+/// Why an evaluation has no answer.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct EvalError {
+    /// What happened, for decisions.
+    pub kind: EvalErrorKind,
+    /// What happened, for people: at most 256 characters, and never a value or a part of one.
+    pub message: String,
+}
+
+/// The ways in which an evaluation ends without an answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum EvalErrorKind {
+    /// A map has no such key.
+    NoSuchKey {
+        /// The key as written in the expression; `(computed)` where it was not written but computed, since it may then
+        /// be data.
+        name: String,
+    },
+    /// An operator or function does not take operands of these types.
+    NoSuchOverload,
+    /// A division or remainder by zero.
+    DivideByZero,
+    /// A number, duration or timestamp out of range.
+    Overflow,
+    /// A list has no such index.
+    IndexOutOfRange,
+    /// The fuel is used up.
+    BudgetExceeded,
+    /// The time is over.
+    DeadlineExceeded,
+    /// The answer is larger than an answer may be.
+    TooLarge,
+    /// The engine panicked.
+    Panicked,
+    /// Anything else: a conversion that fails, a map that repeats a key, a variable that was not given.
+    Other,
+}
+
+impl EvalError {
+    pub(crate) fn new(kind: EvalErrorKind) -> EvalError {
+        let message = match &kind {
+            EvalErrorKind::NoSuchKey { name } => format!("no such key: {name}"),
+            EvalErrorKind::NoSuchOverload => "no such overload".to_owned(),
+            EvalErrorKind::DivideByZero => "division by zero".to_owned(),
+            EvalErrorKind::Overflow => "result out of range".to_owned(),
+            EvalErrorKind::IndexOutOfRange => "index out of range".to_owned(),
+            EvalErrorKind::BudgetExceeded => "the evaluation takes more work than it may".to_owned(),
+            EvalErrorKind::DeadlineExceeded => "the evaluation takes more time than it may".to_owned(),
+            EvalErrorKind::TooLarge => "the result is too large".to_owned(),
+            EvalErrorKind::Panicked => "the evaluation broke off".to_owned(),
+            EvalErrorKind::Other => "the evaluation failed".to_owned(),
+        };
+        EvalError { kind, message }
+    }
+
+    fn with(kind: EvalErrorKind, message: &str) -> EvalError {
+        EvalError {
+            kind,
+            message: cut(message, MESSAGE_CHARS),
+        }
+    }
+
+    /// Translates an error of the engine. `written` are the field names and string literals of the expression: a key is
+    /// repeated only if it is among them.
+    pub(crate) fn from_engine(error: &ExecutionError, written: &BTreeSet<String>) -> EvalError {
+        use EvalErrorKind::{DivideByZero, IndexOutOfRange, NoSuchKey, NoSuchOverload, Other, Overflow};
+        let overload = |operator: &str, types: &[&str]| {
+            let types = types.join(", ");
+            EvalError::with(
+                NoSuchOverload,
+                &format!("no such overload: {} applied to ({types})", written_as(operator)),
+            )
+        };
+        match error {
+            ExecutionError::NoSuchKey(name) => {
+                let known = written.contains(name.as_str());
+                let name = if known {
+                    cut(name, NAME_CHARS)
+                } else {
+                    "(computed)".to_owned()
+                };
+                EvalError::new(NoSuchKey { name })
+            }
+            ExecutionError::NoSuchOverload(mismatch) => {
+                let types: Vec<_> = mismatch.argument_types().iter().map(String::as_str).collect();
+                overload(mismatch.function(), &types)
+            }
+            ExecutionError::UnsupportedBinaryOperator(operator, left, right) => {
+                overload(operator, &[&type_name(left), &type_name(right)])
+            }
+            ExecutionError::ValuesNotComparable(left, right) => {
+                overload("comparison", &[&type_name(left), &type_name(right)])
+            }
+            ExecutionError::UnsupportedIndex(index, list) => overload("_[_]", &[&type_name(list), &type_name(index)]),
+            ExecutionError::UnsupportedKeyType(key) => overload("map key", &[&type_name(key)]),
+            ExecutionError::UnexpectedType { got, want } => {
+                EvalError::with(NoSuchOverload, &format!("no such overload: expected {want}, got {got}"))
+            }
+            ExecutionError::DivisionByZero(_) => EvalError::new(DivideByZero),
+            ExecutionError::RemainderByZero(_) => EvalError::with(DivideByZero, "remainder by zero"),
+            ExecutionError::Overflow(..) => EvalError::new(Overflow),
+            ExecutionError::IndexOutOfBounds(_) => EvalError::new(IndexOutOfRange),
+            ExecutionError::DuplicateKey(_) => EvalError::with(Other, "a map literal repeats a key"),
+            ExecutionError::UndeclaredReference(name) => EvalError::with(
+                Other,
+                &format!("undeclared reference: {}", cut(written_as(name), NAME_CHARS)),
+            ),
+            // The engine's message of a failed function repeats its argument.
+            ExecutionError::FunctionError { function, .. } => {
+                let function = cut(written_as(function), NAME_CHARS);
+                EvalError::with(Other, &format!("{function}: not a valid argument"))
+            }
+            _ => EvalError::new(Other),
+        }
+    }
+}
+
+/// The operator or function as a user knows it: `_+_` is `+`, and our own versions begin with `@`.
+fn written_as(function: &str) -> &str {
+    match function {
+        "_[_]" | "_?_:_" => function,
+        _ => function.trim_matches(['_', '@']),
+    }
+}
+
+fn type_name(value: &cel::Value) -> String {
+    // Not `Value::type_of`, which says "function" for what has no counterpart there.
+    match <Box<dyn Val>>::try_from(value.clone()) {
+        Ok(value) => value.get_type().name().to_owned(),
+        Err(_) => "value".to_owned(),
+    }
+}
+
+/// `text` on one line, cut to `chars` characters.
+pub(crate) fn cut(text: &str, chars: usize) -> String {
+    let printable = |c: char| if c.is_control() { ' ' } else { c };
+    if text.chars().count() <= chars {
+        return text.chars().map(printable).collect();
+    }
+    text.chars()
+        .take(chars.saturating_sub(1))
+        .map(printable)
+        .chain(['…'])
+        .collect()
+}

@@ -1,0 +1,1 @@
+//! What is refused, what fails, and that no message says more than it may.
