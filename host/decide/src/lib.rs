@@ -1,1 +1,15 @@
-//! placeholder
+//! Facts and the time in; questions or a plan out; nothing else.
+//!
+//! Each controller is a pure function over what was read from the cluster:
+//!
+//! - [`staging`] moves a StagedBindingPolicy through its stages;
+//! - [`binding`] translates a BindingPolicy into a Binding where no KubeStellar runs;
+//! - [`combine`] combines the statuses that clusters returned, likewise.
+//!
+//! Invariant: there is no clock, client, task, environment or randomness here. The same facts give the same answer,
+//! so every rule is tested by a file of facts. Whatever the program may do to the world is a variant of a `Write`.
+
+pub mod binding;
+pub mod combine;
+pub mod names;
+pub mod staging;

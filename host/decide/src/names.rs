@@ -1,0 +1,137 @@
+//! Names and digests as types, with the limits that their users set. Must not read anything.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+
+/// The name of a stage's BindingPolicy and Binding: `<policy>.stage.<stage>`, as the Go stager has it. It is only ever
+/// built, never parsed: a policy may be called `a.stage.b`.
+///
+/// KubeStellar: BindingPolicy names become label values, at most 63 bytes; hence policy and stage together at most 56.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct PlacementName(String);
+
+impl PlacementName {
+    pub fn of(policy: &str, stage: &str) -> Self {
+        Self(stagegate_api::stage_binding_policy_name(policy, stage))
+    }
+
+    /// The name that a BindingPolicy has, whatever it is.
+    pub fn of_object(object: &stagegate_api::BindingPolicy) -> Self {
+        Self(object.metadata.name.clone().unwrap_or_default())
+    }
+
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for PlacementName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// SHA-256 in lower-case hex, 64 characters.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Digest(String);
+
+impl Digest {
+    /// Of the value's JSON text. Struct fields are written in their declared order and maps in key order, so the
+    /// same value always has the same digest.
+    pub fn of<T: Serialize + ?Sized>(value: &T) -> Self {
+        // Serialising to JSON fails only for maps with keys that are not strings; then the error's text stands in,
+        // which is as stable as the value.
+        let text = serde_json::to_vec(value).unwrap_or_else(|error| error.to_string().into_bytes());
+        Self::of_bytes(&text)
+    }
+
+    pub fn of_bytes(bytes: &[u8]) -> Self {
+        let hash = Sha256::digest(bytes);
+        Self(hash.iter().map(|byte| format!("{byte:02x}")).collect())
+    }
+
+    /// A digest that was stored as text.
+    pub fn from_text(text: impl Into<String>) -> Self {
+        Self(text.into())
+    }
+
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// The first eight characters: enough to tell versions apart in a name or a table.
+    pub fn short(&self) -> &str {
+        self.0.get(..8).unwrap_or(&self.0)
+    }
+}
+
+impl fmt::Display for Digest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// Which workload object is meant, as a Binding names it; the version is left out because one object has several.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ObjectKey {
+    pub group: String,
+    /// Lower-case plural.
+    pub resource: String,
+    /// `None` for cluster-scoped objects.
+    pub namespace: Option<String>,
+    pub name: String,
+}
+
+impl fmt::Display for ObjectKey {
+    /// `deployments.apps default/nginx`, `namespaces shop`: what kubectl takes and a reader knows.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.resource)?;
+        if !self.group.is_empty() {
+            write!(f, ".{}", self.group)?;
+        }
+        match &self.namespace {
+            Some(namespace) => write!(f, " {namespace}/{}", self.name),
+            None => write!(f, " {}", self.name),
+        }
+    }
+}
+
+impl std::str::FromStr for ObjectKey {
+    type Err = String;
+
+    /// The inverse of [`fmt::Display`]; used by tests' case files and for nothing that decides.
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let (kind, path) = text
+            .split_once(' ')
+            .ok_or_else(|| format!("no space between kind and name in {text:?}"))?;
+        let (resource, group) = kind.split_once('.').unwrap_or((kind, ""));
+        let (namespace, name) = match path.split_once('/') {
+            Some((namespace, name)) => (Some(namespace.to_owned()), name),
+            None => (None, path),
+        };
+        Ok(Self {
+            group: group.to_owned(),
+            resource: resource.to_owned(),
+            namespace,
+            name: name.to_owned(),
+        })
+    }
+}
+
+impl Serialize for ObjectKey {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for ObjectKey {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?
+            .parse()
+            .map_err(serde::de::Error::custom)
+    }
+}

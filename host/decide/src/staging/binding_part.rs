@@ -1,0 +1,221 @@
+//! Whether the Binding of a placement is ours, whole and at rest. Must not look at any status.
+
+use std::collections::BTreeSet;
+
+use jiff::Timestamp;
+use stagegate_api::staged_status::MAX_RECORDED;
+use stagegate_api::{Binding, BoundObject, StageStatus};
+
+use super::bound;
+use super::facts::{BindingFacts, Decoded, Facts};
+use super::finding::Finding;
+use super::reason::Reason;
+use super::slot::{Own, later};
+use super::spec::CheckedStage;
+
+/// An open placement at the plan, about to be judged.
+#[derive(Clone, Copy, Debug)]
+pub struct Placed<'a> {
+    pub facts: &'a Facts,
+    pub stage: &'a CheckedStage,
+    pub own: &'a Own<'a>,
+    /// What status says of this attempt, see [`super::record::roll`].
+    pub record: &'a StageStatus,
+}
+
+/// A Binding that belongs to the placement.
+#[derive(Clone, Debug)]
+pub struct Bound<'a> {
+    pub binding: &'a Binding,
+    pub objects: Vec<&'a BoundObject>,
+    pub destinations: Vec<&'a str>,
+    /// Its set was not accepted before: this is a new acceptance.
+    pub is_newly_settled: bool,
+}
+
+impl<'a> Placed<'a> {
+    /// The Binding, whatever its state, if it is this placement's.
+    pub fn binding(&self) -> Result<(&'a BindingFacts, &'a Binding), Finding> {
+        let name = &self.stage.placement;
+        let missing = || {
+            Finding::unknown(
+                Reason::BindingMissing,
+                format!("no Binding {name} yet: KubeStellar writes it about 2 s after the BindingPolicy"),
+            )
+        };
+        let entry = self.facts.bindings.get(name.as_str()).ok_or_else(missing)?;
+        match entry.object.as_ref().ok_or_else(missing)? {
+            Decoded::Undecodable { error } => Err(Finding::unknown(
+                Reason::Undecodable,
+                format!("Binding {name} cannot be read ({error}): another KubeStellar version may have written it"),
+            )),
+            Decoded::Object(binding) if bound::owner_uid(binding) != Some(self.own.uid()) => Err(Finding::unknown(
+                Reason::BindingNotOurs,
+                format!(
+                    "Binding {name} was not made for this BindingPolicy (uid {}): waiting for KubeStellar to replace it",
+                    self.own.uid()
+                ),
+            )),
+            Decoded::Object(binding) => Ok((entry, binding)),
+        }
+    }
+
+    /// The Binding, if it is whole and has been at rest for long enough.
+    pub fn complete(&self) -> Result<Bound<'a>, Finding> {
+        let (entry, binding) = self.binding()?;
+        let name = &self.stage.placement;
+        if !self.own.is_synced() {
+            return Err(Finding::unknown(
+                Reason::BindingPolicyNotSynced,
+                format!(
+                    "KubeStellar has not taken generation {} of BindingPolicy {name} yet",
+                    self.own.object.metadata.generation.unwrap_or_default()
+                ),
+            ));
+        }
+        let bound = Bound {
+            binding,
+            objects: bound::objects(binding),
+            destinations: bound::destinations(binding),
+            is_newly_settled: true,
+        };
+        self.require_members(&bound)?;
+        self.require_rest(entry, bound)
+    }
+
+    fn require_members(&self, bound: &Bound<'_>) -> Result<(), Finding> {
+        let name = &self.stage.placement;
+        if bound.destinations.is_empty() {
+            return Err(Finding::unknown(
+                Reason::NoDestinations,
+                format!(
+                    "Binding {name} names no cluster: label a ManagedCluster so that it matches clusterSelectors of stage {}, or correct the selectors",
+                    self.stage.name
+                ),
+            ));
+        }
+        if bound.objects.is_empty() {
+            return Err(Finding::unknown(
+                Reason::NoObjects,
+                format!("Binding {name} names no object: create what spec.downsync selects, or correct its clauses"),
+            ));
+        }
+        let largest = bound.objects.len().max(bound.destinations.len());
+        if largest > MAX_RECORDED {
+            return Err(Finding::unknown(
+                Reason::TooManyObjects,
+                format!(
+                    "Binding {name} has {largest} objects or clusters, at most {MAX_RECORDED} can be judged: split the policy"
+                ),
+            ));
+        }
+        Ok(())
+    }
+
+    /// A set counts when it has stood long enough: the settle time, ten times that when something was lost from it and
+    /// no edit of ours explains the loss. A set that was accepted stays so until it changes.
+    fn require_rest(&self, entry: &BindingFacts, bound: Bound<'a>) -> Result<Bound<'a>, Finding> {
+        let (facts, record) = (self.facts, self.record);
+        let settled_at = record.settled_at.as_ref().map(|time| time.0);
+        let unsettled_since = record.unsettled_since.as_ref().map(|time| time.0);
+        let since = later(
+            unsettled_since,
+            later(record.placed_at.as_ref().map(|time| time.0), entry.observed.since),
+        );
+        if settled_at.is_some_and(|settled| since <= settled) {
+            return Ok(Bound {
+                is_newly_settled: false,
+                ..bound
+            });
+        }
+        let missing = if settled_at.is_some() {
+            missing_from(record, &bound)
+        } else {
+            Vec::new()
+        };
+        let is_lost = !missing.is_empty()
+            || entry
+                .observed
+                .lost_at
+                .is_some_and(|lost| settled_at.map_or(!self.is_updated(), |settled| lost > settled));
+        let rest = if is_lost {
+            facts.settings.settle_after_loss()
+        } else {
+            facts.settings.settle()
+        };
+        let until = since + rest;
+        // Seen by this process for the first time, and just as status has it: nothing new is known.
+        let is_known = !is_lost
+            && settled_at.is_some_and(|settled| unsettled_since.is_none_or(|since| since <= settled))
+            && is_same_set(record, &bound);
+        if facts.now >= until {
+            return Ok(Bound {
+                is_newly_settled: !is_known,
+                ..bound
+            });
+        }
+        let finding = self.resting(is_lost, &missing, since).wake_at(until);
+        Err(if is_known { finding.after_restart() } else { finding })
+    }
+
+    /// Created closed (generation 1), opened (2), changed in place: then a smaller set is what we asked for.
+    fn is_updated(&self) -> bool {
+        self.own.object.metadata.generation.unwrap_or_default() > 2
+    }
+
+    fn resting(&self, is_lost: bool, missing: &[String], since: Timestamp) -> Finding {
+        let name = &self.stage.placement;
+        let settings = self.facts.settings;
+        if !is_lost {
+            let text = format!(
+                "Binding {name} last changed at {since}: its set counts after {} ms at rest",
+                settings.settle_ms
+            );
+            return Finding::unknown(Reason::Settling, text);
+        }
+        let what = match missing.split_first() {
+            Some((first, [])) => format!("{first} is missing from it"),
+            Some((first, rest)) => format!("{first} and {} more are missing from it", rest.len()),
+            None => "it was empty or smaller for a while".to_owned(),
+        };
+        Finding::unknown(
+            Reason::Shrunk,
+            format!(
+                "Binding {name} lost something without an edit of this policy ({what}; a restart of KubeStellar does that): it \
+                 counts when unchanged since {since} for {} ms, and everything is judged anew then",
+                settings.settle_after_loss().as_millis()
+            ),
+        )
+    }
+}
+
+fn missing_from(recorded: &StageStatus, bound: &Bound<'_>) -> Vec<String> {
+    let clusters: BTreeSet<&str> = bound.destinations.iter().copied().collect();
+    let objects: BTreeSet<_> = bound.objects.iter().map(|object| bound::key(object)).collect();
+    let lost_clusters = recorded
+        .destinations
+        .iter()
+        .filter(|name| !clusters.contains(name.as_str()))
+        .map(|name| format!("cluster {name}"));
+    let lost_objects = recorded
+        .objects
+        .iter()
+        .map(super::record::key_of)
+        .filter(|key| !objects.contains(key))
+        .map(|key| key.to_string());
+    lost_clusters.chain(lost_objects).collect()
+}
+
+fn is_same_set(recorded: &StageStatus, bound: &Bound<'_>) -> bool {
+    missing_from(recorded, bound).is_empty()
+        && recorded.destinations.len() == bound.destinations.len()
+        && recorded.objects.len() == bound.objects.len()
+}
+
+/// The clusters that the Binding names now.
+pub fn destinations_of<'a>(placed: &Placed<'a>) -> Vec<&'a str> {
+    placed
+        .binding()
+        .map(|(_, binding)| bound::destinations(binding))
+        .unwrap_or_default()
+}

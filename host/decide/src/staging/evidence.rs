@@ -1,0 +1,326 @@
+//! Whether what the clusters reported about one object is complete, belongs to this placement, and is new enough.
+//! Must not judge whether it is good.
+
+use std::collections::BTreeSet;
+
+use stagegate_api::{
+    BoundObject, CombinedStatusView, EvidenceRow, ObjectStatus, REPORT_NAMESPACE, Reported, RowErrorView, evidence,
+    label,
+};
+
+use super::binding_part::Placed;
+use super::bound;
+use super::facts::Decoded;
+use super::finding::Finding;
+use super::kinds;
+use super::reason::Reason;
+use crate::names::ObjectKey;
+
+/// etcd refuses larger objects (1.5 MiB), so only a control plane without that bound can hold one.
+pub const COMBINED_STATUS_BYTES_MAX: usize = 3 * 512 * 1024;
+
+/// One object of the Binding and its CombinedStatus.
+#[derive(Clone, Copy, Debug)]
+pub struct Subject<'a> {
+    pub placed: &'a Placed<'a>,
+    pub bound: &'a BoundObject,
+    pub uid: &'a str,
+}
+
+impl<'a> Subject<'a> {
+    fn key(&self) -> ObjectKey {
+        bound::key(self.bound)
+    }
+
+    /// KubeStellar: `<object uid>.<BindingPolicy uid>`, in the object's namespace or its own for cluster-scoped ones.
+    pub fn combined_name(&self) -> (String, String) {
+        let namespace = self.key().namespace.unwrap_or_else(|| REPORT_NAMESPACE.to_owned());
+        (namespace, format!("{}.{}", self.uid, self.placed.own.uid()))
+    }
+
+    /// The CombinedStatus of exactly this object and this placement.
+    pub fn combined(&self) -> Result<&'a CombinedStatusView, Finding> {
+        let (namespace, name) = self.combined_name();
+        let key = self.key();
+        match self.placed.facts.combined.get(&format!("{namespace}/{name}")) {
+            None => Err(Finding::unknown(
+                Reason::CombinedStatusMissing,
+                format!(
+                    "no CombinedStatus {namespace}/{name} for {key} yet: KubeStellar writes it some 7 s after the BindingPolicy"
+                ),
+            )),
+            Some(Decoded::Undecodable { error }) => Err(Finding::unknown(
+                Reason::Undecodable,
+                format!(
+                    "CombinedStatus {namespace}/{name} of {key} cannot be read ({error}): delete it, and KubeStellar writes it anew"
+                ),
+            )),
+            Some(Decoded::Object(view)) => {
+                self.require_labels(view)?;
+                Ok(view)
+            }
+        }
+    }
+
+    fn require_labels(&self, view: &CombinedStatusView) -> Result<(), Finding> {
+        let key = self.key();
+        let wanted = [
+            (label::API_GROUP, key.group.as_str()),
+            (label::RESOURCE, key.resource.as_str()),
+            (label::NAMESPACE, key.namespace.as_deref().unwrap_or_default()),
+            (label::NAME, key.name.as_str()),
+            (label::BINDING_POLICY, self.placed.stage.placement.as_str()),
+        ];
+        match wanted.iter().find(|(name, value)| view.label(name) != *value) {
+            None => Ok(()),
+            Some((name, value)) => Err(Finding::unknown(
+                Reason::CombinedStatusForeign,
+                format!(
+                    "the CombinedStatus of {key} has label {name}={:?} and not {value:?}: it was not written by KubeStellar for \
+                     this object; delete it",
+                    view.label(name)
+                ),
+            )),
+        }
+    }
+
+    /// The rows of our own collector, as far as they can be read.
+    pub fn rows(&self) -> &'a [EvidenceRow] {
+        let view = self.combined().ok();
+        let ours = view.and_then(|view| {
+            view.evidence
+                .iter()
+                .find(|found| found.collector == evidence::collector_name())
+        });
+        ours.map_or(&[], |found| found.rows.as_slice())
+    }
+
+    /// The CombinedStatus, if it is complete and new enough to be judged.
+    pub fn proven(&self, record: &ObjectStatus) -> Result<&'a CombinedStatusView, Finding> {
+        let view = self.combined()?;
+        if view.size_bytes > COMBINED_STATUS_BYTES_MAX {
+            return Err(Finding::unknown(
+                Reason::CombinedStatusTooLarge,
+                format!(
+                    "the CombinedStatus of {} has {} bytes, at most {COMBINED_STATUS_BYTES_MAX} are judged: select fewer columns \
+                     or add a filter in its StatusCollectors",
+                    self.key(),
+                    view.size_bytes
+                ),
+            ));
+        }
+        self.require_newer(view, record)?;
+        self.require_collectors(view)?;
+        self.require_rows(view)?;
+        self.require_no_errors(view)?;
+        Ok(view)
+    }
+
+    /// Versions are compared within the kind only; Kubernetes makes them comparable integers there (KEP-5504).
+    fn require_newer(&self, view: &CombinedStatusView, record: &ObjectStatus) -> Result<(), Finding> {
+        let version = view.metadata.resource_version.as_deref().unwrap_or_default();
+        let baseline = record.baseline.as_deref().unwrap_or_default();
+        let is_newer = matches!((version.parse::<u128>(), baseline.parse::<u128>()), (Ok(version), Ok(baseline)) if version > baseline);
+        if is_newer {
+            return Ok(());
+        }
+        Err(Finding::unknown(
+            Reason::CombinedStatusStale,
+            format!(
+                "the CombinedStatus of {} (version {version:?}) is not newer than its placement (baseline {baseline:?}): waiting \
+                 for a cluster to report",
+                self.key()
+            ),
+        ))
+    }
+
+    fn require_collectors(&self, view: &CombinedStatusView) -> Result<(), Finding> {
+        for name in self
+            .bound
+            .status_collectors
+            .iter()
+            .filter(|name| !evidence::is_evidence_collector(name))
+        {
+            match self.placed.facts.collectors.get(name) {
+                None => {
+                    return Err(Finding::unknown(
+                        Reason::StatusCollectorMissing,
+                        format!(
+                            "there is no StatusCollector {name}, which spec.downsync names for {}: create it, or take the name out",
+                            self.key()
+                        ),
+                    ));
+                }
+                Some(collector) => {
+                    let errors = collector
+                        .status
+                        .as_ref()
+                        .map(|status| status.errors.as_slice())
+                        .unwrap_or_default();
+                    if let Some(error) = errors.first() {
+                        let error: String = error.chars().take(256).collect();
+                        return Err(Finding::unknown(
+                            Reason::StatusCollectorInvalid,
+                            format!("StatusCollector {name} is refused ({error}): correct its spec"),
+                        ));
+                    }
+                }
+            }
+            if !view.collectors.iter().any(|found| found.name == *name) {
+                return Err(self.not_combined(name));
+            }
+        }
+        let ours = evidence::collector_name();
+        if self.bound.status_collectors.contains(&ours) && view.evidence.iter().any(|found| found.collector == ours) {
+            Ok(())
+        } else {
+            Err(self.not_combined(&ours))
+        }
+    }
+
+    fn not_combined(&self, collector: &str) -> Finding {
+        let key = self.key();
+        Finding::unknown(
+            Reason::CollectorNotCombined,
+            format!("the CombinedStatus of {key} has no results of StatusCollector {collector} yet"),
+        )
+    }
+
+    /// A reported row for exactly the destinations.
+    fn require_rows(&self, view: &CombinedStatusView) -> Result<(), Finding> {
+        let key = self.key();
+        let ours = evidence::collector_name();
+        if let Some(text) = view
+            .evidence
+            .iter()
+            .filter(|found| found.collector == ours)
+            .find_map(|found| found.malformed.as_ref())
+        {
+            return Err(Finding::unknown(
+                Reason::EvidenceMalformed,
+                format!("the evidence about {key} cannot be read: {text}"),
+            ));
+        }
+        let destinations = super::binding_part::destinations_of(self.placed);
+        let rows = self.rows();
+        for cluster in &destinations {
+            let found: Vec<_> = rows.iter().filter(|row| row.cluster == *cluster).collect();
+            match found.as_slice() {
+                [] => {
+                    return Err(Finding::unknown(
+                        Reason::DestinationsDiffer,
+                        format!("the evidence about {key} has no row for cluster {cluster} yet"),
+                    ));
+                }
+                [row] => self.require_reported(row)?,
+                _ => {
+                    return Err(Finding::unknown(
+                        Reason::EvidenceMalformed,
+                        format!("the evidence about {key} has several rows for cluster {cluster}"),
+                    ));
+                }
+            }
+        }
+        let known: BTreeSet<&str> = destinations.into_iter().collect();
+        match rows.iter().find(|row| !known.contains(row.cluster.as_str())) {
+            None => Ok(()),
+            Some(row) => Err(Finding::unknown(
+                Reason::DestinationsDiffer,
+                format!(
+                    "the evidence about {key} still has a row for cluster {}, which is no destination",
+                    row.cluster
+                ),
+            )),
+        }
+    }
+
+    /// Whether a row says that the cluster has the object. "There, without a status" is an answer only for kinds whose
+    /// objects carry none.
+    pub fn require_reported(&self, row: &EvidenceRow) -> Result<(), Finding> {
+        let key = self.key();
+        match row.at {
+            Reported::At { .. } => Ok(()),
+            Reported::WithoutStatus if kinds::is_without_status(&key.group, &key.resource) => Ok(()),
+            Reported::WithoutStatus => Err(Finding::unknown(
+                Reason::NotReported,
+                format!(
+                    "cluster {} has {key}, but no status of it yet; if this kind never has one, leave it out by the stage's filter",
+                    row.cluster
+                ),
+            )),
+            Reported::Never => Err(Finding::unknown(
+                Reason::NotReported,
+                format!(
+                    "cluster {} has reported nothing about {key}: it is unreachable, or has not got the object",
+                    row.cluster
+                ),
+            )),
+        }
+    }
+
+    fn require_no_errors(&self, view: &CombinedStatusView) -> Result<(), Finding> {
+        let key = self.key();
+        for collector in &view.collectors {
+            let name = &collector.name;
+            if let Some(error) = collector.row_error.as_ref().or(collector.error_cell.as_ref()) {
+                let column = if error.column.is_empty() {
+                    "its filter"
+                } else {
+                    error.column.as_str()
+                };
+                return Err(Finding::unknown(
+                    Reason::RowError,
+                    format!(
+                        "StatusCollector {name} failed for {key} in {} ({column}: {}): wait for the cluster to report, or guard the \
+                         expression with has()",
+                        cluster_of(error),
+                        error.error
+                    ),
+                ));
+            }
+            if let Some(error) = &collector.aggregation_error {
+                return Err(Finding::unknown(
+                    Reason::AggregationError,
+                    format!(
+                        "StatusCollector {name} could not combine {key} (column {}: {})",
+                        error.column, error.error
+                    ),
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// What each cluster reported, the least available first: where a condition is false, the reader looks there.
+    pub fn reported(&self) -> String {
+        const SHOWN: usize = 4;
+        let count = |text: &str| text.parse::<i64>().unwrap_or_default();
+        let mut rows: Vec<&EvidenceRow> = self.rows().iter().collect();
+        rows.sort_by_key(|row| (count(&row.available), count(&row.ready), row.cluster.clone()));
+        let shown: Vec<String> = rows
+            .iter()
+            .take(SHOWN)
+            .map(|row| {
+                format!(
+                    "cluster {} has {} available, {} ready",
+                    row.cluster,
+                    count(&row.available),
+                    count(&row.ready)
+                )
+            })
+            .collect();
+        let rest = rows.len().saturating_sub(SHOWN);
+        if rest > 0 {
+            format!("{} and {rest} more clusters", shown.join(", "))
+        } else {
+            shown.join(", ")
+        }
+    }
+}
+
+fn cluster_of(error: &RowErrorView) -> String {
+    error
+        .cluster
+        .as_ref()
+        .map_or_else(|| "some cluster".to_owned(), |cluster| format!("cluster {cluster}"))
+}

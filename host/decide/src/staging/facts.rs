@@ -1,0 +1,225 @@
+//! Everything a staging decision may look at, the time and past verdicts included. Must not read anything itself.
+
+use std::collections::BTreeMap;
+
+use jiff::{SignedDuration, Timestamp};
+use serde::Deserialize;
+use stagegate_api::{Binding, BindingPolicy, CombinedStatusView, StagedBindingPolicy, StatusCollector};
+
+use super::observe::Observed;
+use crate::names::{Digest, ObjectKey};
+
+/// One policy and what is known of it at one instant.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Facts {
+    pub now: Timestamp,
+    #[serde(default)]
+    pub read: Read,
+    #[serde(default)]
+    pub settings: Settings,
+    /// Since when this process watches without a gap: what was recorded earlier may have been broken meanwhile.
+    #[serde(default)]
+    pub watching_since: Option<Timestamp>,
+    /// How often the lease changed hands, as far as this process knows; 0 without leader election.
+    #[serde(default)]
+    pub lease_transitions: u64,
+    pub policy: PolicyFacts,
+    /// The live StatusCollector under the name of [`super::collector::name`], and since when it has had our spec.
+    #[serde(default)]
+    pub evidence_collector: Option<EvidenceCollectorFacts>,
+    /// The StatusCollectors that clauses of this policy name and that exist.
+    #[serde(default)]
+    pub collectors: BTreeMap<String, StatusCollector>,
+    /// The BindingPolicies under a name of one of the stages, and all that this policy owns.
+    #[serde(default)]
+    pub placements: BTreeMap<String, Decoded<BindingPolicy>>,
+    /// The Bindings of those names.
+    #[serde(default)]
+    pub bindings: BTreeMap<String, BindingFacts>,
+    /// What metadata reads of bound objects answered.
+    #[serde(default)]
+    pub objects: BTreeMap<ObjectKey, ObjectFacts>,
+    /// CombinedStatuses labelled with one of the BindingPolicies, by `namespace/name`.
+    #[serde(default)]
+    pub combined: BTreeMap<String, Decoded<CombinedStatusView>>,
+    /// Which expressions compile, by the digest of their text.
+    #[serde(default)]
+    pub compiled: BTreeMap<Digest, Compilation>,
+    #[serde(default)]
+    pub verdicts: BTreeMap<VerdictKey, Verdict>,
+}
+
+/// Where the facts come from.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", rename_all_fields = "camelCase")]
+pub enum Read {
+    /// From watches: may be late, so nothing is placed on it.
+    #[default]
+    Cached,
+    /// Policy, BindingPolicies, Bindings, CombinedStatuses, collectors and the kept objects' metadata, all read from
+    /// the API server after the decision to read them.
+    Anew {
+        /// Collection resourceVersion of the CombinedStatus list of that reading.
+        baseline: String,
+    },
+}
+
+/// Waiting times. All follow from the settle time in KubeStellar's proportions, so that a fast control plane may be
+/// judged faster by one setting.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Settings {
+    pub settle_ms: i64,
+}
+
+impl Default for Settings {
+    /// KubeStellar writes a Binding two seconds after the first change; one second is added.
+    fn default() -> Self {
+        Self { settle_ms: 3_000 }
+    }
+}
+
+impl Settings {
+    /// How long a Binding's set must stand unchanged.
+    pub fn settle(self) -> SignedDuration {
+        SignedDuration::from_millis(self.settle_ms)
+    }
+
+    /// The same after something was lost from it: 30 s for a settle time of 3 s. KubeStellar's restart empties Bindings.
+    pub fn settle_after_loss(self) -> SignedDuration {
+        SignedDuration::from_millis(self.settle_ms.saturating_mul(10))
+    }
+
+    /// How long the evidence collector must have had our spec: 10 s for a settle time of 3 s. KubeStellar recombines
+    /// within 5 s of a change of a collector.
+    pub fn collector(self) -> SignedDuration {
+        SignedDuration::from_millis(self.settle_ms.saturating_mul(10) / 3)
+    }
+
+    /// How long an edit may stay unseen in a cluster, and how long a merged answer must stand: 2 min for a settle time
+    /// of 3 s.
+    pub fn unseen_update(self) -> SignedDuration {
+        SignedDuration::from_millis(self.settle_ms.saturating_mul(40))
+    }
+}
+
+/// An object that decoded, or why it did not: never a silently missing one.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase", rename_all_fields = "camelCase")]
+pub enum Decoded<T> {
+    Object(T),
+    Undecodable { error: String },
+}
+
+impl<T> Decoded<T> {
+    pub fn object(&self) -> Option<&T> {
+        match self {
+            Self::Object(object) => Some(object),
+            Self::Undecodable { .. } => None,
+        }
+    }
+}
+
+/// The policy, as stored.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct PolicyFacts {
+    pub object: StagedBindingPolicy,
+    /// Set when the stored spec could not be decoded (then `object` holds an empty one).
+    #[serde(default)]
+    pub undecodable: Option<String>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct EvidenceCollectorFacts {
+    pub object: StatusCollector,
+    /// Since when this process has seen it with our spec without a break.
+    #[serde(default)]
+    pub ours_since: Option<Timestamp>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct BindingFacts {
+    /// `None`: there is none of this name now (there may have been one: see `observed`).
+    pub object: Option<Decoded<Binding>>,
+    /// What this process has seen of its set of objects and destinations over time.
+    pub observed: Observed,
+}
+
+/// The answer to a metadata read of one workload object.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ObjectFacts {
+    /// The resourceVersion in the Binding that caused the read: an answer to an older one is out of date.
+    pub asked_for: String,
+    /// `None`: not found.
+    pub found: Option<ObjectMeta>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ObjectMeta {
+    pub uid: String,
+    pub resource_version: String,
+    /// `None` for kinds that count none (ConfigMap, Secret, Service).
+    #[serde(default)]
+    pub generation: Option<i64>,
+    /// Digest of the metadata without what KubeStellar's status controller and status writers touch (resourceVersion,
+    /// the labels `managed-by.kubestellar.io/*`, managedFields entries of manager `Status` or of the status
+    /// subresource): for kinds without generation it tells an edit from a status write.
+    pub mark: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Compilation {
+    Compiles,
+    /// With the place in the text; at most 256 characters.
+    Refused(String),
+}
+
+/// What a verdict answers: the check's text, the evidence it saw, and the attempt. The time is not part of it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct VerdictKey {
+    pub check: Digest,
+    pub evidence: Digest,
+    pub attempt: i64,
+}
+
+impl serde::Serialize for VerdictKey {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(&format_args!("{} {} {}", self.check, self.evidence, self.attempt))
+    }
+}
+
+impl<'de> Deserialize<'de> for VerdictKey {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        let mut parts = text.splitn(3, ' ');
+        let (Some(check), Some(evidence), Some(attempt)) = (parts.next(), parts.next(), parts.next()) else {
+            return Err(serde::de::Error::custom("a verdict key is \"check evidence attempt\""));
+        };
+        let attempt = attempt.parse().map_err(serde::de::Error::custom)?;
+        Ok(Self {
+            check: Digest::from_text(check),
+            evidence: Digest::from_text(evidence),
+            attempt,
+        })
+    }
+}
+
+/// What an evaluation answered.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", rename_all_fields = "camelCase")]
+pub enum Verdict {
+    True,
+    False,
+    /// An error, a budget that ran out, a value that is no bool, an object that is too large: at most 256 characters,
+    /// and never a part of the object.
+    Unknown {
+        message: String,
+    },
+}

@@ -1,0 +1,139 @@
+//! Whether an earlier stage's placement may be removed: only when the later one demonstrably serves every cluster that
+//! both share. Must not remove anything itself.
+//!
+//! KubeStellar needs two seconds and its transport some more to bring a workload to a cluster; removed earlier, a
+//! shared cluster would lose the workload and get it back.
+
+use std::collections::BTreeSet;
+
+use stagegate_api::StageStatus;
+
+use super::binding_part::{Bound, Placed};
+use super::evidence::Subject;
+use super::facts::Facts;
+use super::finding::Finding;
+use super::plan::Question;
+use super::reason::Reason;
+use super::{bound, kinds};
+use crate::names::PlacementName;
+
+/// What a removal rests on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum HandOver {
+    /// The two have no cluster in common.
+    Apart,
+    /// These clusters are shared and the later placement's rows say that the object is there; under which placement,
+    /// nobody can tell without reading the inventory.
+    Unproven(Vec<String>),
+}
+
+/// The later placement and the name and record of the earlier one.
+#[derive(Clone, Copy, Debug)]
+pub struct Pair<'a> {
+    pub later: &'a Placed<'a>,
+    pub earlier: &'a PlacementName,
+    pub earlier_record: Option<&'a StageStatus>,
+}
+
+/// Whether the earlier placement may go, or what is missing.
+pub fn hand_over(pair: Pair<'_>, questions: &mut Vec<Question>) -> Result<HandOver, Finding> {
+    let settled = pair.later.complete()?;
+    let name = &pair.later.stage.placement;
+    // Transport says which generation it has taken; where none runs this stays 0 for ever.
+    let taken = settled
+        .binding
+        .status
+        .as_ref()
+        .map(|status| status.observed_generation)
+        .unwrap_or_default();
+    let generation = settled.binding.metadata.generation.unwrap_or_default();
+    if taken != 0 && taken != generation {
+        return Err(Finding::unknown(
+            Reason::Placing,
+            format!(
+                "transport has taken generation {taken} of Binding {name}, not {generation} yet: the previous stage stays"
+            ),
+        ));
+    }
+    let shared = shared_clusters(pair, &settled);
+    if shared.is_empty() {
+        return Ok(HandOver::Apart);
+    }
+    for object in &settled.objects {
+        if kinds::is_never_returned(&object.group, &object.resource) {
+            continue;
+        }
+        let key = bound::key(object);
+        let known = pair
+            .later
+            .facts
+            .objects
+            .get(&key)
+            .filter(|known| known.asked_for == object.resource_version);
+        let Some(known) = known else {
+            let (version, resource_version) = (object.version.clone(), object.resource_version.clone());
+            questions.push(Question::Object {
+                key,
+                version,
+                resource_version,
+            });
+            continue;
+        };
+        let Some(found) = &known.found else {
+            return Err(Finding::unknown(
+                Reason::ObjectMissing,
+                format!("{key} is bound, but not on this control plane: the previous stage stays"),
+            ));
+        };
+        let subject = Subject {
+            placed: pair.later,
+            bound: object,
+            uid: &found.uid,
+        };
+        subject.combined()?;
+        for cluster in &shared {
+            let row = subject.rows().iter().find(|row| row.cluster == *cluster);
+            let row = row.ok_or_else(|| {
+                Finding::unknown(Reason::NotReported, format!("no evidence yet that cluster {cluster} has {key} under the new placement: the previous stage stays"))
+            })?;
+            subject.require_reported(row)?;
+        }
+    }
+    Ok(HandOver::Unproven(shared))
+}
+
+/// Clusters of both. Where nobody knows the earlier one's (no Binding, no record), all of the later one's.
+fn shared_clusters(pair: Pair<'_>, settled: &Bound<'_>) -> Vec<String> {
+    let earlier = earlier_clusters(pair.later.facts, pair);
+    settled
+        .destinations
+        .iter()
+        .filter(|cluster| earlier.as_ref().is_none_or(|earlier| earlier.contains(**cluster)))
+        .map(|cluster| (*cluster).to_owned())
+        .collect()
+}
+
+fn earlier_clusters(facts: &Facts, pair: Pair<'_>) -> Option<BTreeSet<String>> {
+    let binding = facts
+        .bindings
+        .get(pair.earlier.as_str())
+        .and_then(|entry| entry.object.as_ref())
+        .and_then(|binding| binding.object());
+    let bound = binding.map(|binding| {
+        bound::destinations(binding)
+            .into_iter()
+            .map(str::to_owned)
+            .collect::<BTreeSet<_>>()
+    });
+    let recorded = pair
+        .earlier_record
+        .map(|record| record.destinations.iter().cloned().collect::<BTreeSet<_>>());
+    match (bound, recorded) {
+        (None, None) => None,
+        (bound, recorded) => {
+            let all: BTreeSet<String> = bound.into_iter().chain(recorded).flatten().collect();
+            // An empty set proves nothing: a restart of KubeStellar empties Bindings.
+            (!all.is_empty()).then_some(all)
+        }
+    }
+}

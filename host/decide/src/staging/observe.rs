@@ -1,0 +1,73 @@
+//! What a Binding's set of objects and clusters did over time, as one process saw it. Must not decide anything.
+//!
+//! A decision sees one instant; a Binding that was empty for ten milliseconds between two decisions (a restart of
+//! KubeStellar) would leave no trace. So the shell calls [`observe`] on every watch event and hands on the result.
+
+use std::collections::BTreeSet;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use stagegate_api::Binding;
+
+use super::bound;
+
+/// The set that a Binding has now, since when, and when it last lost something.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Observed {
+    /// Controller owner uid of the Binding: another one is another placement, with nothing in common.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub owner: Option<String>,
+    /// Objects and clusters together; the resourceVersions in a Binding are not part of its set.
+    #[serde(default)]
+    pub members: BTreeSet<String>,
+    /// When the set last changed, or was first seen.
+    pub since: Timestamp,
+    /// When something was last missing from the set that had been in it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lost_at: Option<Timestamp>,
+}
+
+/// What is known after seeing `binding` (`None`: gone, or not decodable) at `now`.
+pub fn observe(previous: Option<&Observed>, binding: Option<&Binding>, now: Timestamp) -> Observed {
+    let members = binding.map(members).unwrap_or_default();
+    let owner = binding.and_then(bound::owner_uid).map(str::to_owned);
+    let Some(previous) = previous else {
+        return Observed {
+            owner,
+            members,
+            since: now,
+            lost_at: None,
+        };
+    };
+    // A Binding that is gone keeps its owner's name, so that its return is known as a return.
+    let owner = owner.or_else(|| previous.owner.clone());
+    if owner != previous.owner {
+        return Observed {
+            owner,
+            members,
+            since: now,
+            lost_at: None,
+        };
+    }
+    if members == previous.members {
+        return previous.clone();
+    }
+    let lost = !previous.members.is_subset(&members);
+    Observed {
+        owner,
+        members,
+        since: now,
+        lost_at: if lost { Some(now) } else { previous.lost_at },
+    }
+}
+
+fn members(binding: &Binding) -> BTreeSet<String> {
+    let objects = bound::objects(binding)
+        .into_iter()
+        .map(|object| bound::key(object).to_string());
+    let clusters = bound::destinations(binding)
+        .into_iter()
+        .map(|cluster| format!("cluster {cluster}"));
+    objects.chain(clusters).collect()
+}

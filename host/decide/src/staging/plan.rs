@@ -1,0 +1,133 @@
+//! Everything the host may be asked or told: questions, writes, Events, and when to look again.
+//!
+//! [`Write`] is the whole blast radius of staging: read it to know what the controller can do to a cluster.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use serde::Serialize;
+use stagegate_api::{BindingPolicy, BindingPolicySpec, StagedBindingPolicyStatus, StatusCollector};
+
+use super::facts::VerdictKey;
+use crate::names::{Digest, ObjectKey, PlacementName};
+
+/// What to do about one policy now.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Decision {
+    /// Answer these, put the answers among the facts, and ask again at once. Never empty.
+    Ask(Vec<Question>),
+    Act(Plan),
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase", rename_all_fields = "camelCase")]
+pub enum Question {
+    /// Does this expression compile? Answer: `Facts::compiled`.
+    Compile { digest: Digest, text: String, root: Root },
+    /// A metadata GET of the object, of which the Binding names this resourceVersion. Answer: `Facts::objects`.
+    Object {
+        key: ObjectKey,
+        version: String,
+        resource_version: String,
+    },
+    /// Evaluate the expression. Answer: `Facts::verdicts`, under the digest of the evidence that was really used: when
+    /// the object has moved on, the question stays open and its watch event brings the next one.
+    Check {
+        key: VerdictKey,
+        text: String,
+        evidence: Evidence,
+    },
+    /// Read everything anew from the API server, as [`super::facts::Read::Anew`] says: nothing is placed on a cache.
+    ReadAnew,
+}
+
+/// The variables an expression may use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Root {
+    /// `downsyncClause`: a filter.
+    Clause,
+    /// `combinedStatus`, and `obj` as its other documented name: a condition.
+    CombinedStatus,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase", rename_all_fields = "camelCase")]
+pub enum Evidence {
+    /// The value of `downsyncClause`.
+    Clause(serde_json::Value),
+    /// The CombinedStatus of this name; its digest is the key's.
+    CombinedStatus { namespace: String, name: String },
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Plan {
+    /// Carried out in this order; the first that fails ends it, and facts are gathered anew.
+    pub writes: Vec<Write>,
+    pub events: Vec<Event>,
+    /// When something becomes true by the passing of time alone.
+    pub wake_at: Option<Timestamp>,
+}
+
+/// All that staging may do to the world.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase", rename_all_fields = "camelCase")]
+pub enum Write {
+    /// Create our StatusCollector. A name that is taken by then is left alone.
+    CreateEvidenceCollector(StatusCollector),
+    /// Put its spec back.
+    RestoreEvidenceCollector {
+        precondition: Precondition,
+        collector: StatusCollector,
+    },
+    /// Create a stage's BindingPolicy without cluster selectors: it selects no cluster.
+    CreateClosed(BindingPolicy),
+    /// Give a closed one its selectors: the only write that brings a workload to new clusters for a new stage.
+    Open(Placement),
+    /// Change clauses or selectors of an open one in place.
+    Update(Placement),
+    /// Take over one that the Go stager made: annotations and our collector, the same clauses and clusters.
+    Adopt(Placement),
+    /// Raise the stamp of a closed one, so that an older process's open fails; or bring its clauses up to date.
+    Stamp(Placement),
+    /// Remove the BindingPolicy of a stage that was left, or of a closed one nobody needs.
+    Remove {
+        name: PlacementName,
+        precondition: Precondition,
+    },
+    /// Write status; `precondition` is the policy's own.
+    Status {
+        precondition: Precondition,
+        status: Box<StagedBindingPolicyStatus>,
+    },
+}
+
+/// A change of one BindingPolicy: its spec and our annotations are replaced, all else of it is kept.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Placement {
+    pub name: PlacementName,
+    pub precondition: Precondition,
+    pub spec: BindingPolicySpec,
+    pub annotations: BTreeMap<String, String>,
+}
+
+/// Which version of which object a write is about; the API server refuses it for any other (409 Conflict).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Precondition {
+    pub uid: String,
+    pub resource_version: String,
+}
+
+/// A Kubernetes Event about the policy.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Event {
+    pub warning: bool,
+    pub reason: String,
+    /// At most 1,024 characters (events.k8s.io).
+    pub message: String,
+}

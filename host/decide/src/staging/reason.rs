@@ -1,0 +1,87 @@
+//! The closed list of reason words: used alike in conditions, checks, Events and the printer column.
+
+use serde::{Deserialize, Serialize};
+
+macro_rules! reasons {
+    ($($(#[$doc:meta])* $name:ident => $notable:literal,)*) => {
+        /// Why a policy is where it is. `UpperCamelCase` as Kubernetes conditions want it.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        pub enum Reason { $($(#[$doc])* $name,)* }
+
+        impl Reason {
+            pub const ALL: &'static [Self] = &[$(Self::$name,)*];
+
+            pub const fn as_str(self) -> &'static str {
+                match self { $(Self::$name => stringify!($name),)* }
+            }
+
+            /// Worth an Event when it is reached; the others pass by in every healthy rollout.
+            pub const fn is_notable(self) -> bool {
+                match self { $(Self::$name => $notable,)* }
+            }
+        }
+    };
+}
+
+reasons! {
+    // The policy itself.
+    Accepted => false,
+    InvalidSpec => true,
+    InvalidExpression => true,
+    Undecodable => true,
+    Paused => true,
+    Completed => true,
+    /// What happens when a stage is opened or left.
+    StageOpened => true,
+    StagePassed => true,
+    Opening => false,
+    // What stalls it: somebody has to act.
+    BindingPolicyForeign => true,
+    EvidenceCollectorForeign => true,
+    ActiveStageRemoved => true,
+    // The placement and its Binding.
+    Placing => false,
+    NameInUse => false,
+    BindingPolicyNotSynced => false,
+    BindingMissing => false,
+    BindingNotOurs => false,
+    NoDestinations => true,
+    NoObjects => true,
+    TooManyObjects => true,
+    Settling => false,
+    Shrunk => true,
+    EvidenceCollectorNew => false,
+    // The status part.
+    FilterError => true,
+    NothingKept => true,
+    NoStatusForKind => true,
+    ObjectMissing => true,
+    StatusCollectorMissing => true,
+    StatusCollectorInvalid => true,
+    CombinedStatusMissing => false,
+    CombinedStatusForeign => true,
+    CombinedStatusTooLarge => true,
+    CombinedStatusStale => false,
+    CollectorNotCombined => false,
+    RowError => true,
+    AggregationError => true,
+    EvidenceMalformed => true,
+    NotReported => false,
+    DestinationsDiffer => false,
+    UpdatePending => false,
+    UpdateNotSeen => true,
+    // The checks.
+    Complete => false,
+    ConditionTrue => false,
+    ConditionFalse => true,
+    ConditionError => true,
+    Soaking => false,
+    Soaked => false,
+    PlacedNotJudged => false,
+}
+
+impl std::fmt::Display for Reason {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.as_str())
+    }
+}

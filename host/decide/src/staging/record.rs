@@ -1,0 +1,129 @@
+//! A stage's entry in status: how it begins, is carried to a new attempt, and is brought up to date. All that a
+//! restart has to find again is here. Must not decide anything.
+
+use std::collections::BTreeSet;
+
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use kube::ResourceExt as _;
+use stagegate_api::staged_status::MAX_NOT_JUDGED;
+use stagegate_api::{BindingPolicyRef, CheckStatus, ObjectStatus, StageState, StageStatus};
+
+use super::binding_part::Bound;
+use super::bound;
+use super::finding::Finding;
+use super::slot::Own;
+use crate::names::{Digest, ObjectKey};
+
+/// The record of this very attempt: the one in status, or a new one. On the same placement (an in-place update keeps
+/// its uid) the objects and destinations go on, because old evidence may still be the newest there will be.
+pub fn roll(recorded: Option<&StageStatus>, own: &Own<'_>, now: Timestamp) -> StageStatus {
+    let placement = BindingPolicyRef {
+        name: own.object.name_any(),
+        uid: own.uid().to_owned(),
+    };
+    let same_placement = recorded.filter(|recorded| recorded.binding_policy.as_ref() == Some(&placement));
+    let state = StageState::Active;
+    if let Some(recorded) = same_placement.filter(|recorded| recorded.attempt == Some(own.attempt)) {
+        let plan = Some(own.plan.to_string());
+        return StageStatus {
+            state,
+            plan,
+            passed_at: None,
+            ..recorded.clone()
+        };
+    }
+    StageStatus {
+        name: recorded.map(|recorded| recorded.name.clone()).unwrap_or_default(),
+        state,
+        plan: Some(own.plan.to_string()),
+        attempt: Some(own.attempt),
+        placed_at: Some(Time(now)),
+        binding_policy: Some(placement),
+        destinations: same_placement
+            .map(|recorded| recorded.destinations.clone())
+            .unwrap_or_default(),
+        objects: same_placement
+            .map(|recorded| recorded.objects.clone())
+            .unwrap_or_default(),
+        unsettled_since: same_placement.and_then(|recorded| recorded.unsettled_since.clone()),
+        ..StageStatus::default()
+    }
+}
+
+/// The Binding's set is accepted: it is what later sets are compared with. An object whose collectors and clusters
+/// are as before keeps its baseline, since KubeStellar rewrites its CombinedStatus for no other change.
+pub fn settle(record: &mut StageStatus, bound: &Bound<'_>, own: &Own<'_>, now: Timestamp) {
+    let clusters: BTreeSet<&str> = bound.destinations.iter().copied().collect();
+    let is_same_clusters = record.destinations.iter().map(String::as_str).collect::<BTreeSet<_>>() == clusters;
+    let keys: BTreeSet<ObjectKey> = bound.objects.iter().map(|object| bound::key(object)).collect();
+    record.objects.retain(|object| keys.contains(&key_of(object)));
+    for object in &bound.objects {
+        let key = bound::key(object);
+        let Some(entry) = record.objects.iter_mut().find(|entry| key_of(entry) == key) else {
+            continue;
+        };
+        let collectors: BTreeSet<&String> = object.status_collectors.iter().collect();
+        let is_same = is_same_clusters && entry.collectors.iter().collect::<BTreeSet<_>>() == collectors;
+        if !(is_same && entry.baseline.is_some()) {
+            entry.baseline = own.baseline.map(str::to_owned);
+        }
+        entry.collectors.clone_from(&object.status_collectors);
+    }
+    record.destinations = clusters.into_iter().map(str::to_owned).collect();
+    record.settled_at = Some(Time(now));
+}
+
+pub fn key_of(object: &ObjectStatus) -> ObjectKey {
+    ObjectKey {
+        group: object.group.clone(),
+        resource: object.resource.clone(),
+        namespace: object.namespace.clone(),
+        name: object.name.clone(),
+    }
+}
+
+/// Puts a check's answer into the record; its time moves only when the answer does.
+pub fn note_check(record: &mut StageStatus, name: &str, finding: &Finding, note: Note<'_>) {
+    let mut check = CheckStatus {
+        name: name.to_owned(),
+        outcome: finding.outcome,
+        reason: finding.reason.as_str().to_owned(),
+        message: finding.message.clone(),
+        check_digest: note.check.map(Digest::to_string),
+        evidence_digest: note.evidence.map(|digest| digest.to_string()),
+        evaluated_at: None,
+    };
+    let old = record.checks.iter_mut().find(|check| check.name == name);
+    match old {
+        Some(old) => {
+            check.evaluated_at.clone_from(&old.evaluated_at);
+            if check != *old {
+                check.evaluated_at = Some(Time(note.now));
+                *old = check;
+            }
+        }
+        None => {
+            check.evaluated_at = Some(Time(note.now));
+            record.checks.push(check);
+        }
+    }
+}
+
+/// What goes with a check's answer.
+#[derive(Clone, Copy, Debug)]
+pub struct Note<'a> {
+    pub check: Option<&'a Digest>,
+    pub evidence: Option<&'a Digest>,
+    pub now: Timestamp,
+}
+
+/// The objects that prove nothing, as a list that stays short.
+pub fn not_judged(objects: &[ObjectKey]) -> Vec<String> {
+    let mut names: Vec<String> = objects.iter().take(MAX_NOT_JUDGED).map(ObjectKey::to_string).collect();
+    if objects.len() > MAX_NOT_JUDGED {
+        names.truncate(MAX_NOT_JUDGED - 1);
+        names.push(format!("and {} more", objects.len() - names.len()));
+    }
+    names
+}

@@ -1,0 +1,151 @@
+//! Status from what was found: phase, reason and the four conditions, merged with what is there. Must not decide what
+//! happens; the same state gives the same status, so nothing is written when nothing changed.
+
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use kube::Resource as _;
+use stagegate_api::{Outcome, Phase, StageState, StageStatus, StagedBindingPolicyStatus};
+
+use super::facts::Facts;
+use super::finding::Finding;
+use super::plan::{Event, Write};
+use super::reason::Reason;
+use super::slot::precondition;
+
+/// Where the policy stands.
+#[derive(Clone, Debug)]
+pub struct Standing {
+    pub phase: Phase,
+    pub reason: Reason,
+    pub message: String,
+    /// Whether the spec can be carried out, and what is to be known about it.
+    pub accepted: Result<String, Finding>,
+    /// Somebody has to act.
+    pub stalled: Option<Finding>,
+    pub active_stage: Option<String>,
+    pub stages: Vec<StageStatus>,
+}
+
+impl Standing {
+    /// Phase, reason and message of a stage's finding.
+    pub fn of(finding: &Finding) -> (Phase, Reason, String) {
+        let phase = if finding.outcome == Outcome::Hold {
+            Phase::Holding
+        } else {
+            Phase::Progressing
+        };
+        (phase, finding.reason, finding.message.clone())
+    }
+}
+
+/// The status to write, if it differs from the one that is there, and the Events that tell of it.
+pub fn write(facts: &Facts, standing: Standing) -> (Option<Write>, Vec<Event>) {
+    let policy = &facts.policy.object;
+    let old = policy.status.clone().unwrap_or_default();
+    let generation = policy.meta().generation;
+    let conditions = conditions(
+        &standing,
+        &old.conditions,
+        Stamped {
+            generation,
+            now: facts.now,
+        },
+    );
+    let status = StagedBindingPolicyStatus {
+        observed_generation: generation,
+        active_stage: standing.active_stage.clone(),
+        phase: Some(standing.phase),
+        reason: Some(standing.reason.as_str().to_owned()),
+        conditions,
+        stages: standing.stages.clone(),
+    };
+    if status == old {
+        return (None, Vec::new());
+    }
+    let events = events(&standing, &old);
+    let write = Write::Status {
+        precondition: precondition(policy.meta()),
+        status: Box::new(status),
+    };
+    (Some(write), events)
+}
+
+#[derive(Clone, Copy)]
+struct Stamped {
+    generation: Option<i64>,
+    now: Timestamp,
+}
+
+fn conditions(standing: &Standing, old: &[Condition], stamped: Stamped) -> Vec<Condition> {
+    let (accepted, accepted_reason, accepted_message) = match &standing.accepted {
+        Ok(message) => (true, Reason::Accepted, message.clone()),
+        Err(finding) => (false, finding.reason, finding.message.clone()),
+    };
+    let stalled = standing.stalled.as_ref();
+    let progressing = standing.phase == Phase::Progressing && stalled.is_none();
+    let completed = standing.phase == Phase::Completed;
+    let (stalled_reason, stalled_message) = stalled.map_or(
+        (Reason::Accepted, "nothing waits for anybody to act".to_owned()),
+        |finding| (finding.reason, finding.message.clone()),
+    );
+    [
+        ("Accepted", accepted, accepted_reason, accepted_message),
+        ("Progressing", progressing, standing.reason, standing.message.clone()),
+        ("Completed", completed, standing.reason, standing.message.clone()),
+        ("Stalled", stalled.is_some(), stalled_reason, stalled_message),
+    ]
+    .into_iter()
+    .map(|(type_, is_true, reason, message)| {
+        let status = if is_true { "True" } else { "False" };
+        let before = old.iter().find(|condition| condition.type_ == type_);
+        let last_transition_time = before
+            .filter(|before| before.status == status)
+            .map_or(Time(stamped.now), |before| before.last_transition_time.clone());
+        Condition {
+            type_: type_.to_owned(),
+            status: status.to_owned(),
+            reason: reason.as_str().to_owned(),
+            message,
+            observed_generation: stamped.generation,
+            last_transition_time,
+        }
+    })
+    .collect()
+}
+
+/// One Event for each reason that is reached and worth one, and for each stage that passed.
+fn events(standing: &Standing, old: &StagedBindingPolicyStatus) -> Vec<Event> {
+    let had_passed = |name: &str, plan: Option<&String>| {
+        old.stages
+            .iter()
+            .any(|stage| stage.name == name && stage.state == StageState::Passed && stage.plan.as_ref() == plan)
+    };
+    let passed = standing
+        .stages
+        .iter()
+        .filter(|stage| stage.state == StageState::Passed && !had_passed(&stage.name, stage.plan.as_ref()))
+        .map(|stage| event(false, Reason::StagePassed, format!("stage {} has passed", stage.name)));
+    let refused = standing.accepted.as_ref().err();
+    let main = [
+        refused.map(|finding| (finding.reason, finding.message.clone())),
+        standing
+            .stalled
+            .as_ref()
+            .map(|finding| (finding.reason, finding.message.clone())),
+        Some((standing.reason, standing.message.clone())),
+    ]
+    .into_iter()
+    .flatten()
+    .find(|(reason, _)| reason.is_notable())
+    .filter(|(reason, _)| old.reason.as_deref() != Some(reason.as_str()))
+    .map(|(reason, message)| event(!matches!(reason, Reason::Completed | Reason::Paused), reason, message));
+    passed.chain(main).collect()
+}
+
+fn event(warning: bool, reason: Reason, message: String) -> Event {
+    Event {
+        warning,
+        reason: reason.as_str().to_owned(),
+        message,
+    }
+}
