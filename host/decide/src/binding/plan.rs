@@ -1,0 +1,44 @@
+//! All that the `binding` controller may do to the world.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use serde::Serialize;
+use stagegate_api::{Binding, BindingPolicyStatus};
+
+use crate::staging::Precondition;
+
+/// Writes in the order they are made; the first that fails ends the plan, and the facts are read anew.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Plan {
+    pub writes: Vec<Write>,
+}
+
+/// One write. None of them goes beyond BindingPolicies (finalizer and status) and Bindings.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Write {
+    /// Add [`stagegate_api::BINDING_POLICY_FINALIZER`] to the BindingPolicy.
+    AddFinalizer { name: String, precondition: Precondition },
+    /// Remove it, so that the BindingPolicy may go.
+    RemoveFinalizer { name: String, precondition: Precondition },
+    /// Create the Binding; one that is there by now is a conflict.
+    CreateBinding(Binding),
+    /// Replace the Binding's spec and owners.
+    UpdateBinding {
+        precondition: Precondition,
+        binding: Binding,
+    },
+    /// Replace the BindingPolicy's status; made after the Binding was written.
+    PolicyStatus {
+        name: String,
+        precondition: Precondition,
+        status: BindingPolicyStatus,
+    },
+}
+
+/// What a write about this object has to carry. `None` for an object that did not come from a server.
+pub(crate) fn precondition(metadata: &ObjectMeta) -> Option<Precondition> {
+    Some(Precondition {
+        uid: metadata.uid.clone()?,
+        resource_version: metadata.resource_version.clone()?,
+    })
+}
