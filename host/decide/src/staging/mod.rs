@@ -20,12 +20,14 @@ mod handover;
 mod judge;
 mod kinds;
 mod observe;
+mod placing;
 mod plan;
 mod reason;
 mod record;
 mod rollout;
 mod slot;
 mod spec;
+mod stages;
 mod status;
 
 use stagegate_api::{DownsyncClause, Phase};

@@ -1,0 +1,306 @@
+//! The writes of a rollout: what is created closed, opened, changed, stamped or removed, and under which precondition.
+//! Must not judge anything: what is proven is asked of [`super::judge`] and [`super::handover`].
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use kube::{Resource as _, ResourceExt as _};
+use stagegate_api::{BindingPolicy, BindingPolicySpec, PreviousStages, StageStatus, StagedBindingPolicy, annotation};
+
+use super::binding_part::Placed;
+use super::facts::Read;
+use super::finding::Finding;
+use super::handover::{HandOver, Pair, hand_over};
+use super::plan::{Event, Placement, Question, Write};
+use super::reason::Reason;
+use super::rollout::{Draft, Rollout};
+use super::slot::{Own, Slot, Stamp, precondition};
+use super::{collector, record};
+use crate::names::{Digest, PlacementName};
+
+impl Rollout<'_> {
+    /// Somebody with a newer view of the policy (or a later lease) has been here: this process writes nothing.
+    pub(super) fn is_view_stale(&self) -> bool {
+        let ours = Stamp::of(self.facts);
+        self.slots
+            .iter()
+            .chain(&self.gone)
+            .filter_map(Slot::own)
+            .filter_map(|own| own.stamp)
+            .any(|stamp| stamp > ours)
+    }
+
+    /// Raises the stamps of closed placements after an edit, a pause or a new leader, so that an open which an older
+    /// process has decided fails. Clauses are brought up to date on the way.
+    pub(super) fn stamps(&self) -> Vec<Write> {
+        let stamp = Stamp::of(self.facts);
+        let closed = self.slots.iter().filter_map(Slot::closed);
+        closed
+            .filter(|own| own.stamp != Some(stamp))
+            .map(|own| {
+                let spec = self.closed_spec();
+                let annotations = self.annotations(own.attempt, None);
+                Write::Stamp(Placement {
+                    name: name_of(own),
+                    precondition: own.precondition(),
+                    spec,
+                    annotations,
+                })
+            })
+            .collect()
+    }
+
+    /// Our StatusCollector is created, or put back; one of its name that is not ours is left alone.
+    pub(super) fn collector_writes(&self) -> Vec<Write> {
+        let ours = collector::object();
+        match &self.facts.evidence_collector {
+            None => vec![Write::CreateEvidenceCollector(ours)],
+            Some(live) if collector::is_ours(&live.object) && !collector::has_our_spec(&live.object) => {
+                vec![Write::RestoreEvidenceCollector {
+                    precondition: precondition(&live.object.metadata),
+                    collector: ours,
+                }]
+            }
+            Some(_) => Vec::new(),
+        }
+    }
+
+    /// Nothing of ours stands under the stage's name: create it, closed, unless something is in the way.
+    pub(super) fn prepare(&self, index: usize, draft: &mut Draft) -> Finding {
+        let stage = self.stage(index);
+        let name = &stage.placement;
+        match &self.slots[index] {
+            Slot::Undecodable(error) => Finding::unknown(
+                Reason::Undecodable,
+                format!("BindingPolicy {name} cannot be read ({error}): delete it if it is not needed"),
+            ),
+            Slot::Foreign => {
+                let finding = Finding::unknown(
+                    Reason::BindingPolicyForeign,
+                    format!(
+                        "there is a BindingPolicy {name} that this policy does not own: delete or rename it, or rename stage {}",
+                        stage.name
+                    ),
+                );
+                draft.stalled = Some(finding.clone());
+                finding
+            }
+            Slot::Leaving => Finding::unknown(
+                Reason::NameInUse,
+                format!("the old BindingPolicy {name} is still being deleted"),
+            ),
+            Slot::Absent
+                if self
+                    .facts
+                    .bindings
+                    .get(name.as_str())
+                    .is_some_and(|entry| entry.object.is_some()) =>
+            {
+                Finding::unknown(
+                    Reason::NameInUse,
+                    format!(
+                        "the Binding of an old BindingPolicy {name} is still there: waiting for it to be collected"
+                    ),
+                )
+            }
+            _ if self.policy.spec.paused => Finding::unknown(Reason::Paused, "paused"),
+            _ => {
+                draft.writes.push(Write::CreateClosed(self.closed_policy(index)));
+                Finding::unknown(Reason::Placing, format!("creating BindingPolicy {name}, closed"))
+            }
+        }
+    }
+
+    /// Opens, adopts or updates the stage's BindingPolicy, on facts that were just read and on nothing else.
+    pub(super) fn place(&self, index: usize, draft: &mut Draft) -> Finding {
+        let stage = self.stage(index);
+        if self.policy.spec.stages[index].cluster_selectors.is_empty() {
+            return Finding::unknown(
+                Reason::NoDestinations,
+                format!(
+                    "stage {} has no clusterSelectors, so it selects no cluster: add one",
+                    stage.name
+                ),
+            );
+        }
+        let opening = Finding::unknown(Reason::Opening, format!("opening stage {}", stage.name));
+        if self.policy.spec.paused {
+            return Finding::unknown(Reason::Paused, format!("stage {} is ready to be opened", stage.name));
+        }
+        let Read::Anew { baseline } = &self.facts.read else {
+            draft.questions.push(Question::ReadAnew);
+            return opening;
+        };
+        let Some(own) = self.slots[index].own() else {
+            return opening;
+        };
+        // A stamp of this same round would change the version that the open is conditional on.
+        if draft
+            .writes
+            .iter()
+            .any(|write| matches!(write, Write::Stamp(placement) if placement.name == stage.placement))
+        {
+            return opening;
+        }
+        let attempt = own
+            .attempt
+            .max(
+                self.recorded(index)
+                    .and_then(|record| record.attempt)
+                    .unwrap_or_default(),
+            )
+            .saturating_add(1);
+        let adopting = own.is_unstamped && self.slots[index].open().is_some();
+        let placement = Placement {
+            name: stage.placement.clone(),
+            precondition: own.precondition(),
+            spec: if adopting {
+                adopted_spec(own.object)
+            } else {
+                self.open_spec(index)
+            },
+            annotations: if adopting {
+                self.annotations_at(own.plan.clone(), attempt, Some(baseline))
+            } else {
+                self.annotations(attempt, Some(baseline))
+            },
+        };
+        let text = match &self.slots[index] {
+            Slot::Closed(_) => format!("opened stage {}", stage.name),
+            _ if adopting => format!("took over BindingPolicy {} of stage {}", stage.placement, stage.name),
+            _ => format!("changed the placement of stage {} in place", stage.name),
+        };
+        draft.events.push(Event {
+            warning: false,
+            reason: Reason::StageOpened.as_str().to_owned(),
+            message: text,
+        });
+        draft.writes.push(match &self.slots[index] {
+            Slot::Closed(_) => Write::Open(placement),
+            _ if adopting => Write::Adopt(placement),
+            _ => Write::Update(placement),
+        });
+        opening
+    }
+
+    /// The placements before the latest one at the plan go, when it demonstrably serves what they served.
+    pub(super) fn remove_previous(&self, draft: &mut Draft, records: &mut [StageStatus]) {
+        if self.policy.spec.paused {
+            return;
+        }
+        // A closed one that no stage needs selects nothing: it may go without proof.
+        for own in self.gone.iter().filter_map(Slot::closed) {
+            draft.writes.push(Write::Remove {
+                name: name_of(own),
+                precondition: own.precondition(),
+            });
+        }
+        if self.checked.previous_stages == PreviousStages::Keep || self.active_gone().is_some() {
+            return;
+        }
+        let Some(latest) = (0..self.slots.len()).rev().find(|index| self.is_open_at_plan(*index)) else {
+            return;
+        };
+        let Some(own) = self.slots[latest].open().filter(|own| self.is_current(latest, own)) else {
+            return;
+        };
+        let record = record::roll(self.recorded(latest), own, self.facts.now);
+        let placed = Placed {
+            facts: self.facts,
+            stage: self.stage(latest),
+            own,
+            record: &record,
+        };
+        for earlier in 0..latest {
+            let Some(previous) = self.slots[earlier].own().filter(|_| self.has_passed(earlier)) else {
+                continue;
+            };
+            let pair = Pair {
+                later: &placed,
+                earlier: &self.stage(earlier).placement,
+                earlier_record: self.recorded(earlier),
+            };
+            match hand_over(pair, &mut draft.questions) {
+                Ok(handed) => {
+                    if let HandOver::Unproven(shared) = handed {
+                        records[latest].message = Some(format!(
+                            "cluster {} was handed over by its rows alone: that the new placement holds the workload there is unproven \
+                             without reading the inventory",
+                            shared.join(", ")
+                        ));
+                    }
+                    draft.writes.push(Write::Remove {
+                        name: self.stage(earlier).placement.clone(),
+                        precondition: previous.precondition(),
+                    });
+                }
+                Err(finding) => draft.wake(finding.wake_at),
+            }
+        }
+    }
+
+    pub(super) fn open_spec(&self, index: usize) -> BindingPolicySpec {
+        let cluster_selectors = self.policy.spec.stages[index].cluster_selectors.clone();
+        BindingPolicySpec {
+            cluster_selectors,
+            ..self.closed_spec()
+        }
+    }
+
+    pub(super) fn closed_spec(&self) -> BindingPolicySpec {
+        BindingPolicySpec {
+            cluster_selectors: Vec::new(),
+            downsync: collector::with_evidence(&self.policy.spec.downsync),
+        }
+    }
+
+    pub(super) fn closed_policy(&self, index: usize) -> BindingPolicy {
+        let mut object = BindingPolicy::new(self.stage(index).placement.as_str(), self.closed_spec());
+        object.meta_mut().owner_references = Some(vec![self.owner()]);
+        object.annotations_mut().extend(self.annotations(0, None));
+        object
+    }
+
+    /// The policy as owner: its deletion removes the placements, `--cascade=orphan` leaves them.
+    pub(super) fn owner(&self) -> OwnerReference {
+        OwnerReference {
+            api_version: StagedBindingPolicy::api_version(&()).into_owned(),
+            kind: StagedBindingPolicy::kind(&()).into_owned(),
+            name: self.policy.name_any(),
+            uid: self.policy.meta().uid.clone().unwrap_or_default(),
+            controller: Some(true),
+            block_owner_deletion: Some(false),
+        }
+    }
+
+    pub(super) fn annotations(&self, attempt: i64, baseline: Option<&String>) -> BTreeMap<String, String> {
+        self.annotations_at(self.checked.plan.clone(), attempt, baseline)
+    }
+
+    pub(super) fn annotations_at(
+        &self,
+        plan: Digest,
+        attempt: i64,
+        baseline: Option<&String>,
+    ) -> BTreeMap<String, String> {
+        let mut annotations = BTreeMap::from([
+            (annotation::PLAN.to_owned(), plan.to_string()),
+            (annotation::ATTEMPT.to_owned(), attempt.to_string()),
+            (annotation::STAMP.to_owned(), Stamp::of(self.facts).to_string()),
+        ]);
+        annotations.extend(baseline.map(|baseline| (annotation::BASELINE.to_owned(), baseline.clone())));
+        annotations
+    }
+}
+
+/// What the Go stager wrote, with our collector added: the same objects in the same clusters.
+fn adopted_spec(object: &BindingPolicy) -> BindingPolicySpec {
+    BindingPolicySpec {
+        cluster_selectors: object.spec.cluster_selectors.clone(),
+        downsync: collector::with_evidence(&object.spec.downsync),
+    }
+}
+
+fn name_of(own: &Own<'_>) -> PlacementName {
+    PlacementName::of_object(own.object)
+}

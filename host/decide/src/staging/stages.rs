@@ -1,0 +1,164 @@
+//! Where each stage stands at the plan: passed, active, pending, or gone from the spec. Must not place or remove anything.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use kube::ResourceExt as _;
+use stagegate_api::{BindingPolicyRef, StageState, StageStatus};
+
+use super::bound;
+use super::finding::Finding;
+use super::reason::Reason;
+use super::rollout::Rollout;
+use super::slot::{Own, Slot};
+use super::spec::CheckedStage;
+use crate::names::PlacementName;
+
+impl<'a> Rollout<'a> {
+    pub(super) fn stage(&self, index: usize) -> &'a CheckedStage {
+        &self.checked.stages[index]
+    }
+
+    pub(super) fn last(&self) -> usize {
+        self.checked.stages.len() - 1
+    }
+
+    pub(super) fn recorded(&self, index: usize) -> Option<&StageStatus> {
+        self.status
+            .stages
+            .iter()
+            .find(|record| record.name == self.stage(index).name)
+    }
+
+    pub(super) fn is_open_at_plan(&self, index: usize) -> bool {
+        self.slots[index]
+            .open()
+            .is_some_and(|own| own.plan == self.checked.plan)
+    }
+
+    /// A stage has passed at the plan when status says so or a later stage's open placement carries the plan, and its
+    /// own, if open, carries it too. The last one must also still be there, as the spec has it: it stays placed.
+    pub(super) fn has_passed(&self, index: usize) -> bool {
+        let plan = &self.checked.plan;
+        let is_recorded = self
+            .recorded(index)
+            .is_some_and(|record| record.state == StageState::Passed && record.plan.as_deref() == Some(plan.as_str()));
+        let is_behind = (index + 1..self.slots.len()).any(|later| self.is_open_at_plan(later));
+        let is_own_at_plan = self.slots[index].open().is_none_or(|own| own.plan == *plan);
+        let is_standing = index != self.last()
+            || self.slots[index]
+                .open()
+                .is_some_and(|own| !own.is_unstamped && own.object.spec == self.open_spec(index));
+        (is_recorded || is_behind) && is_own_at_plan && is_standing
+    }
+
+    pub(super) fn active(&self) -> Option<usize> {
+        (0..self.slots.len()).find(|index| !self.has_passed(*index))
+    }
+
+    /// The latest placement is of a stage that the spec no longer has: it stays, and a human says what is meant.
+    pub(super) fn active_gone(&self) -> Option<Finding> {
+        let was_active = |name: &str| {
+            let active = self.status.active_stage.as_deref();
+            active.is_some_and(|stage| PlacementName::of(&self.policy.name_any(), stage).as_str() == name)
+        };
+        let none_at_plan = !(0..self.slots.len()).any(|index| self.is_open_at_plan(index));
+        let gone = self
+            .gone
+            .iter()
+            .filter_map(Slot::open)
+            .find(|own| was_active(&own.object.name_any()) || (none_at_plan && own.plan == self.checked.plan))?;
+        let name = gone.object.name_any();
+        Some(Finding::unknown(
+            Reason::ActiveStageRemoved,
+            format!(
+                "BindingPolicy {name} places the workload, but spec.stages has no stage of that name any more: give the stage its \
+                 name back, or delete BindingPolicy {name} to go on with the first stage that has not passed"
+            ),
+        ))
+    }
+
+    /// The stages' records before this decision's findings.
+    pub(super) fn records(&self) -> Vec<StageStatus> {
+        (0..self.slots.len())
+            .map(|index| {
+                let name = self.stage(index).name.clone();
+                let recorded = self.recorded(index);
+                let placement = self.slots[index].own().map(|own| BindingPolicyRef {
+                    name: own.object.name_any(),
+                    uid: own.uid().to_owned(),
+                });
+                if self.has_passed(index) {
+                    let plan = Some(self.checked.plan.to_string());
+                    let base = recorded
+                        .filter(|recorded| recorded.plan == plan)
+                        .cloned()
+                        .unwrap_or_default();
+                    let message = self.joined(index, &base).or_else(|| base.message.clone());
+                    let passed_at = base.passed_at.clone().or(Some(Time(self.facts.now)));
+                    return StageStatus {
+                        name,
+                        plan,
+                        state: StageState::Passed,
+                        passed_at,
+                        binding_policy: placement,
+                        message,
+                        ..base
+                    };
+                }
+                let state = match self.slots[index].open() {
+                    Some(own) if own.plan != self.checked.plan => StageState::Outdated,
+                    _ => StageState::Pending,
+                };
+                let base = if state == StageState::Outdated {
+                    recorded.cloned().unwrap_or_default()
+                } else {
+                    StageStatus::default()
+                };
+                let attempt = recorded.and_then(|recorded| recorded.attempt);
+                StageStatus {
+                    name,
+                    state,
+                    attempt,
+                    binding_policy: placement,
+                    ..base
+                }
+            })
+            .collect()
+    }
+
+    /// A cluster that joined a stage after it had passed is reported, not judged.
+    pub(super) fn joined(&self, index: usize, record: &StageStatus) -> Option<String> {
+        let name = self.stage(index).placement.as_str();
+        let binding = self.facts.bindings.get(name)?.object.as_ref()?.object()?;
+        let joined = bound::destinations(binding)
+            .into_iter()
+            .find(|cluster| !record.destinations.iter().any(|known| known == cluster))?;
+        (!record.destinations.is_empty()).then(|| {
+            format!("cluster {joined} joined after this stage had passed: it has the workload, and is not judged")
+        })
+    }
+
+    /// Open, ours by its annotations, at the plan, and just as the spec has it.
+    pub(super) fn is_current(&self, index: usize, own: &Own<'_>) -> bool {
+        !own.is_unstamped && own.plan == self.checked.plan && own.object.spec == self.open_spec(index)
+    }
+
+    /// What a reader of `Accepted` should know: edits of stages that were passed do nothing on this plan.
+    pub(super) fn accepted_message(&self) -> String {
+        let edited = (0..self.last()).find(|index| {
+            self.has_passed(*index)
+                && self.slots[*index].open().is_some_and(|own| {
+                    own.object.spec.cluster_selectors != self.policy.spec.stages[*index].cluster_selectors
+                })
+        });
+        let unplaced = (0..self.last()).find(|index| {
+            self.has_passed(*index) && self.recorded(*index).is_none() && self.slots[*index].own().is_none()
+        });
+        match edited.or(unplaced) {
+            Some(index) => format!(
+                "stage {} lies before the active one: its edit has no effect until spec.downsync changes",
+                self.stage(index).name
+            ),
+            None => "the policy can be carried out".to_owned(),
+        }
+    }
+}
