@@ -47,16 +47,7 @@ impl<'a> Check<'a> {
                 Ok(())
             }
             Expr::Ident(name) => self.name(expr, name),
-            Expr::Select(select) => {
-                self.written.insert(select.field.clone());
-                // `google.protobuf.Timestamp` is one name, unless `google` is a variable.
-                let names_type = qualified_name(expr).is_some_and(|name| is_type(&name));
-                if names_type {
-                    Ok(())
-                } else {
-                    self.expression(&select.operand)
-                }
-            }
+            Expr::Select(_) => self.selection(expr),
             Expr::List(list) => list.elements.iter().try_for_each(|element| self.expression(element)),
             Expr::Map(map) => map.entries.iter().try_for_each(|entry| match &entry.expr {
                 EntryExpr::MapEntry(entry) => {
@@ -70,6 +61,23 @@ impl<'a> Check<'a> {
             }
             Expr::Comprehension(comprehension) => self.comprehension(comprehension),
             Expr::Call(call) => self.call(expr, call),
+        }
+    }
+
+    /// A chain of fields, walked at once: it may be as long as the text.
+    fn selection(&mut self, chain: &'a IdedExpr) -> Result<(), CompileError> {
+        let mut root = chain;
+        while let Expr::Select(select) = &root.expr {
+            self.written.insert(select.field.clone());
+            root = &select.operand;
+        }
+        match &root.expr {
+            // `google.protobuf.Timestamp` is one name, unless `google` is a variable.
+            Expr::Ident(name) if !self.scope.contains(&name.as_str()) => match qualified_name(chain) {
+                Some(name) if is_type(&name) => Ok(()),
+                _ => self.name(root, name),
+            },
+            _ => self.expression(root),
         }
     }
 
@@ -109,6 +117,17 @@ impl<'a> Check<'a> {
         let (shown, known) = match (&call.target, function) {
             (Some(_), Some((qualified, counts))) => (qualified, Some(counts)),
             (Some(target), None) => {
+                if let (Some(qualified), None) = (&qualified, library::method(name))
+                    && !is_macro(name)
+                    && self.expression(target).is_err()
+                {
+                    // `math.abs` misses the function and not a variable `math`.
+                    return Err(self.refuse_call(
+                        expr,
+                        name,
+                        &format!("unknown function: {}", cut(qualified, NAME_CHARS)),
+                    ));
+                }
                 self.expression(target)?;
                 (name, library::method(name))
             }
@@ -118,11 +137,12 @@ impl<'a> Check<'a> {
         let given = call.args.len();
         if !known.as_ref().is_some_and(|counts| counts.contains(&given)) {
             let shown = cut(shown, NAME_CHARS);
-            return Err(if known.is_some() || is_macro(shown.as_str()) {
-                self.refuse(expr, &format!("wrong number of arguments for {shown}: {given}"))
+            let problem = if known.is_some() || is_macro(&shown) {
+                format!("wrong number of arguments for {shown}: {given}")
             } else {
-                self.refuse(expr, &format!("unknown function: {shown}"))
-            });
+                format!("unknown function: {shown}")
+            };
+            return Err(self.refuse_call(expr, name, &problem));
         }
         self.literal(expr, name, &call.args)?;
         call.args.iter().try_for_each(|argument| self.expression(argument))
@@ -146,27 +166,36 @@ impl<'a> Check<'a> {
             return Ok(());
         }
         let wanted = if name == "matches" { "regular expression" } else { name };
-        Err(self.refuse(
+        Err(self.refuse_call(
             expr,
+            name,
             &format!("not a valid {wanted}: {}", cut(text.inner(), NAME_CHARS)),
         ))
     }
 
     fn refuse(&self, expr: &IdedExpr, message: &str) -> CompileError {
+        self.refuse_call(expr, "", message)
+    }
+
+    /// Refuses a call, which the parser places at its parenthesis, at its `name` before it.
+    fn refuse_call(&self, expr: &IdedExpr, name: &str, message: &str) -> CompileError {
         let error = CompileError::new(message);
-        match self.source.offset_for(expr.id) {
-            Some((start, _)) => error.at(place(&self.source.source, start)),
-            None => error,
-        }
+        let Some((start, _)) = self.source.offset_for(expr.id) else {
+            return error;
+        };
+        let text: Vec<char> = self.source.source.chars().collect();
+        let start = usize::try_from(start).unwrap_or(usize::MAX).min(text.len());
+        let named = start.checked_sub(name.chars().count());
+        let named = named.filter(|&named| name.chars().eq(text[named..start].iter().copied()));
+        error.at(place(&text[..named.unwrap_or(start)]))
     }
 }
 
-/// The line and column, from 1, of the `offset`-th character.
-fn place(text: &str, offset: u32) -> (u32, u32) {
-    let before = text.chars().take(usize::try_from(offset).unwrap_or(usize::MAX));
-    before.fold(
+/// The line and column, from 1, after the characters `before`.
+fn place(before: &[char]) -> (u32, u32) {
+    before.iter().fold(
         (1, 1),
-        |(line, column), c| if c == '\n' { (line + 1, 1) } else { (line, column + 1) },
+        |(line, column), &c| if c == '\n' { (line + 1, 1) } else { (line, column + 1) },
     )
 }
 

@@ -50,8 +50,10 @@ impl CompileError {
         let mut told = String::new();
         for error in errors.errors.iter().take(PARSE_ERRORS) {
             let separator = if told.is_empty() { "" } else { "; " };
-            let text = error.msg.strip_prefix("Syntax error: ").unwrap_or(&error.msg);
-            told = format!("{told}{separator}{}", cut(text, MESSAGE_CHARS / PARSE_ERRORS));
+            told = format!(
+                "{told}{separator}{}",
+                cut(&syntax(&error.msg), MESSAGE_CHARS / PARSE_ERRORS)
+            );
         }
         let error = CompileError::new(format!("syntax error: {told}"));
         match errors.errors.first().and_then(|first| place(first.pos)) {
@@ -167,7 +169,10 @@ impl EvalError {
                 overload("comparison", &[&type_name(left), &type_name(right)])
             }
             ExecutionError::UnsupportedIndex(index, list) => overload("_[_]", &[&type_name(list), &type_name(index)]),
-            ExecutionError::UnsupportedKeyType(key) => overload("map key", &[&type_name(key)]),
+            ExecutionError::UnsupportedKeyType(key) => EvalError::with(
+                NoSuchOverload,
+                &format!("no such overload: a {} cannot be a key", type_name(key)),
+            ),
             ExecutionError::UnexpectedType { got, want } => {
                 EvalError::with(NoSuchOverload, &format!("no such overload: expected {want}, got {got}"))
             }
@@ -190,10 +195,29 @@ impl EvalError {
     }
 }
 
-/// The operator or function as a user knows it: `_+_` is `+`, and our own versions begin with `@`.
+/// What the parser says without the thirty tokens that it expected instead.
+fn syntax(message: &str) -> String {
+    let message = message.strip_prefix("Syntax error: ").unwrap_or(message);
+    let found = ["mismatched input ", "extraneous input "]
+        .iter()
+        .find_map(|prefix| message.strip_prefix(prefix));
+    match found.and_then(|rest| rest.split_once(" expecting ")) {
+        Some(("'<EOF>'", _)) => "unexpected end of the expression".to_owned(),
+        Some((token, _)) => format!("unexpected {token}"),
+        None => message.to_owned(),
+    }
+}
+
+/// The operator or function as a user knows it: the engine says `_+_` or `add`, and our own versions begin with `@`.
 fn written_as(function: &str) -> &str {
     match function {
         "_[_]" | "_?_:_" => function,
+        "_._" => "field selection",
+        "add" => "+",
+        "sub" => "-",
+        "mul" => "*",
+        "div" => "/",
+        "rem" => "%",
         _ => function.trim_matches(['_', '@']),
     }
 }

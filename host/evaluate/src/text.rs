@@ -19,7 +19,7 @@ pub(crate) const REPLACED: &[(&str, &str)] = &[
 ];
 
 /// `matches` with a pattern that stands in the expression: compiled and remembered before the first evaluation.
-pub(crate) const MATCHES_LITERAL: &str = "@matchesLiteral";
+pub(crate) const MATCHES_LITERAL: &str = "@matches@";
 /// `matches` with a pattern that is computed.
 pub(crate) const MATCHES: &str = "@matches";
 const INDEX_OF: &str = "@indexOf";
