@@ -1,0 +1,41 @@
+# Entry points for people and CI. Everything is cargo underneath; no target needs a cluster or a network once the
+# toolchain and the crates are there.
+
+CARGO ?= cargo
+STAGEGATE = $(CARGO) run --quiet --package stagegate --
+
+.PHONY: demo test lint bench crds deny coverage toolchain help
+
+help: ## Show the targets
+	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
+
+demo: toolchain ## Build, and watch a three-stage rollout in the playground
+	$(CARGO) build --package stagegate
+	$(STAGEGATE) playground deploy/examples/three-stages --until Completed
+
+test: toolchain ## Run every test
+	$(CARGO) test --workspace
+
+lint: toolchain ## Formatting and clippy, warnings are errors
+	$(CARGO) fmt --all -- --check
+	$(CARGO) clippy --workspace --all-targets -- --deny warnings
+
+bench: toolchain ## Run the benchmarks and print their ratios
+	$(CARGO) bench --workspace --benches
+
+crds: toolchain ## Write the generated CustomResourceDefinitions anew
+	@mkdir -p deploy/crds
+	$(STAGEGATE) crds > deploy/crds/stagedbindingpolicies.yaml.new
+	mv deploy/crds/stagedbindingpolicies.yaml.new deploy/crds/stagedbindingpolicies.yaml
+
+deny: toolchain ## Licences, sources and advisories of the dependencies (needs cargo-deny)
+	$(CARGO) deny --all-features check
+
+coverage: toolchain ## Line coverage (needs cargo-llvm-cov)
+	$(CARGO) llvm-cov --workspace --html
+	$(CARGO) llvm-cov report --summary-only
+
+# The toolchain is pinned by rust-toolchain.toml, which `rustup toolchain install` reads. It is only asked where that
+# toolchain is absent: RUSTUP_AUTO_INSTALL=0 leaves this to us, and elsewhere no network is needed.
+toolchain:
+	@$(CARGO) --version >/dev/null 2>&1 || rustup toolchain install
