@@ -166,6 +166,7 @@ impl<'a> Subject<'a> {
                     }
                 }
             }
+            self.require_recombined(name)?;
             if !view.collectors.iter().any(|found| found.name == *name) {
                 return Err(self.not_combined(name));
             }
@@ -175,6 +176,20 @@ impl<'a> Subject<'a> {
             Ok(())
         } else {
             Err(self.not_combined(&ours))
+        }
+    }
+
+    /// What is there right after a change of the collector still answers the old question.
+    fn require_recombined(&self, collector: &str) -> Result<(), Finding> {
+        let facts = self.placed.facts;
+        let window = facts.settings.collector();
+        match facts.collectors_changed.get(collector).map(|changed| *changed + window) {
+            Some(until) if facts.now < until => Err(Finding::unknown(
+                Reason::StatusCollectorChanged,
+                format!("StatusCollector {collector} was changed: its answers count from {until}"),
+            )
+            .wake_at(until)),
+            _ => Ok(()),
         }
     }
 

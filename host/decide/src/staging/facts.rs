@@ -31,6 +31,9 @@ pub struct Facts {
     /// The StatusCollectors that clauses of this policy name and that exist.
     #[serde(default)]
     pub collectors: BTreeMap<String, StatusCollector>,
+    /// When this process last saw the spec of one of them change: KubeStellar needs up to 5 s to combine anew.
+    #[serde(default)]
+    pub collectors_changed: BTreeMap<String, Timestamp>,
     /// The BindingPolicies under a name of one of the stages, and all that this policy owns.
     #[serde(default)]
     pub placements: BTreeMap<String, Decoded<BindingPolicy>>,

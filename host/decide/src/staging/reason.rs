@@ -58,6 +58,7 @@ reasons! {
     ObjectMissing => true,
     StatusCollectorMissing => true,
     StatusCollectorInvalid => true,
+    StatusCollectorChanged => false,
     CombinedStatusMissing => false,
     CombinedStatusForeign => true,
     CombinedStatusTooLarge => true,

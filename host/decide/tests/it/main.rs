@@ -2,4 +2,6 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails by the panic")]
 
+mod binding;
+mod combine;
 mod staging;
