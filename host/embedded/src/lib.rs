@@ -1,1 +1,35 @@
-//! placeholder
+//! An API server in one process: what the playground, policy tests and most of our own tests run on. It serves what
+//! kube and kubectl use of a Kubernetes API server, over a socket or without one, and keeps everything in memory.
+//!
+//! It must not become a second truth: it decides nothing that a real API server would not decide the same way, and it
+//! has no authentication.
+//!
+//! ```
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! use stagegate_embedded::{Server, TokioClock};
+//!
+//! let server = Server::new(TokioClock::shared());
+//! let namespaces: kube::Api<k8s_openapi::api::core::v1::Namespace> = kube::Api::all(server.client());
+//! assert!(namespaces.get("default").await.is_ok());
+//! # Ok(())
+//! # }
+//! ```
+
+mod clock;
+mod fields;
+mod http;
+mod kinds;
+mod names;
+mod refusal;
+mod requests;
+mod schema;
+mod selector;
+mod server;
+mod store;
+mod write;
+
+pub use clock::{Clock, SharedClock, TokioClock};
+pub use refusal::{Cause, Refusal};
+pub use requests::{Fault, FaultAnswer, Request, RequestLog};
+pub use server::{InstallError, Server};

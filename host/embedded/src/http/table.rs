@@ -1,0 +1,51 @@
+//! Tables, as kubectl prints them.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use super::view::Include;
+use crate::kinds::Kind;
+use crate::store::Revision;
+
+/// `meta.k8s.io/v1 Table` of the given objects.
+pub(super) fn table(kind: &Kind, revisions: &[Arc<Revision>], include: Include, now: Timestamp) -> Value {
+    let mut definitions = vec![json!({
+        "name": "Name", "type": "string", "format": "name", "priority": 0,
+        "description": "Name must be unique within a namespace.",
+    })];
+    definitions.extend(kind.columns.iter().map(|column| {
+        json!({
+            "name": column.name, "type": column.type_, "format": column.format, "priority": column.priority,
+            "description": column.description,
+        })
+    }));
+    let rows: Vec<Value> = revisions
+        .iter()
+        .map(|revision| row(kind, revision, include, now))
+        .collect();
+    json!({
+        "kind": "Table", "apiVersion": "meta.k8s.io/v1",
+        "metadata": {"resourceVersion": revisions.last().map(|last| last.version.to_string()).unwrap_or_default()},
+        "columnDefinitions": definitions, "rows": rows,
+    })
+}
+
+fn row(kind: &Kind, revision: &Revision, include: Include, now: Timestamp) -> Value {
+    let object = revision.value();
+    let mut cells = vec![Value::from(revision.key.name.as_str())];
+    cells.extend(kind.columns.iter().map(|column| column.cell(&object, now)));
+    let mut row = json!({"cells": cells});
+    match include {
+        Include::None => {}
+        Include::Object => row["object"] = object,
+        Include::Metadata => {
+            let metadata = object["metadata"].clone();
+            row["object"] = json!({
+                "kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": metadata,
+            });
+        }
+    }
+    row
+}

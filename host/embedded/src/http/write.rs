@@ -1,0 +1,221 @@
+//! Requests that change something: from query and body to a writer's call, and its answer back.
+
+use axum::response::Response;
+use http::HeaderValue;
+
+use super::target::Resource;
+use super::view::View;
+use super::{Call, deleted_status, json_response};
+use crate::kinds::{SharedKind, events};
+use crate::refusal::Refusal;
+use crate::selector::Selector;
+use crate::server::Server;
+use crate::write::{Author, DeleteOptions, FieldValidation, Part, Patch, Writer, Written, propagation};
+
+/// The parts of a request that every verb needs.
+struct Request<'a> {
+    server: &'a Server,
+    /// As it was asked for.
+    kind: &'a SharedKind,
+    resource: &'a Resource,
+    call: &'a Call,
+}
+
+impl Request<'_> {
+    fn author(&self) -> Result<Author, Refusal> {
+        let dry_run = match self.call.query("dryRun") {
+            "" => false,
+            "All" => true,
+            other => {
+                return Err(Refusal::bad_request(format!(
+                    "invalid dryRun {other:?}: supported values: \"All\""
+                )));
+            }
+        };
+        let validation = match self.call.query("fieldValidation") {
+            "" | "Warn" => FieldValidation::Warn,
+            "Ignore" => FieldValidation::Ignore,
+            "Strict" => FieldValidation::Strict,
+            other => {
+                let message = format!("invalid fieldValidation {other:?}: supported values: Ignore, Warn, Strict");
+                return Err(Refusal::bad_request(message));
+            }
+        };
+        Ok(Author {
+            manager: self.call.manager(),
+            dry_run,
+            force: self.call.flag("force"),
+            validation,
+        })
+    }
+
+    /// Runs `write` under the state's lock, on the kind under which the objects are stored.
+    fn locked<T>(&self, write: impl FnOnce(&mut Writer<'_>) -> Result<T, Refusal>) -> Result<T, Refusal> {
+        let author = self.author()?;
+        let mut state = self.server.state();
+        let kind = if self.kind.is_event_alias() {
+            let core = state.kind("", "v1", &self.kind.plural).cloned();
+            core.ok_or_else(Refusal::no_such_path)?
+        } else {
+            self.kind.clone()
+        };
+        let is_status = self.resource.subresource.is_some();
+        let mut writer = Writer {
+            state: &mut state,
+            kind,
+            namespace: &self.resource.namespace,
+            part: if is_status { Part::Status } else { Part::Main },
+            author: &author,
+            now: self.server.now(),
+            warnings: Vec::new(),
+        };
+        write(&mut writer)
+    }
+
+    fn body(&self) -> Result<serde_json::Value, Refusal> {
+        let body = self.call.json()?;
+        Ok(if self.kind.is_event_alias() {
+            events::to_core(body)
+        } else {
+            body
+        })
+    }
+
+    fn answer(&self, written: &Written) -> Response {
+        let mut body = Vec::new();
+        View::of(self.kind, self.call, self.server.now()).write_object(&written.revision, &mut body);
+        let mut response = json_response(if written.created { 201 } else { 200 }, body);
+        for warning in &written.warnings {
+            let text = format!("299 - \"{}\"", warning.replace('\\', "\\\\").replace('"', "\\\""));
+            if let Ok(value) = HeaderValue::from_str(&text) {
+                response.headers_mut().append(http::header::WARNING, value);
+            }
+        }
+        response
+    }
+
+    fn delete_options(&self) -> Result<DeleteOptions, Refusal> {
+        let mut options = DeleteOptions {
+            dry_run: self.author()?.dry_run,
+            ..DeleteOptions::default()
+        };
+        if !self.call.query("propagationPolicy").is_empty() {
+            options.propagation = propagation(self.call.query("propagationPolicy"))?;
+        }
+        options.read(&self.call.json()?)?;
+        Ok(options)
+    }
+}
+
+#[expect(clippy::too_many_arguments, reason = "the request in its four parts")]
+pub(super) fn create(
+    server: &Server,
+    kind: &SharedKind,
+    resource: &Resource,
+    call: &Call,
+) -> Result<Response, Refusal> {
+    let request = Request {
+        server,
+        kind,
+        resource,
+        call,
+    };
+    if kind.namespaced && resource.namespace.is_empty() {
+        return Err(Refusal::method_not_allowed());
+    }
+    let body = request.body()?;
+    let written = request.locked(|writer| writer.create(body))?;
+    Ok(request.answer(&written))
+}
+
+#[expect(clippy::too_many_arguments, reason = "the request in its four parts")]
+pub(super) fn update(
+    server: &Server,
+    kind: &SharedKind,
+    resource: &Resource,
+    call: &Call,
+) -> Result<Response, Refusal> {
+    let request = Request {
+        server,
+        kind,
+        resource,
+        call,
+    };
+    let body = request.body()?;
+    let written = request.locked(|writer| writer.update(&resource.name, body))?;
+    Ok(request.answer(&written))
+}
+
+#[expect(clippy::too_many_arguments, reason = "the request in its four parts")]
+pub(super) fn patch(server: &Server, kind: &SharedKind, resource: &Resource, call: &Call) -> Result<Response, Refusal> {
+    let request = Request {
+        server,
+        kind,
+        resource,
+        call,
+    };
+    let mut patch = Patch::decode(call.media_type(), &call.body)?;
+    if matches!(patch, Patch::Apply(_)) && call.query("fieldManager").is_empty() {
+        return Err(Refusal::bad_request("fieldManager is required for apply patch"));
+    }
+    if kind.is_event_alias() {
+        patch = match patch {
+            Patch::Merge(body) => Patch::Merge(events::patch_to_core(body)),
+            Patch::Strategic(body) => Patch::Strategic(events::patch_to_core(body)),
+            Patch::Apply(body) => Patch::Apply(events::to_core(body)),
+            Patch::Json(_) => {
+                return Err(Refusal::unsupported_media_type(
+                    "JSON patch of events.k8s.io is not supported",
+                ));
+            }
+        };
+    }
+    let written = request.locked(|writer| writer.patch(&resource.name, patch))?;
+    Ok(request.answer(&written))
+}
+
+#[expect(clippy::too_many_arguments, reason = "the request in its four parts")]
+pub(super) fn delete(
+    server: &Server,
+    kind: &SharedKind,
+    resource: &Resource,
+    call: &Call,
+) -> Result<Response, Refusal> {
+    let request = Request {
+        server,
+        kind,
+        resource,
+        call,
+    };
+    let options = request.delete_options()?;
+    let deleted = request.locked(|writer| writer.delete(&resource.name, &options))?;
+    if deleted.gone {
+        let status = deleted_status(kind, &resource.name, &deleted.revision.uid);
+        return Ok(json_response(200, status.to_string()));
+    }
+    let mut body = Vec::new();
+    View::of(kind, call, server.now()).write_object(&deleted.revision, &mut body);
+    Ok(json_response(200, body))
+}
+
+#[expect(clippy::too_many_arguments, reason = "the request in its four parts")]
+pub(super) fn delete_all(
+    server: &Server,
+    kind: &SharedKind,
+    resource: &Resource,
+    call: &Call,
+) -> Result<Response, Refusal> {
+    let request = Request {
+        server,
+        kind,
+        resource,
+        call,
+    };
+    let options = request.delete_options()?;
+    let selector = Selector::parse(kind, call.query("labelSelector"), call.query("fieldSelector"))?;
+    let deleted = request.locked(|writer| writer.delete_all(&selector, &options))?;
+    let metadata = serde_json::json!({"resourceVersion": server.state().version().to_string()});
+    let mut body = Vec::new();
+    View::of(kind, call, server.now()).write_list(&deleted, &metadata, &mut body);
+    Ok(json_response(200, body))
+}

@@ -1,0 +1,520 @@
+//! The built-in kinds, as one table. Which of them count a generation and have a status subresource follows their
+//! registry strategies in Kubernetes 1.34.
+
+use std::sync::Arc;
+
+use k8s_openapi::api;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use super::{Body, Column, Kind, ResourceId, SharedKind};
+
+type Decode = fn(&Value) -> Result<Value, serde_json::Error>;
+
+/// Scope and subresource facts of a kind, as letters in the table below.
+struct Traits {
+    namespaced: bool,
+    generation: bool,
+    status: bool,
+    conditional_put: bool,
+}
+
+/// `n` namespaced, `g` generation, `s` status subresource, `c` PUT needs a resourceVersion.
+fn traits(letters: &str) -> Traits {
+    let has = |letter| letters.contains(letter);
+    Traits {
+        namespaced: has('n'),
+        generation: has('g'),
+        status: has('s'),
+        conditional_put: has('c'),
+    }
+}
+
+/// Group/version, plural, kind, short names, traits, type.
+type Row = (
+    &'static str,
+    &'static str,
+    &'static str,
+    &'static str,
+    &'static str,
+    Decode,
+);
+
+const KINDS: &[Row] = &[
+    (
+        "v1",
+        "namespaces",
+        "Namespace",
+        "ns",
+        "s",
+        typed::<api::core::v1::Namespace>,
+    ),
+    (
+        "v1",
+        "configmaps",
+        "ConfigMap",
+        "cm",
+        "n",
+        typed::<api::core::v1::ConfigMap>,
+    ),
+    ("v1", "secrets", "Secret", "", "n", typed::<api::core::v1::Secret>),
+    (
+        "v1",
+        "services",
+        "Service",
+        "svc",
+        "ns",
+        typed::<api::core::v1::Service>,
+    ),
+    (
+        "v1",
+        "endpoints",
+        "Endpoints",
+        "ep",
+        "n",
+        typed::<api::core::v1::Endpoints>,
+    ),
+    (
+        "v1",
+        "serviceaccounts",
+        "ServiceAccount",
+        "sa",
+        "n",
+        typed::<api::core::v1::ServiceAccount>,
+    ),
+    ("v1", "pods", "Pod", "po", "ngs", typed::<api::core::v1::Pod>),
+    ("v1", "events", "Event", "ev", "n", typed::<api::core::v1::Event>),
+    ("v1", "nodes", "Node", "no", "s", typed::<api::core::v1::Node>),
+    (
+        "v1",
+        "persistentvolumes",
+        "PersistentVolume",
+        "pv",
+        "s",
+        typed::<api::core::v1::PersistentVolume>,
+    ),
+    (
+        "v1",
+        "persistentvolumeclaims",
+        "PersistentVolumeClaim",
+        "pvc",
+        "ns",
+        typed::<api::core::v1::PersistentVolumeClaim>,
+    ),
+    (
+        "v1",
+        "replicationcontrollers",
+        "ReplicationController",
+        "rc",
+        "ngs",
+        typed::<api::core::v1::ReplicationController>,
+    ),
+    (
+        "v1",
+        "resourcequotas",
+        "ResourceQuota",
+        "quota",
+        "ns",
+        typed::<api::core::v1::ResourceQuota>,
+    ),
+    (
+        "v1",
+        "limitranges",
+        "LimitRange",
+        "limits",
+        "n",
+        typed::<api::core::v1::LimitRange>,
+    ),
+    (
+        "v1",
+        "podtemplates",
+        "PodTemplate",
+        "",
+        "ng",
+        typed::<api::core::v1::PodTemplate>,
+    ),
+    (
+        "apps/v1",
+        "deployments",
+        "Deployment",
+        "deploy",
+        "ngs",
+        typed::<api::apps::v1::Deployment>,
+    ),
+    (
+        "apps/v1",
+        "statefulsets",
+        "StatefulSet",
+        "sts",
+        "ngs",
+        typed::<api::apps::v1::StatefulSet>,
+    ),
+    (
+        "apps/v1",
+        "daemonsets",
+        "DaemonSet",
+        "ds",
+        "ngs",
+        typed::<api::apps::v1::DaemonSet>,
+    ),
+    (
+        "apps/v1",
+        "replicasets",
+        "ReplicaSet",
+        "rs",
+        "ngs",
+        typed::<api::apps::v1::ReplicaSet>,
+    ),
+    (
+        "apps/v1",
+        "controllerrevisions",
+        "ControllerRevision",
+        "",
+        "n",
+        typed::<api::apps::v1::ControllerRevision>,
+    ),
+    ("batch/v1", "jobs", "Job", "", "ngs", typed::<api::batch::v1::Job>),
+    (
+        "batch/v1",
+        "cronjobs",
+        "CronJob",
+        "cj",
+        "ngs",
+        typed::<api::batch::v1::CronJob>,
+    ),
+    (
+        "autoscaling/v2",
+        "horizontalpodautoscalers",
+        "HorizontalPodAutoscaler",
+        "hpa",
+        "ns",
+        typed::<api::autoscaling::v2::HorizontalPodAutoscaler>,
+    ),
+    (
+        "networking.k8s.io/v1",
+        "ingresses",
+        "Ingress",
+        "ing",
+        "ngs",
+        typed::<api::networking::v1::Ingress>,
+    ),
+    (
+        "networking.k8s.io/v1",
+        "ingressclasses",
+        "IngressClass",
+        "",
+        "g",
+        typed::<api::networking::v1::IngressClass>,
+    ),
+    (
+        "networking.k8s.io/v1",
+        "networkpolicies",
+        "NetworkPolicy",
+        "netpol",
+        "ng",
+        typed::<api::networking::v1::NetworkPolicy>,
+    ),
+    (
+        "policy/v1",
+        "poddisruptionbudgets",
+        "PodDisruptionBudget",
+        "pdb",
+        "ngsc",
+        typed::<api::policy::v1::PodDisruptionBudget>,
+    ),
+    (
+        "coordination.k8s.io/v1",
+        "leases",
+        "Lease",
+        "",
+        "nc",
+        typed::<api::coordination::v1::Lease>,
+    ),
+    (
+        "discovery.k8s.io/v1",
+        "endpointslices",
+        "EndpointSlice",
+        "",
+        "ng",
+        typed::<api::discovery::v1::EndpointSlice>,
+    ),
+    (
+        "events.k8s.io/v1",
+        "events",
+        "Event",
+        "ev",
+        "n",
+        typed::<api::events::v1::Event>,
+    ),
+    (
+        "storage.k8s.io/v1",
+        "storageclasses",
+        "StorageClass",
+        "sc",
+        "",
+        typed::<api::storage::v1::StorageClass>,
+    ),
+    (
+        "scheduling.k8s.io/v1",
+        "priorityclasses",
+        "PriorityClass",
+        "pc",
+        "g",
+        typed::<api::scheduling::v1::PriorityClass>,
+    ),
+    (
+        "rbac.authorization.k8s.io/v1",
+        "roles",
+        "Role",
+        "",
+        "n",
+        typed::<api::rbac::v1::Role>,
+    ),
+    (
+        "rbac.authorization.k8s.io/v1",
+        "rolebindings",
+        "RoleBinding",
+        "",
+        "n",
+        typed::<api::rbac::v1::RoleBinding>,
+    ),
+    (
+        "rbac.authorization.k8s.io/v1",
+        "clusterroles",
+        "ClusterRole",
+        "",
+        "",
+        typed::<api::rbac::v1::ClusterRole>,
+    ),
+    (
+        "rbac.authorization.k8s.io/v1",
+        "clusterrolebindings",
+        "ClusterRoleBinding",
+        "",
+        "",
+        typed::<api::rbac::v1::ClusterRoleBinding>,
+    ),
+    (
+        "admissionregistration.k8s.io/v1",
+        "validatingadmissionpolicies",
+        "ValidatingAdmissionPolicy",
+        "",
+        "gs",
+        typed::<api::admissionregistration::v1::ValidatingAdmissionPolicy>,
+    ),
+    (
+        "admissionregistration.k8s.io/v1",
+        "validatingadmissionpolicybindings",
+        "ValidatingAdmissionPolicyBinding",
+        "",
+        "g",
+        typed::<api::admissionregistration::v1::ValidatingAdmissionPolicyBinding>,
+    ),
+    (
+        "admissionregistration.k8s.io/v1",
+        "validatingwebhookconfigurations",
+        "ValidatingWebhookConfiguration",
+        "",
+        "g",
+        typed::<api::admissionregistration::v1::ValidatingWebhookConfiguration>,
+    ),
+    (
+        "admissionregistration.k8s.io/v1",
+        "mutatingwebhookconfigurations",
+        "MutatingWebhookConfiguration",
+        "",
+        "g",
+        typed::<api::admissionregistration::v1::MutatingWebhookConfiguration>,
+    ),
+    (
+        "apiextensions.k8s.io/v1",
+        "customresourcedefinitions",
+        "CustomResourceDefinition",
+        "crd,crds",
+        "gsc",
+        typed::<CustomResourceDefinition>,
+    ),
+    (
+        "apiregistration.k8s.io/v1",
+        "apiservices",
+        "APIService",
+        "",
+        "sc",
+        typed::<APIService>,
+    ),
+];
+
+/// Plural, column, OpenAPI type, path: the columns besides Name and Age that `kubectl get` shows.
+const COLUMNS: &[(&str, &str, &str, &str)] = &[
+    ("namespaces", "Status", "string", ".status.phase"),
+    ("secrets", "Type", "string", ".type"),
+    ("services", "Type", "string", ".spec.type"),
+    ("services", "Cluster-IP", "string", ".spec.clusterIP"),
+    ("pods", "Status", "string", ".status.phase"),
+    ("events", "Type", "string", ".type"),
+    ("events", "Reason", "string", ".reason"),
+    ("events", "Object", "string", ".involvedObject.name"),
+    ("events", "Message", "string", ".message"),
+    ("deployments", "Desired", "integer", ".spec.replicas"),
+    ("deployments", "Up-to-date", "integer", ".status.updatedReplicas"),
+    ("deployments", "Available", "integer", ".status.availableReplicas"),
+    ("statefulsets", "Desired", "integer", ".spec.replicas"),
+    ("statefulsets", "Ready", "integer", ".status.readyReplicas"),
+    ("replicasets", "Desired", "integer", ".spec.replicas"),
+    ("replicasets", "Ready", "integer", ".status.readyReplicas"),
+    ("daemonsets", "Desired", "integer", ".status.desiredNumberScheduled"),
+    ("daemonsets", "Ready", "integer", ".status.numberReady"),
+    ("jobs", "Succeeded", "integer", ".status.succeeded"),
+    ("cronjobs", "Schedule", "string", ".spec.schedule"),
+    ("leases", "Holder", "string", ".spec.holderIdentity"),
+    (
+        "customresourcedefinitions",
+        "Created At",
+        "string",
+        ".metadata.creationTimestamp",
+    ),
+];
+
+/// Plural and the fields that selectors may name, comma separated.
+const SELECTABLE: &[(&str, &str)] = &[
+    (
+        "events",
+        "involvedObject.kind,involvedObject.namespace,involvedObject.name,involvedObject.uid,involvedObject.apiVersion,\
+         involvedObject.resourceVersion,involvedObject.fieldPath,reason,reportingComponent,source,type",
+    ),
+    (
+        "pods",
+        "spec.nodeName,spec.restartPolicy,spec.schedulerName,spec.serviceAccountName,status.phase,status.podIP",
+    ),
+    ("secrets", "type"),
+    ("namespaces", "status.phase"),
+    ("jobs", "status.successful"),
+    ("replicasets", "status.replicas"),
+    ("nodes", "spec.unschedulable"),
+];
+
+fn typed<T: Serialize + DeserializeOwned>(body: &Value) -> Result<Value, serde_json::Error> {
+    serde_json::to_value(serde::Deserialize::deserialize(body).map(|decoded: T| decoded)?)
+}
+
+/// All built-in kinds.
+pub fn kinds() -> Vec<SharedKind> {
+    KINDS.iter().map(|row| Arc::new(kind(row))).collect()
+}
+
+fn kind(&(group_version, plural, kind, short_names, letters, decode): &Row) -> Kind {
+    let (group, version) = group_version.split_once('/').unwrap_or(("", group_version));
+    let Traits {
+        namespaced,
+        generation,
+        status,
+        conditional_put,
+    } = traits(letters);
+    let mut columns: Vec<Column> = COLUMNS
+        .iter()
+        .filter(|(of, ..)| *of == plural)
+        .map(|(_, name, type_, path)| Column::new(name, type_, path))
+        .collect();
+    if plural != "customresourcedefinitions" {
+        columns.push(Column::new("Age", "date", ".metadata.creationTimestamp"));
+    }
+    let in_all = [
+        "pods",
+        "services",
+        "deployments",
+        "statefulsets",
+        "daemonsets",
+        "replicasets",
+        "jobs",
+        "cronjobs",
+    ];
+    let selectable = SELECTABLE
+        .iter()
+        .filter(|(of, _)| *of == plural)
+        .flat_map(|(_, fields)| fields.split(','));
+    let stored_group = if group == "events.k8s.io" { "" } else { group };
+    Kind {
+        group: group.to_owned(),
+        version: version.to_owned(),
+        plural: plural.to_owned(),
+        singular: kind.to_lowercase(),
+        kind: kind.to_owned(),
+        list_kind: format!("{kind}List"),
+        short_names: short_names
+            .split(',')
+            .filter(|name| !name.is_empty())
+            .map(str::to_owned)
+            .collect(),
+        categories: in_all.contains(&plural).then(|| "all".to_owned()).into_iter().collect(),
+        namespaced,
+        generation,
+        status,
+        conditional_put,
+        body: Body::Typed(decode),
+        columns,
+        selectable: selectable.map(str::to_owned).collect(),
+        stored_as: ResourceId {
+            group: stored_group.to_owned(),
+            plural: plural.to_owned(),
+        },
+        document: serde_json::json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true}),
+    }
+}
+
+/// The few defaults of built-in kinds that readers rely on.
+pub fn fill_defaults(kind: &Kind, object: &mut Value) {
+    match kind.kind.as_str() {
+        "Deployment" | "StatefulSet" | "ReplicaSet" => default_at(object, &["spec", "replicas"], Value::from(1)),
+        "Service" => default_at(object, &["spec", "type"], Value::from("ClusterIP")),
+        "Secret" => {
+            default_at(object, &["type"], Value::from("Opaque"));
+            fold_string_data(object);
+        }
+        "Namespace" => {
+            default_at(object, &["spec", "finalizers"], serde_json::json!(["kubernetes"]));
+            default_at(object, &["status", "phase"], Value::from("Active"));
+            let name = object.pointer("/metadata/name").cloned().unwrap_or_default();
+            default_at(object, &["metadata", "labels", "kubernetes.io/metadata.name"], name);
+        }
+        _ => {}
+    }
+}
+
+fn default_at(object: &mut Value, path: &[&str], default: Value) {
+    let Some((last, parents)) = path.split_last() else {
+        return;
+    };
+    let mut at = object;
+    for step in parents {
+        let Some(map) = at.as_object_mut() else { return };
+        let child = map.entry(*step).or_insert(Value::Null);
+        if child.is_null() {
+            *child = Value::Object(serde_json::Map::new());
+        }
+        at = child;
+    }
+    if let Some(map) = at.as_object_mut() {
+        let child = map.entry(*last).or_insert(Value::Null);
+        if child.is_null() {
+            *child = default;
+        }
+    }
+}
+
+/// `stringData` is written as text and stored as `data`.
+fn fold_string_data(object: &mut Value) {
+    let Some(Value::Object(texts)) = object.as_object_mut().and_then(|map| map.remove("stringData")) else {
+        return;
+    };
+    for (key, text) in texts {
+        if let Some(text) = text.as_str() {
+            let bytes = k8s_openapi::ByteString(text.as_bytes().to_vec());
+            let encoded = serde_json::to_value(bytes).unwrap_or_default();
+            default_at(object, &["data", &key], Value::Null);
+            object["data"][&key] = encoded;
+        }
+    }
+}

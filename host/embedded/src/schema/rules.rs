@@ -1,0 +1,314 @@
+//! `x-kubernetes-validations`: CEL rules of a schema. A rule that cannot be evaluated refuses the write, exactly as one
+//! that says no.
+
+use std::borrow::Cow;
+
+use serde_json::{Map, Value};
+use stagegate_evaluate::{Answer, Budget, Compiled, compile};
+
+use super::validate::join;
+use super::{ListKind, Schema};
+use crate::refusal::Cause;
+
+/// One compiled rule.
+pub(super) struct Rule {
+    text: String,
+    condition: Condition,
+    message: Option<String>,
+    message_expression: Option<Compiled>,
+    reason: &'static str,
+    /// `fieldPath` of the rule: where its complaint belongs, below the node.
+    field_path: String,
+}
+
+/// When a rule applies and what it is given.
+enum Condition {
+    /// Looks at the value alone.
+    State(Compiled),
+    /// Names `oldSelf`: only where there is an old value.
+    Transition(Compiled),
+    /// `optionalOldSelf`: one program for each case.
+    Optional { with_old: Compiled, without_old: Compiled },
+}
+
+impl Rule {
+    pub(super) fn compile(json: &Value, path: &str) -> Result<Rule, Cause> {
+        let text = |name: &str| {
+            json.get(name)
+                .and_then(Value::as_str)
+                .map(str::trim)
+                .filter(|text| !text.is_empty())
+        };
+        let rule = text("rule").ok_or_else(|| Cause::required(format!("{path}.rule"), "must specify a rule"))?;
+        let program = |source: &str, variables: &[&str], field: &str| {
+            compile(source, variables).map_err(|error| {
+                Cause::invalid(
+                    format!("{path}.{field}"),
+                    &Value::from(rule),
+                    format!("compilation failed: {error}"),
+                )
+            })
+        };
+        let optional = json.get("optionalOldSelf").and_then(Value::as_bool).unwrap_or(false);
+        let condition = match (names_old_self(rule), optional) {
+            (true, true) => Condition::Optional {
+                with_old: program(
+                    &format!("[optional.of(old)].all(oldSelf, (\n{rule}\n))"),
+                    &["self", "old"],
+                    "rule",
+                )?,
+                without_old: program(
+                    &format!("[optional.none()].all(oldSelf, (\n{rule}\n))"),
+                    &["self"],
+                    "rule",
+                )?,
+            },
+            (true, false) => Condition::Transition(program(rule, &["self", "oldSelf"], "rule")?),
+            (false, _) => Condition::State(program(rule, &["self"], "rule")?),
+        };
+        let message_expression = text("messageExpression")
+            .map(|source| program(source, &["self", "oldSelf"], "messageExpression"))
+            .transpose()?;
+        Ok(Rule {
+            text: rule.to_owned(),
+            condition,
+            message: text("message").map(str::to_owned),
+            message_expression,
+            reason: match text("reason") {
+                Some("FieldValueForbidden") => "FieldValueForbidden",
+                Some("FieldValueRequired") => "FieldValueRequired",
+                Some("FieldValueDuplicate") => "FieldValueDuplicate",
+                _ => "FieldValueInvalid",
+            },
+            field_path: text("fieldPath").unwrap_or_default().to_owned(),
+        })
+    }
+
+    fn check(&self, new: &Value, old: Option<&Value>, path: &str) -> Option<Cause> {
+        let self_value = stagegate_evaluate::Value::from(new);
+        let old_value = old.map(stagegate_evaluate::Value::from);
+        let answer = match (&self.condition, &old_value) {
+            (Condition::Transition(_), None) => return None,
+            (Condition::State(rule), _) => rule.eval(&[("self", self_value.clone())], Budget::default()),
+            (Condition::Transition(rule), Some(old)) => rule.eval(
+                &[("self", self_value.clone()), ("oldSelf", old.clone())],
+                Budget::default(),
+            ),
+            (Condition::Optional { with_old, .. }, Some(old)) => {
+                with_old.eval(&[("self", self_value.clone()), ("old", old.clone())], Budget::default())
+            }
+            (Condition::Optional { without_old, .. }, None) => {
+                without_old.eval(&[("self", self_value.clone())], Budget::default())
+            }
+        };
+        let why = match answer {
+            Ok(Answer::Bool(true)) => return None,
+            Ok(Answer::Bool(false)) => self.complaint(self_value, old_value),
+            Ok(_) => format!("rule does not evaluate to a boolean: {}", self.text),
+            Err(error) => format!("rule could not be evaluated: {error}: {}", self.text),
+        };
+        let field = if self.field_path.is_empty() {
+            path.to_owned()
+        } else {
+            format!("{path}{}", self.field_path)
+        };
+        let message = match self.reason {
+            "FieldValueForbidden" => format!("Forbidden: {why}"),
+            "FieldValueRequired" => format!("Required value: {why}"),
+            "FieldValueDuplicate" => format!("Duplicate value: {}", crate::refusal::shown(new)),
+            _ => format!("Invalid value: {}: {why}", crate::refusal::shown(new)),
+        };
+        Some(Cause {
+            reason: self.reason,
+            field,
+            message,
+        })
+    }
+
+    fn complaint(&self, new: stagegate_evaluate::Value, old: Option<stagegate_evaluate::Value>) -> String {
+        let mut variables = vec![("self", new)];
+        variables.extend(old.map(|old| ("oldSelf", old)));
+        let expressed = self.message_expression.as_ref().and_then(|expression| {
+            match expression.eval(&variables, Budget::default()) {
+                Ok(Answer::String(text)) if !text.trim().is_empty() => Some(text),
+                _ => None,
+            }
+        });
+        expressed
+            .or_else(|| self.message.clone())
+            .unwrap_or_else(|| format!("failed rule: {}", self.text))
+    }
+}
+
+/// The values before and after a write at one path.
+#[derive(Clone, Copy)]
+struct Transition<'a> {
+    new: &'a Value,
+    old: Option<&'a Value>,
+}
+
+impl Schema {
+    pub(super) fn check_rules(&self, value: &Value, old: Option<&Value>, causes: &mut Vec<Cause>) {
+        self.rules_at(Transition { new: value, old }, "", causes);
+    }
+
+    fn rules_at(&self, at: Transition<'_>, path: &str, causes: &mut Vec<Cause>) {
+        if at.new.is_null() || !self.has_rules {
+            return;
+        }
+        if !self.rules.is_empty() {
+            let new = self.as_seen_by_rules(at.new);
+            let old = at.old.map(|old| self.as_seen_by_rules(old));
+            causes.extend(
+                self.rules
+                    .iter()
+                    .filter_map(|rule| rule.check(&new, old.as_deref(), path)),
+            );
+        }
+        match at.new {
+            Value::Object(map) => {
+                for (name, child) in map {
+                    if let Some(schema) = self.field(name).filter(|schema| schema.has_rules) {
+                        let old = at.old.and_then(|old| old.get(name));
+                        schema.rules_at(Transition { new: child, old }, &join(path, name), causes);
+                    }
+                }
+            }
+            Value::Array(items) => {
+                let Some(schema) = self.item().filter(|schema| schema.has_rules) else {
+                    return;
+                };
+                for (index, item) in items.iter().enumerate() {
+                    let old = self.counterpart(item, at.old);
+                    schema.rules_at(Transition { new: item, old }, &format!("{path}[{index}]"), causes);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// The old item that a list item replaces; only lists with keys have one.
+    fn counterpart<'a>(&self, item: &Value, old: Option<&'a Value>) -> Option<&'a Value> {
+        let ListKind::Map(keys) = &self.list else { return None };
+        let wanted = self.keys_of(item, keys);
+        old?.as_array()?
+            .iter()
+            .find(|candidate| self.keys_of(candidate, keys) == wanted)
+    }
+
+    /// The value as `self`: of metadata only the name, property names as CEL identifiers.
+    fn as_seen_by_rules<'a>(&self, value: &'a Value) -> Cow<'a, Value> {
+        if self.resource || self.needs_escape {
+            Cow::Owned(self.rewritten(value))
+        } else {
+            Cow::Borrowed(value)
+        }
+    }
+
+    fn rewritten(&self, value: &Value) -> Value {
+        match value {
+            Value::Object(map) => Value::Object(
+                map.iter()
+                    .map(|(name, child)| match (self.properties.get(name), &self.additional) {
+                        _ if self.resource && name == "metadata" => (name.clone(), visible_metadata(child)),
+                        (Some(schema), _) => (escaped(name).into_owned(), schema.rewritten(child)),
+                        (None, Some(schema)) => (name.clone(), schema.rewritten(child)),
+                        (None, None) => (name.clone(), child.clone()),
+                    })
+                    .collect(),
+            ),
+            Value::Array(items) => match self.item() {
+                Some(schema) => Value::Array(items.iter().map(|item| schema.rewritten(item)).collect()),
+                None => value.clone(),
+            },
+            scalar => scalar.clone(),
+        }
+    }
+}
+
+fn visible_metadata(metadata: &Value) -> Value {
+    let visible = ["name", "generateName"];
+    Value::Object(
+        visible
+            .into_iter()
+            .filter_map(|name| Some((name.to_owned(), metadata.get(name)?.clone())))
+            .collect::<Map<String, Value>>(),
+    )
+}
+
+/// Words that are no field names in CEL.
+const RESERVED: &[&str] = &[
+    "as",
+    "break",
+    "const",
+    "continue",
+    "else",
+    "false",
+    "for",
+    "function",
+    "if",
+    "import",
+    "in",
+    "let",
+    "loop",
+    "namespace",
+    "null",
+    "package",
+    "return",
+    "true",
+    "var",
+    "void",
+    "while",
+];
+
+/// Whether a property is reached from CEL under its own name.
+pub(super) fn is_identifier(name: &str) -> bool {
+    matches!(escaped(name), Cow::Borrowed(_))
+}
+
+/// Kubernetes' spelling of property names in rules.
+fn escaped(name: &str) -> Cow<'_, str> {
+    if RESERVED.contains(&name) {
+        return Cow::Owned(format!("__{name}__"));
+    }
+    if !name.contains(['.', '-', '/']) && !name.contains("__") {
+        return Cow::Borrowed(name);
+    }
+    let escaped = name
+        .replace("__", "__underscores__")
+        .replace('.', "__dot__")
+        .replace('-', "__dash__")
+        .replace('/', "__slash__");
+    Cow::Owned(escaped)
+}
+
+fn names_old_self(rule: &str) -> bool {
+    rule.match_indices("oldSelf").any(|(at, found)| {
+        let word = |c: char| c.is_alphanumeric() || c == '_';
+        !rule[..at].ends_with(word) && !rule[at + found.len()..].starts_with(word)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{escaped, names_old_self};
+
+    #[test]
+    fn property_names_are_escaped_as_kubernetes_does() {
+        for (name, wanted) in [
+            ("plain", "plain"),
+            ("a-b", "a__dash__b"),
+            ("a.b/c", "a__dot__b__slash__c"),
+            ("in", "__in__"),
+            ("a__b", "a__underscores__b"),
+        ] {
+            assert_eq!(escaped(name), wanted);
+        }
+    }
+
+    #[test]
+    fn only_the_whole_word_is_the_old_value() {
+        assert!(names_old_self("self == oldSelf"));
+        assert!(!names_old_self("self.myoldSelf == self.oldSelfish"));
+    }
+}

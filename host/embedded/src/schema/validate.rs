@@ -1,0 +1,298 @@
+//! Holding a value against the schema: structure and bounds first, rules only where those are kept.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Map, Value};
+
+use super::{Bounds, ListKind, Schema, Type};
+use crate::refusal::Cause;
+
+impl Schema {
+    /// Everything that is wrong with `value`; `old` is what it replaces, for transition rules.
+    pub fn validate(&self, value: &Value, old: Option<&Value>) -> Vec<Cause> {
+        let mut causes = Vec::new();
+        self.structure(value, "", &mut causes);
+        if causes.is_empty() && self.has_rules {
+            self.check_rules(value, old, &mut causes);
+        }
+        causes
+    }
+
+    fn structure(&self, value: &Value, path: &str, causes: &mut Vec<Cause>) {
+        if value.is_null() && (self.nullable || self.is_open()) {
+            return;
+        }
+        if !self.accepts_type(value) {
+            let wanted = if self.int_or_string {
+                "integer,string"
+            } else {
+                self.type_.map_or("any", Type::name)
+            };
+            let why = format!(
+                "must be of type {wanted}: {}",
+                crate::refusal::shown(&Value::from(type_name(value)))
+            );
+            causes.push(Cause {
+                reason: "FieldValueTypeInvalid",
+                ..Cause::invalid(path, value, why)
+            });
+            return;
+        }
+        self.bounds.check(value, path, causes);
+        match value {
+            Value::Object(map) => self.object(map, path, causes),
+            Value::Array(items) => self.array(items, path, causes),
+            _ => {}
+        }
+        self.logic(value, path, causes);
+    }
+
+    /// A node without a type takes anything.
+    fn is_open(&self) -> bool {
+        self.type_.is_none() && !self.int_or_string
+    }
+
+    fn accepts_type(&self, value: &Value) -> bool {
+        if self.int_or_string {
+            return value.is_string() || is_integer(value);
+        }
+        match self.type_ {
+            None => true,
+            Some(Type::Object) => value.is_object(),
+            Some(Type::Array) => value.is_array(),
+            Some(Type::String) => value.is_string(),
+            Some(Type::Integer) => is_integer(value),
+            Some(Type::Number) => value.is_number(),
+            Some(Type::Boolean) => value.is_boolean(),
+        }
+    }
+
+    fn object(&self, map: &Map<String, Value>, path: &str, causes: &mut Vec<Cause>) {
+        for name in &self.required {
+            if !map.contains_key(name) {
+                causes.push(Cause::required(join(path, name), ""));
+            }
+        }
+        if self.resource && !path.is_empty() {
+            for name in ["apiVersion", "kind"] {
+                if !map.get(name).is_some_and(Value::is_string) {
+                    causes.push(Cause::required(join(path, name), "must not be empty"));
+                }
+            }
+        }
+        for (name, child) in map {
+            if let Some(schema) = self.field(name) {
+                schema.structure(child, &join(path, name), causes);
+            }
+        }
+    }
+
+    fn array(&self, items: &[Value], path: &str, causes: &mut Vec<Cause>) {
+        if let Some(schema) = self.item() {
+            for (index, item) in items.iter().enumerate() {
+                schema.structure(item, &format!("{path}[{index}]"), causes);
+            }
+        }
+        let mut seen = BTreeSet::new();
+        for (index, item) in items.iter().enumerate() {
+            let identity = match &self.list {
+                ListKind::Atomic if self.bounds.unique_items => item.to_string(),
+                ListKind::Atomic => continue,
+                ListKind::Set => item.to_string(),
+                ListKind::Map(keys) => Value::Object(self.keys_of(item, keys)).to_string(),
+            };
+            if !seen.insert(identity) {
+                let shown = match &self.list {
+                    ListKind::Map(keys) => Value::from(Value::Object(self.keys_of(item, keys)).to_string()),
+                    _ => item.clone(),
+                };
+                causes.push(Cause::duplicate(format!("{path}[{index}]"), &shown));
+            }
+        }
+    }
+
+    /// The identity of an item of a list that merges by key.
+    pub(super) fn keys_of(&self, item: &Value, keys: &[String]) -> Map<String, Value> {
+        keys.iter()
+            .filter_map(|key| item.get(key).map(|value| (key.clone(), value.clone())))
+            .collect()
+    }
+
+    fn logic(&self, value: &Value, path: &str, causes: &mut Vec<Cause>) {
+        let fits = |schema: &Schema| {
+            let mut inner = Vec::new();
+            schema.structure(value, path, &mut inner);
+            inner.is_empty()
+        };
+        for schema in &self.all_of {
+            schema.structure(value, path, causes);
+        }
+        if !self.any_of.is_empty() && !self.any_of.iter().any(fits) {
+            causes.push(Cause::invalid(path, value, "must validate at least one schema (anyOf)"));
+        }
+        if !self.one_of.is_empty() && self.one_of.iter().filter(|schema| fits(schema)).count() != 1 {
+            causes.push(Cause::invalid(
+                path,
+                value,
+                "must validate one and only one schema (oneOf)",
+            ));
+        }
+        if self.not.as_deref().is_some_and(fits) {
+            causes.push(Cause::invalid(path, value, "must not validate the schema (not)"));
+        }
+    }
+}
+
+impl Bounds {
+    fn check(&self, value: &Value, path: &str, causes: &mut Vec<Cause>) {
+        if !self.one_of_values.is_empty() && !self.one_of_values.contains(value) {
+            let values: Vec<String> = self.one_of_values.iter().map(Value::to_string).collect();
+            causes.push(Cause {
+                reason: "FieldValueNotSupported",
+                field: path.to_owned(),
+                message: format!(
+                    "Unsupported value: {}: supported values: {}",
+                    crate::refusal::shown(value),
+                    values.join(", ")
+                ),
+            });
+        }
+        match value {
+            Value::String(text) => self.text(text, path, causes),
+            Value::Number(number) => self.number(number.as_f64().unwrap_or(f64::NAN), path, causes),
+            Value::Array(items) => {
+                let names = ("should have at least", "must have at most", "items");
+                self.size(
+                    items.len() as u64,
+                    (self.min_items, self.max_items),
+                    names,
+                    (path, causes),
+                );
+            }
+            Value::Object(map) => {
+                let names = ("should have at least", "must have at most", "properties");
+                self.size(
+                    map.len() as u64,
+                    (self.min_properties, self.max_properties),
+                    names,
+                    (path, causes),
+                );
+            }
+            _ => {}
+        }
+    }
+
+    fn text(&self, text: &str, path: &str, causes: &mut Vec<Cause>) {
+        let value = Value::from(text);
+        let length = text.chars().count() as u64;
+        let names = ("should be at least", "may not be more than", "chars long");
+        self.size(length, (self.min_length, self.max_length), names, (path, causes));
+        if let Some(pattern) = &self.pattern
+            && !pattern.is_match(text)
+        {
+            causes.push(Cause::invalid(path, &value, format!("should match '{pattern}'")));
+        }
+        if let Some(format) = &self.format
+            && !fits_format(format, text)
+        {
+            causes.push(Cause::invalid(path, &value, format!("must be of type {format}")));
+        }
+    }
+
+    fn number(&self, number: f64, path: &str, causes: &mut Vec<Cause>) {
+        let value = Value::from(number);
+        if let Some(limit) = self.minimum
+            && (number < limit || self.exclusive_minimum && number <= limit)
+        {
+            let relation = if self.exclusive_minimum {
+                "greater than"
+            } else {
+                "greater than or equal to"
+            };
+            causes.push(Cause::invalid(path, &value, format!("should be {relation} {limit}")));
+        }
+        if let Some(limit) = self.maximum
+            && (number > limit || self.exclusive_maximum && number >= limit)
+        {
+            let relation = if self.exclusive_maximum {
+                "less than"
+            } else {
+                "less than or equal to"
+            };
+            causes.push(Cause::invalid(path, &value, format!("should be {relation} {limit}")));
+        }
+        if let Some(step) = self.multiple_of
+            && (number / step).fract() != 0.0
+        {
+            causes.push(Cause::invalid(path, &value, format!("should be a multiple of {step}")));
+        }
+    }
+
+    /// `names`: how too little, too much and the unit are called.
+    fn size(
+        &self,
+        size: u64,
+        (least, most): (Option<u64>, Option<u64>),
+        names: (&str, &str, &str),
+        (path, causes): (&str, &mut Vec<Cause>),
+    ) {
+        let (too_few, too_many, unit) = names;
+        if let Some(least) = least.filter(|least| size < *least) {
+            causes.push(Cause::invalid(
+                path,
+                &Value::from(size),
+                format!("{too_few} {least} {unit}"),
+            ));
+        }
+        if let Some(most) = most.filter(|most| size > *most) {
+            causes.push(Cause {
+                reason: "FieldValueTooLong",
+                field: path.to_owned(),
+                message: format!("Too long: {too_many} {most} {unit}"),
+            });
+        }
+    }
+}
+
+fn fits_format(format: &str, text: &str) -> bool {
+    match format {
+        "date-time" => text.parse::<jiff::Timestamp>().is_ok(),
+        "date" => text.parse::<jiff::civil::Date>().is_ok(),
+        "uuid" => uuid::Uuid::parse_str(text).is_ok(),
+        "ipv4" => text.parse::<std::net::Ipv4Addr>().is_ok(),
+        "ipv6" => text.parse::<std::net::Ipv6Addr>().is_ok(),
+        "byte" => {
+            let body = text.trim_end_matches('=');
+            text.len().is_multiple_of(4)
+                && body
+                    .bytes()
+                    .all(|b| b.is_ascii_alphanumeric() || b == b'+' || b == b'/')
+        }
+        // Kubernetes ignores formats it does not know; `int32` and `int64` limit numbers, not text.
+        _ => true,
+    }
+}
+
+fn is_integer(value: &Value) -> bool {
+    value.is_i64() || value.is_u64() || value.as_f64().is_some_and(|number| number.fract() == 0.0)
+}
+
+fn type_name(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "boolean",
+        Value::Number(_) if is_integer(value) => "integer",
+        Value::Number(_) => "number",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    }
+}
+
+pub(super) fn join(path: &str, name: &str) -> String {
+    if path.is_empty() {
+        name.to_owned()
+    } else {
+        format!("{path}.{name}")
+    }
+}

@@ -1,0 +1,339 @@
+//! Everything the server remembers: objects as revisions under one global counter, the change log of each resource, and
+//! the kinds that are served. It stores what it is given; whether that is allowed was decided in `write`.
+
+mod history;
+mod revision;
+mod settle;
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::ops::Bound;
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use serde_json::Value;
+use tokio::sync::watch;
+
+pub use history::{Change, History};
+pub use revision::Revision;
+pub use settle::Propagation;
+
+use crate::clock::seconds;
+use crate::kinds::{Kind, ResourceId, SharedKind, crd};
+use settle::Task;
+
+/// An object's place within its resource; the namespace is empty for cluster-scoped ones.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Key {
+    pub namespace: String,
+    pub name: String,
+}
+
+/// An object's place.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Place {
+    pub resource: ResourceId,
+    pub key: Key,
+}
+
+/// All objects of one resource.
+pub struct Collection {
+    pub kind: SharedKind,
+    objects: BTreeMap<Key, Arc<Revision>>,
+    pub history: History,
+    /// The version of the last change here; dropped with the collection, which ends its watches.
+    tip: watch::Sender<u64>,
+}
+
+impl Collection {
+    fn new(kind: SharedKind, version: u64) -> Collection {
+        Collection {
+            kind,
+            objects: BTreeMap::new(),
+            history: History::default(),
+            tip: watch::Sender::new(version),
+        }
+    }
+
+    pub fn get(&self, key: &Key) -> Option<&Arc<Revision>> {
+        self.objects.get(key)
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.objects.is_empty()
+    }
+
+    pub fn tip(&self) -> watch::Receiver<u64> {
+        self.tip.subscribe()
+    }
+
+    /// The objects after `from`, of one namespace or of all, by namespace and name.
+    pub fn iter<'a>(
+        &'a self,
+        namespace: Option<&'a str>,
+        from: Bound<&Key>,
+    ) -> impl Iterator<Item = &'a Arc<Revision>> + use<'a> {
+        let start = Key {
+            namespace: namespace.unwrap_or_default().to_owned(),
+            name: String::new(),
+        };
+        let from = match from {
+            Bound::Unbounded => Bound::Included(start),
+            bound => bound.cloned(),
+        };
+        self.objects
+            .range((from, Bound::Unbounded))
+            .map(|(_, revision)| revision)
+            .take_while(move |revision| namespace.is_none_or(|wanted| revision.key.namespace == wanted))
+    }
+
+    /// All objects as they were at `version`, which must not lie in the future; `None` when that is forgotten.
+    pub fn at(&self, version: u64) -> Option<Vec<Arc<Revision>>> {
+        let mut objects = self.objects.clone();
+        for change in self.history.since(version, usize::MAX)?.into_iter().rev() {
+            match change.before {
+                Some(before) => objects.insert(before.key.clone(), before),
+                None => objects.remove(&change.after.key),
+            };
+        }
+        Some(objects.into_values().collect())
+    }
+}
+
+/// The whole server state.
+#[derive(Default)]
+pub struct State {
+    version: u64,
+    collections: BTreeMap<ResourceId, Collection>,
+    /// By group, version and plural.
+    served: BTreeMap<(String, String, String), SharedKind>,
+    /// Owner uid → its dependents.
+    dependents: HashMap<String, BTreeSet<Place>>,
+    /// Uid → where the object is.
+    alive: HashMap<String, Place>,
+    tasks: VecDeque<Task>,
+}
+
+impl State {
+    /// The version of the last change anywhere.
+    pub fn version(&self) -> u64 {
+        self.version
+    }
+
+    /// Serves kinds from now on; other versions of the same resource that were served before are dropped.
+    pub fn serve(&mut self, kinds: Vec<SharedKind>) {
+        for kind in &kinds {
+            self.served.retain(|_, known| known.id() != kind.id());
+        }
+        for kind in kinds {
+            if !kind.is_event_alias() {
+                match self.collections.get_mut(&kind.stored_as) {
+                    Some(collection) => collection.kind = kind.clone(),
+                    None => {
+                        self.collections
+                            .insert(kind.id(), Collection::new(kind.clone(), self.version));
+                    }
+                }
+            }
+            self.served
+                .insert((kind.group.clone(), kind.version.clone(), kind.plural.clone()), kind);
+        }
+    }
+
+    /// Stops serving a resource and ends its watches.
+    fn withdraw(&mut self, resource: &ResourceId) {
+        self.served.retain(|_, kind| kind.id() != *resource);
+        self.collections.remove(resource);
+    }
+
+    pub fn kind(&self, group: &str, version: &str, plural: &str) -> Option<&SharedKind> {
+        self.served
+            .get(&(group.to_owned(), version.to_owned(), plural.to_owned()))
+    }
+
+    /// Every served kind, by group, version and plural.
+    pub fn kinds(&self) -> impl Iterator<Item = &SharedKind> {
+        self.served.values()
+    }
+
+    fn kind_named(&self, api_version: &str, kind: &str) -> Option<&SharedKind> {
+        self.served
+            .values()
+            .find(|known| known.kind == kind && known.api_version() == api_version)
+    }
+
+    pub fn collection(&self, kind: &Kind) -> Option<&Collection> {
+        self.collections.get(&kind.stored_as)
+    }
+
+    pub fn get(&self, place: &Place) -> Option<&Arc<Revision>> {
+        self.collections.get(&place.resource)?.get(&place.key)
+    }
+
+    /// Forgets all history, so that every watch that is behind gets 410.
+    pub fn compact(&mut self) {
+        let version = self.version;
+        for collection in self.collections.values_mut() {
+            collection.history.forget(version);
+        }
+    }
+
+    /// Stores a new state of an object, whose metadata is complete but for the resourceVersion.
+    pub fn put(&mut self, kind: &Kind, mut object: Value) -> Arc<Revision> {
+        self.version += 1;
+        object["metadata"]["resourceVersion"] = Value::from(self.version.to_string());
+        let revision = Arc::new(Revision::render(kind, &object, self.version));
+        let place = Place {
+            resource: kind.stored_as.clone(),
+            key: revision.key.clone(),
+        };
+        let before = self.replace(&place, Some(revision.clone()));
+        if let Some(before) = &before {
+            self.forget_owners(before, &place);
+        }
+        self.alive.insert(revision.uid.clone(), place.clone());
+        for owner in &revision.owners {
+            self.dependents
+                .entry(owner.uid.clone())
+                .or_default()
+                .insert(place.clone());
+        }
+        if revision.deleting || !revision.owners.is_empty() {
+            self.tasks.push_back(Task::Check(place.clone()));
+        }
+        self.record(
+            &place,
+            Change {
+                version: self.version,
+                before,
+                after: revision.clone(),
+                removed: false,
+            },
+        );
+        revision
+    }
+
+    /// Removes an object for good; the answer is its last state, at the version of the removal.
+    fn remove(&mut self, place: &Place) -> Option<Arc<Revision>> {
+        let before = self.replace(place, None)?;
+        self.version += 1;
+        let kind = self.collections.get(&place.resource)?.kind.clone();
+        let mut object = before.value();
+        object["metadata"]["resourceVersion"] = Value::from(self.version.to_string());
+        let after = Arc::new(Revision::render(&kind, &object, self.version));
+        self.forget_owners(&before, place);
+        self.alive.remove(&before.uid);
+        self.record(
+            place,
+            Change {
+                version: self.version,
+                before: Some(before),
+                after: after.clone(),
+                removed: true,
+            },
+        );
+        self.tasks.push_back(Task::Removed {
+            revision: after.clone(),
+            place: place.clone(),
+        });
+        if kind.is_definition() {
+            self.withdraw(&defined_by(&object));
+        }
+        Some(after)
+    }
+
+    fn replace(&mut self, place: &Place, revision: Option<Arc<Revision>>) -> Option<Arc<Revision>> {
+        let objects = &mut self.collections.get_mut(&place.resource)?.objects;
+        match revision {
+            Some(revision) => objects.insert(place.key.clone(), revision),
+            None => objects.remove(&place.key),
+        }
+    }
+
+    fn record(&mut self, place: &Place, change: Change) {
+        if let Some(collection) = self.collections.get_mut(&place.resource) {
+            let version = change.version;
+            collection.history.push(change);
+            collection.tip.send_replace(version);
+        }
+    }
+
+    fn forget_owners(&mut self, revision: &Revision, place: &Place) {
+        for owner in &revision.owners {
+            if let Some(dependents) = self.dependents.get_mut(&owner.uid) {
+                dependents.remove(place);
+                if dependents.is_empty() {
+                    self.dependents.remove(&owner.uid);
+                }
+            }
+        }
+    }
+
+    /// Deletes an object, or marks it when somebody has to agree first. `None` when there is none.
+    pub fn delete(&mut self, place: &Place, propagation: Propagation, now: Timestamp) -> Option<Deleted> {
+        let current = self.get(place)?.clone();
+        let kind = self.collections.get(&place.resource)?.kind.clone();
+        let mut finalizers: Vec<String> = current
+            .finalizers
+            .iter()
+            .filter(|name| !settle::PROPAGATION_FINALIZERS.contains(&name.as_str()))
+            .cloned()
+            .collect();
+        finalizers.extend(propagation.finalizer().map(str::to_owned));
+        if kind.is_definition()
+            && self
+                .collections
+                .get(&defined_by(&current.value()))
+                .is_some_and(|c| !c.is_empty())
+        {
+            finalizers.push(crd::CLEANUP_FINALIZER.to_owned());
+            finalizers.dedup();
+        }
+        if finalizers.is_empty() && !kind.is_namespace() {
+            return self.remove(place).map(|revision| Deleted { revision, gone: true });
+        }
+        if current.deleting && finalizers == current.finalizers {
+            return Some(Deleted {
+                revision: current,
+                gone: false,
+            });
+        }
+        let mut object = current.value();
+        let metadata = &mut object["metadata"];
+        metadata["finalizers"] = Value::from(finalizers);
+        if !current.deleting {
+            metadata["deletionTimestamp"] = Value::from(seconds(now));
+            metadata["deletionGracePeriodSeconds"] = Value::from(0);
+            if let Some(generation) = metadata["generation"].as_i64() {
+                metadata["generation"] = Value::from(generation + 1);
+            }
+        }
+        if kind.is_namespace() {
+            object["status"]["phase"] = Value::from("Terminating");
+        }
+        Some(Deleted {
+            revision: self.put(&kind, object),
+            gone: false,
+        })
+    }
+}
+
+/// What became of a deleted object.
+pub struct Deleted {
+    pub revision: Arc<Revision>,
+    pub gone: bool,
+}
+
+/// The resource that a CustomResourceDefinition defines.
+fn defined_by(definition: &Value) -> ResourceId {
+    let text = |path: &str| {
+        definition
+            .pointer(path)
+            .and_then(Value::as_str)
+            .unwrap_or_default()
+            .to_owned()
+    };
+    ResourceId {
+        group: text("/spec/group"),
+        plural: text("/spec/names/plural"),
+    }
+}

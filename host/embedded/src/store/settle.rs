@@ -1,0 +1,246 @@
+//! What follows from a change without anybody asking: garbage collection by owner, finished deletions, the contents of
+//! deleted namespaces and definitions. It runs to the end after every write, where a cluster's controllers take seconds.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use serde_json::Value;
+
+use super::{Place, Revision, State, defined_by};
+use crate::kinds::crd;
+
+const ORPHAN: &str = "orphan";
+const FOREGROUND: &str = "foregroundDeletion";
+
+/// Finalizers that a delete request sets and takes away.
+pub(super) const PROPAGATION_FINALIZERS: &[&str] = &[ORPHAN, FOREGROUND];
+
+/// What happens to the dependents of a deleted object.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Propagation {
+    #[default]
+    Background,
+    Foreground,
+    Orphan,
+}
+
+impl Propagation {
+    pub(super) fn finalizer(self) -> Option<&'static str> {
+        match self {
+            Propagation::Background => None,
+            Propagation::Foreground => Some(FOREGROUND),
+            Propagation::Orphan => Some(ORPHAN),
+        }
+    }
+}
+
+/// Something to look at after a change.
+pub(super) enum Task {
+    /// An object that is being deleted or has owners.
+    Check(Place),
+    Removed {
+        revision: Arc<Revision>,
+        place: Place,
+    },
+}
+
+impl State {
+    /// Draws every conclusion from what changed. It ends: each task removes an object, a finalizer or an owner.
+    pub fn settle(&mut self, now: Timestamp) {
+        while let Some(task) = self.tasks.pop_front() {
+            match task {
+                Task::Check(place) => self.check(&place, now),
+                Task::Removed { revision, place } => self.follow_removal(&revision, &place),
+            }
+        }
+    }
+
+    fn check(&mut self, place: &Place, now: Timestamp) {
+        let Some(revision) = self.get(place).cloned() else {
+            return;
+        };
+        if revision.deleting {
+            self.check_deleting(place, &revision, now);
+        } else if self.lost_all_owners(&revision) {
+            self.delete(place, Propagation::Background, now);
+        } else if self.has_deleting_owner(&revision) {
+            self.delete(place, Propagation::Foreground, now);
+        }
+    }
+
+    fn check_deleting(&mut self, place: &Place, revision: &Arc<Revision>, now: Timestamp) {
+        let kind = self
+            .collections
+            .get(&place.resource)
+            .map(|collection| collection.kind.clone());
+        let has = |name: &str| revision.finalizers.iter().any(|finalizer| finalizer == name);
+        if has(ORPHAN) {
+            self.release_dependents(&revision.uid);
+            return self.drop_finalizer(place, ORPHAN);
+        }
+        if has(FOREGROUND) {
+            let dependents = self.dependents_of(&revision.uid);
+            for dependent in &dependents {
+                self.tasks.push_back(Task::Check(dependent.clone()));
+            }
+            if !dependents.iter().any(|dependent| self.blocks(dependent, &revision.uid)) {
+                return self.drop_finalizer(place, FOREGROUND);
+            }
+        }
+        if has(crd::CLEANUP_FINALIZER) {
+            let resource = defined_by(&revision.value());
+            return self.empty_out(place, now, |candidate| candidate.resource == resource);
+        }
+        if kind.is_some_and(|kind| kind.is_namespace()) {
+            let namespace = revision.key.name.clone();
+            return self.empty_out(place, now, |candidate| candidate.key.namespace == namespace);
+        }
+        if revision.finalizers.is_empty() {
+            self.remove(place);
+        }
+    }
+
+    /// Deletes everything that belongs to a namespace or definition, and that itself once nothing is left.
+    fn empty_out(&mut self, place: &Place, now: Timestamp, belongs: impl Fn(&Place) -> bool) {
+        let contents: Vec<Place> = self
+            .collections
+            .iter()
+            .flat_map(|(resource, collection)| {
+                collection.objects.keys().map(|key| Place {
+                    resource: resource.clone(),
+                    key: key.clone(),
+                })
+            })
+            .filter(|candidate| belongs(candidate))
+            .collect();
+        let left = contents
+            .iter()
+            .filter(|content| {
+                self.delete(content, Propagation::Background, now)
+                    .is_some_and(|deleted| !deleted.gone)
+            })
+            .count();
+        if left > 0 {
+            return;
+        }
+        let Some(revision) = self.get(place).cloned() else {
+            return;
+        };
+        if revision.finalizers.iter().any(|name| name == crd::CLEANUP_FINALIZER) {
+            self.drop_finalizer(place, crd::CLEANUP_FINALIZER);
+        } else if revision.finalizers.is_empty() {
+            self.remove(place);
+        }
+    }
+
+    fn follow_removal(&mut self, revision: &Revision, place: &Place) {
+        for dependent in self.dependents_of(&revision.uid) {
+            self.tasks.push_back(Task::Check(dependent));
+        }
+        for owner in &revision.owners {
+            if let Some(owner) = self.alive.get(&owner.uid) {
+                self.tasks.push_back(Task::Check(owner.clone()));
+            }
+        }
+        let containers = [
+            ("", "namespaces", revision.key.namespace.clone()),
+            (
+                crd::GROUP,
+                "customresourcedefinitions",
+                format!("{}.{}", place.resource.plural, place.resource.group),
+            ),
+        ];
+        for (group, plural, name) in containers {
+            let container = Place {
+                resource: crate::kinds::ResourceId {
+                    group: group.to_owned(),
+                    plural: plural.to_owned(),
+                },
+                key: super::Key {
+                    namespace: String::new(),
+                    name,
+                },
+            };
+            if self.get(&container).is_some_and(|container| container.deleting) {
+                self.tasks.push_back(Task::Check(container));
+            }
+        }
+    }
+
+    fn dependents_of(&self, uid: &str) -> Vec<Place> {
+        self.dependents.get(uid).into_iter().flatten().cloned().collect()
+    }
+
+    /// Whether a dependent keeps its owner from going.
+    fn blocks(&self, dependent: &Place, owner_uid: &str) -> bool {
+        self.get(dependent).is_some_and(|revision| {
+            revision
+                .owners
+                .iter()
+                .any(|owner| owner.uid == owner_uid && owner.blocks)
+        })
+    }
+
+    /// It had owners, and all are gone. An owner of a kind that is not served cannot be looked up and counts as there.
+    fn lost_all_owners(&self, revision: &Revision) -> bool {
+        !revision.owners.is_empty()
+            && revision.owners.iter().all(|owner| match self.alive.get(&owner.uid) {
+                Some(place) => {
+                    place.key.name != owner.name
+                        || !place.key.namespace.is_empty() && place.key.namespace != revision.key.namespace
+                }
+                None => self.kind_named(&owner.api_version, &owner.kind).is_some(),
+            })
+    }
+
+    /// All owners that are left wait, in the foreground, for this dependent.
+    fn has_deleting_owner(&self, revision: &Revision) -> bool {
+        let mut owners = revision
+            .owners
+            .iter()
+            .filter_map(|owner| self.get(self.alive.get(&owner.uid)?))
+            .peekable();
+        owners.peek().is_some()
+            && owners.all(|owner| owner.deleting && owner.finalizers.iter().any(|name| name == FOREGROUND))
+    }
+
+    fn release_dependents(&mut self, uid: &str) {
+        for dependent in self.dependents_of(uid) {
+            self.edit(&dependent, |object| {
+                if let Some(owners) = object["metadata"]["ownerReferences"].as_array_mut() {
+                    owners.retain(|owner| owner["uid"] != uid);
+                }
+            });
+        }
+    }
+
+    fn drop_finalizer(&mut self, place: &Place, finalizer: &str) {
+        self.edit(place, |object| {
+            if let Some(finalizers) = object["metadata"]["finalizers"].as_array_mut() {
+                finalizers.retain(|name| name != finalizer);
+            }
+        });
+    }
+
+    fn edit(&mut self, place: &Place, change: impl FnOnce(&mut Value)) {
+        let Some(mut object) = self.get(place).map(|revision| revision.value()) else {
+            return;
+        };
+        let Some(kind) = self
+            .collections
+            .get(&place.resource)
+            .map(|collection| collection.kind.clone())
+        else {
+            return;
+        };
+        change(&mut object);
+        for list in ["finalizers", "ownerReferences"] {
+            if object["metadata"][list].as_array().is_none_or(Vec::is_empty)
+                && let Some(metadata) = object["metadata"].as_object_mut()
+            {
+                metadata.remove(list);
+            }
+        }
+        self.put(&kind, object);
+    }
+}

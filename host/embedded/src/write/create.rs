@@ -1,0 +1,126 @@
+//! Creating an object: its name, its first metadata, no status.
+
+use serde_json::Value;
+
+use super::{Ownership, Part, Writer, Written};
+use crate::fields::{Changes, ManagedFields, Operation};
+use crate::kinds::ResourceId;
+use crate::refusal::Refusal;
+use crate::store::{Key, Place};
+
+/// Characters of generated suffixes: no vowels and no look-alikes, as Kubernetes has it.
+const SUFFIX_CHARACTERS: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
+
+impl Writer<'_> {
+    /// Creates what a POST carries.
+    pub fn create(&mut self, mut body: Value) -> Result<Written, Refusal> {
+        self.admit(&mut body, None)?;
+        if body["metadata"]["resourceVersion"]
+            .as_str()
+            .is_some_and(|version| !version.is_empty())
+        {
+            return Err(Refusal::bad_request(
+                "resourceVersion should not be set on objects to be created",
+            ));
+        }
+        self.insert(body, Ownership::Edit)
+    }
+
+    pub(super) fn insert(&mut self, mut object: Value, ownership: Ownership) -> Result<Written, Refusal> {
+        let name = self.name_of(&mut object)?;
+        self.require_namespace(&name)?;
+        if self.state.get(&self.place(&name)).is_some() {
+            return Err(Refusal::already_exists(&self.kind, &name));
+        }
+        if self.kind.status
+            && let Some(map) = object.as_object_mut()
+        {
+            map.remove("status");
+        }
+        let now = self.time();
+        if let Some(metadata) = object["metadata"].as_object_mut() {
+            for field in [
+                "deletionTimestamp",
+                "deletionGracePeriodSeconds",
+                "selfLink",
+                "generation",
+            ] {
+                metadata.remove(field);
+            }
+            metadata.insert("uid".to_owned(), Value::from(uuid::Uuid::new_v4().to_string()));
+            metadata.insert("creationTimestamp".to_owned(), Value::from(now.as_str()));
+            if self.kind.generation {
+                metadata.insert("generation".to_owned(), Value::from(1));
+            }
+        }
+        self.check(&mut object, None)?;
+        if matches!(ownership, Ownership::Edit) {
+            let kind = self.kind.clone();
+            let nothing = serde_json::json!({});
+            let changes = Changes::between(&nothing, &object, Self::typing(&kind));
+            let owners = ManagedFields::default().updated(&changes, &self.manager(Operation::Update), &now);
+            owners.write_into(&mut object);
+        }
+        self.commit(object, true)
+    }
+
+    fn name_of(&self, object: &mut Value) -> Result<String, Refusal> {
+        let metadata = &mut object["metadata"];
+        let given = |field: &str| {
+            metadata[field]
+                .as_str()
+                .filter(|text| !text.is_empty())
+                .map(str::to_owned)
+        };
+        if let Some(name) = given("name") {
+            return Ok(name);
+        }
+        let Some(prefix) = given("generateName") else {
+            let cause = crate::refusal::Cause::required("metadata.name", "name or generateName is required");
+            return Err(Refusal::invalid(&self.kind, "", &[cause]));
+        };
+        let random = uuid::Uuid::new_v4();
+        let alphabet = SUFFIX_CHARACTERS;
+        let suffix: String = random.as_bytes()[..5]
+            .iter()
+            .map(|byte| char::from(alphabet[usize::from(*byte) % alphabet.len()]))
+            .collect();
+        let name = format!("{}{suffix}", prefix.chars().take(58).collect::<String>());
+        metadata["name"] = Value::from(name.as_str());
+        Ok(name)
+    }
+
+    /// A namespaced object needs a namespace that exists and stays.
+    fn require_namespace(&self, name: &str) -> Result<(), Refusal> {
+        if !self.kind.namespaced || self.part == Part::Status {
+            return Ok(());
+        }
+        let namespaces = ResourceId {
+            group: String::new(),
+            plural: "namespaces".to_owned(),
+        };
+        let place = Place {
+            resource: namespaces,
+            key: Key {
+                namespace: String::new(),
+                name: self.namespace.to_owned(),
+            },
+        };
+        let Some(namespace) = self.state.get(&place) else {
+            let kind = self
+                .state
+                .kind("", "v1", "namespaces")
+                .cloned()
+                .unwrap_or_else(|| self.kind.clone());
+            return Err(Refusal::not_found(&kind, self.namespace));
+        };
+        if namespace.deleting {
+            let why = format!(
+                "unable to create new content in namespace {} because it is being terminated",
+                self.namespace
+            );
+            return Err(Refusal::forbidden(&self.kind, name, &why));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,140 @@
+//! What a write has to go through before it is stored: decoding, metadata rules, defaults, validation, ownership of
+//! fields, preconditions. One `Writer` serves one request; it holds the state lock, so a write is atomic.
+
+mod admit;
+mod create;
+mod delete;
+mod patch;
+mod strategic;
+mod update;
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use serde_json::Value;
+
+pub use delete::{DeleteOptions, propagation};
+pub use patch::Patch;
+
+use crate::clock::seconds;
+use crate::fields::{Manager, Operation, Typing};
+use crate::kinds::{SharedKind, crd};
+use crate::refusal::Refusal;
+use crate::store::{Key, Place, Revision, State};
+
+/// What happens to fields the kind does not have.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum FieldValidation {
+    Ignore,
+    #[default]
+    Warn,
+    Strict,
+}
+
+/// The part of the object a write may touch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    Main,
+    Status,
+}
+
+/// Who writes, and how.
+#[derive(Clone, Debug)]
+pub struct Author {
+    pub manager: String,
+    pub dry_run: bool,
+    pub force: bool,
+    pub validation: FieldValidation,
+}
+
+/// A finished write.
+pub struct Written {
+    pub revision: Arc<Revision>,
+    pub created: bool,
+    /// Texts for `Warning` headers.
+    pub warnings: Vec<String>,
+}
+
+/// One write request on one resource.
+pub struct Writer<'a> {
+    pub state: &'a mut State,
+    pub kind: SharedKind,
+    /// Empty for cluster-scoped kinds.
+    pub namespace: &'a str,
+    pub part: Part,
+    pub author: &'a Author,
+    pub now: Timestamp,
+    pub warnings: Vec<String>,
+}
+
+/// Whose work the managedFields of a write are.
+enum Ownership {
+    /// An edit by the author: they follow from the difference.
+    Edit,
+    /// They came out of server-side apply.
+    Applied,
+}
+
+impl Writer<'_> {
+    fn place(&self, name: &str) -> Place {
+        let key = Key {
+            namespace: self.namespace.to_owned(),
+            name: name.to_owned(),
+        };
+        Place {
+            resource: self.kind.stored_as.clone(),
+            key,
+        }
+    }
+
+    fn current(&self, name: &str) -> Result<Arc<Revision>, Refusal> {
+        self.state
+            .get(&self.place(name))
+            .cloned()
+            .ok_or_else(|| Refusal::not_found(&self.kind, name))
+    }
+
+    fn typing<'k>(kind: &'k SharedKind) -> Typing<'k> {
+        kind.schema()
+            .map_or(Typing::Named { parent: "", name: "" }, Typing::Schema)
+    }
+
+    fn manager(&self, operation: Operation) -> Manager {
+        Manager {
+            name: self.author.manager.clone(),
+            operation,
+            api_version: self.kind.api_version(),
+            subresource: (self.part == Part::Status).then(|| "status".to_owned()),
+        }
+    }
+
+    fn time(&self) -> String {
+        seconds(self.now)
+    }
+
+    /// Stores the object, unless this is a dry run.
+    fn commit(&mut self, mut object: Value, created: bool) -> Result<Written, Refusal> {
+        let mut defined = Vec::new();
+        if self.kind.is_definition() {
+            let name = object["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+            defined = crd::kinds(&object).map_err(|causes| Refusal::invalid(&self.kind, &name, &causes))?;
+            crd::establish(&mut object, &self.time());
+        }
+        let revision = if self.author.dry_run {
+            Arc::new(Revision::render(&self.kind, &object, self.state.version()))
+        } else {
+            let kind = self.kind.clone();
+            let revision = self.state.put(&kind, object);
+            if !defined.is_empty() {
+                self.state.serve(defined);
+            }
+            self.state.settle(self.now);
+            revision
+        };
+        Ok(Written {
+            revision,
+            created,
+            warnings: std::mem::take(&mut self.warnings),
+        })
+    }
+}

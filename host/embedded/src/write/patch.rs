@@ -1,0 +1,138 @@
+//! The four kinds of patch. Each yields the whole new object, which then goes the way of every other write.
+
+use serde_json::Value;
+
+use super::admit::drop_unknown;
+use super::strategic;
+use super::{Ownership, Part, Writer, Written};
+use crate::fields::{Apply, ManagedFields, Operation};
+use crate::refusal::{Cause, Refusal};
+
+/// A decoded patch body.
+pub enum Patch {
+    Json(json_patch::Patch),
+    Merge(Value),
+    Strategic(Value),
+    Apply(Value),
+}
+
+impl Patch {
+    /// Decodes a body by its media type. Apply bodies may be YAML.
+    pub fn decode(media_type: &str, body: &[u8]) -> Result<Patch, Refusal> {
+        let unreadable =
+            |error: &dyn std::fmt::Display| Refusal::bad_request(format!("cannot decode the patch: {error}"));
+        let json = || serde_json::from_slice::<Value>(body).map_err(|error| unreadable(&error));
+        match media_type {
+            "application/json-patch+json" => serde_json::from_slice(body)
+                .map(Patch::Json)
+                .map_err(|error| unreadable(&error)),
+            "application/merge-patch+json" => json().map(Patch::Merge),
+            "application/strategic-merge-patch+json" => json().map(Patch::Strategic),
+            "application/apply-patch+yaml" => match json() {
+                Ok(config) => Ok(Patch::Apply(config)),
+                Err(_) => serde_saphyr::from_slice(body)
+                    .map(Patch::Apply)
+                    .map_err(|error| unreadable(&error)),
+            },
+            other => Err(Refusal::unsupported_media_type(format!(
+                "the body of the request was in an unknown format - accepted media types include: \
+                 application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml; got {other}"
+            ))),
+        }
+    }
+}
+
+impl Writer<'_> {
+    pub fn patch(&mut self, name: &str, patch: Patch) -> Result<Written, Refusal> {
+        if let Patch::Apply(config) = patch {
+            return self.apply(name, config);
+        }
+        let current = self.current(name)?;
+        let mut object = current.value();
+        match patch {
+            Patch::Json(patch) => self.apply_json_patch(&mut object, patch, name)?,
+            Patch::Merge(patch) => json_patch::merge(&mut object, &patch),
+            Patch::Strategic(_) if self.kind.is_custom() => {
+                let message = "strategic merge patch is not supported for custom resources";
+                return Err(Refusal::unsupported_media_type(message));
+            }
+            Patch::Strategic(patch) => {
+                let kind = self.kind.clone();
+                strategic::merge(&mut object, patch, Self::typing(&kind))?;
+            }
+            Patch::Apply(_) => {}
+        }
+        self.admit(&mut object, Some(name))?;
+        self.replace(&current, object, Ownership::Edit)
+    }
+
+    fn apply_json_patch(&self, object: &mut Value, patch: json_patch::Patch, name: &str) -> Result<(), Refusal> {
+        // Go's JSON patch lets a test for null pass where nothing stands, and clients rely on it.
+        let absent_null = |operation: &json_patch::PatchOperation| match operation {
+            json_patch::PatchOperation::Test(test) => test.value.is_null() && test.path.resolve(object).is_err(),
+            _ => false,
+        };
+        let operations = patch
+            .0
+            .iter()
+            .filter(|operation| !absent_null(operation))
+            .cloned()
+            .collect::<Vec<_>>();
+        json_patch::patch(object, &operations).map_err(|error| {
+            let cause = Cause {
+                reason: "FieldValueInvalid",
+                field: "patch".to_owned(),
+                message: error.to_string(),
+            };
+            Refusal::invalid(&self.kind, name, &[cause])
+        })
+    }
+
+    fn apply(&mut self, name: &str, mut config: Value) -> Result<Written, Refusal> {
+        if config
+            .pointer("/metadata/managedFields")
+            .is_some_and(|fields| !fields.is_null())
+        {
+            return Err(Refusal::bad_request("metadata.managedFields must be nil"));
+        }
+        for field in ["apiVersion", "kind"] {
+            if config[field].as_str().is_none_or(str::is_empty) {
+                return Err(Refusal::bad_request(format!(
+                    "invalid object type: {field} must be set in an apply body"
+                )));
+            }
+        }
+        self.identify(&mut config, Some(name))?;
+        if let Some(field) = drop_unknown(&self.kind, &mut config)?.first() {
+            let message = format!("failed to create typed patch object: .{field}: field not declared in schema");
+            return Err(Refusal::internal(message));
+        }
+        let current = self.state.get(&self.place(name)).cloned();
+        if current.is_none() && self.part == Part::Status {
+            return Err(Refusal::not_found(&self.kind, name));
+        }
+        let live = current
+            .as_ref()
+            .map_or_else(|| serde_json::json!({}), |current| current.value());
+        let kind = self.kind.clone();
+        let (manager, time) = (self.manager(Operation::Apply), self.time());
+        let apply = Apply {
+            manager: &manager,
+            force: self.author.force,
+            time: &time,
+            typing: Self::typing(&kind),
+        };
+        let (mut merged, owners) = ManagedFields::of(&live)
+            .applied(&live, &config, &apply)
+            .map_err(|conflicts| Refusal::apply_conflict(&conflicts))?;
+        owners.write_into(&mut merged);
+        match current {
+            Some(current) => {
+                // A version in the configuration is a precondition; one from the live object would always hold.
+                merged["metadata"]["resourceVersion"] = config["metadata"]["resourceVersion"].clone();
+                self.replace(&current, merged, Ownership::Applied)
+            }
+            None => self.insert(merged, Ownership::Applied),
+        }
+    }
+}
