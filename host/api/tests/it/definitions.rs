@@ -170,3 +170,15 @@ fn a_bound_object_is_keyed_without_its_version() {
         json!(["group", "resource", "namespace", "name"])
     );
 }
+
+#[test]
+fn the_playground_serves_each_definition_once() {
+    let mut names: Vec<_> = crd::all_for_playground()
+        .into_iter()
+        .map(|crd| crd.metadata.name.unwrap())
+        .collect();
+    names.sort();
+    names.dedup();
+    assert_eq!(names.len(), 8);
+    assert!(names.contains(&"simulatedclusters.playground.community.kubestellar.io".to_owned()));
+}

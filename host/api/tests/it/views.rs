@@ -1,5 +1,6 @@
 //! A view says of an object what the object says, in a kilobyte.
 
+use kube::Resource as _;
 use serde_json::{Value, json};
 use stagegate_api::combined_status::visible_results;
 use stagegate_api::combined_status_view::digest;
@@ -33,6 +34,25 @@ fn a_view_keeps_identity_labels_and_counts() {
         view.collectors
             .iter()
             .all(|c| c.row_error.is_none() && c.error_cell.is_none())
+    );
+}
+
+#[test]
+fn a_view_is_read_from_where_the_objects_are() {
+    let of_view = (
+        CombinedStatusView::kind(&()),
+        CombinedStatusView::plural(&()),
+        CombinedStatusView::api_version(&()),
+    );
+    let of_whole = (
+        CombinedStatus::kind(&()),
+        CombinedStatus::plural(&()),
+        CombinedStatus::api_version(&()),
+    );
+    assert_eq!(of_view, of_whole);
+    assert_eq!(
+        (of_view.1.as_ref(), of_view.2.as_ref()),
+        ("combinedstatuses", "control.kubestellar.io/v1alpha1")
     );
 }
 
