@@ -21,29 +21,27 @@ const CONVERT_BAR: f64 = 2.5;
 
 const ROUNDS: usize = 400;
 /// How often each is done in a round.
-const REPETITIONS: u32 = 5;
+const REPETITIONS: usize = 5;
 
+#[expect(clippy::print_stdout, reason = "the result of a benchmark is what it prints")]
 fn main() -> ExitCode {
     let mut within = true;
     for rows in [1, ROWS, 10_000] {
-        let figures = measure(rows, if rows > ROWS { ROUNDS / 20 } else { ROUNDS });
-        let barred = rows == ROWS;
-        report(
-            "evaluate",
-            rows,
-            figures.evaluate,
-            figures.copy,
-            barred.then_some(EVALUATE_BAR),
-        );
-        report(
-            "convert",
-            rows,
-            figures.convert,
-            figures.copy,
-            barred.then_some(CONVERT_BAR),
-        );
-        within &= !barred || (ratio(figures.evaluate, figures.copy) <= EVALUATE_BAR);
-        within &= !barred || (ratio(figures.convert, figures.copy) <= CONVERT_BAR);
+        let Figures {
+            copy,
+            convert,
+            evaluate,
+        } = measure(rows, if rows > ROWS { ROUNDS / 20 } else { ROUNDS });
+        for (name, time, bar) in [("evaluate", evaluate, EVALUATE_BAR), ("convert", convert, CONVERT_BAR)] {
+            let ratio = time.as_secs_f64() / copy.as_secs_f64();
+            let bar = (rows == ROWS).then_some(bar);
+            within &= bar.is_none_or(|bar| ratio <= bar);
+            let bar = bar.map_or_else(String::new, |bar| format!(" (bar {bar})"));
+            println!(
+                "{name}/{rows}-rows ratio {ratio:.1}{bar}: {:.1} us",
+                time.as_secs_f64() * 1e6
+            );
+        }
     }
     ExitCode::from(u8::from(!within))
 }
@@ -59,14 +57,15 @@ fn measure(rows: usize, rounds: usize) -> Figures {
     let object = combined_status(rows);
     let condition = compile(CONDITION, &["obj"]).expect("the condition compiles");
     let value = Value::from(&object);
+    assert_eq!(
+        condition.eval(&[("obj", value.clone())], Budget::default()),
+        Ok(Answer::Bool(true))
+    );
     let (mut copy, mut convert, mut evaluate) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..rounds {
-        copy.push(time(|| drop(black_box(black_box(&object).clone()))));
-        convert.push(time(|| drop(black_box(Value::from(black_box(&object))))));
-        evaluate.push(time(|| {
-            let answer = condition.eval(&[("obj", value.clone())], Budget::default());
-            assert_eq!(black_box(answer), Ok(Answer::Bool(true)));
-        }));
+        copy.push(time(|| black_box(&object).clone()));
+        convert.push(time(|| Value::from(black_box(&object))));
+        evaluate.push(time(|| condition.eval(&[("obj", value.clone())], Budget::default())));
     }
     Figures {
         copy: median(copy),
@@ -93,27 +92,19 @@ fn combined_status(rows: usize) -> serde_json::Value {
     })
 }
 
-fn time(mut work: impl FnMut()) -> Duration {
+/// How long `work` takes, without dropping what it made.
+fn time<T>(mut work: impl FnMut() -> T) -> Duration {
+    let mut made = Vec::with_capacity(REPETITIONS);
     let started = Instant::now();
     for _ in 0..REPETITIONS {
-        work();
+        made.push(black_box(work()));
     }
-    started.elapsed() / REPETITIONS
+    let taken = started.elapsed();
+    drop(made);
+    taken.div_f64(REPETITIONS as f64)
 }
 
 fn median(mut times: Vec<Duration>) -> Duration {
     times.sort_unstable();
     times[times.len() / 2]
-}
-
-fn ratio(time: Duration, copy: Duration) -> f64 {
-    time.as_secs_f64() / copy.as_secs_f64()
-}
-
-#[expect(clippy::print_stdout, reason = "a benchmark's result is what it prints")]
-fn report(name: &str, rows: usize, time: Duration, copy: Duration, bar: Option<f64>) {
-    let ratio = ratio(time, copy);
-    let bar = bar.map_or_else(String::new, |bar| format!(" (bar {bar})"));
-    let micros = time.as_secs_f64() * 1e6;
-    println!("{name}/{rows}-rows ratio {ratio:.1}{bar}, {micros:.1} us");
 }
