@@ -26,6 +26,7 @@ pub(super) fn answer(server: &Server, target: &Target, call: &Call) -> Result<Re
     let aggregated = wants_aggregated(call);
     let body = match target {
         Target::Health => return Ok("ok".into_response()),
+        Target::OldOpenApi => return Ok(openapi::empty_old_document()),
         Target::Version => json!({
             "major": "1", "minor": MINOR, "gitVersion": format!("v1.{MINOR}.0+stagegate"),
             "gitCommit": "", "gitTreeState": "clean", "buildDate": "1970-01-01T00:00:00Z",

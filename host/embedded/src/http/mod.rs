@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 
 use crate::kinds::SharedKind;
 use crate::refusal::Refusal;
-use crate::requests::{FaultAnswer, Request};
+use crate::requests::{self, FaultAnswer};
 use crate::server::Server;
 use target::{Resource, Target};
 
@@ -108,6 +108,15 @@ impl Call {
     }
 }
 
+/// A request for a resource, with everything the verbs need.
+pub(crate) struct Request<'a> {
+    pub server: &'a Server,
+    /// As it was asked for.
+    pub kind: &'a SharedKind,
+    pub resource: &'a Resource,
+    pub call: &'a Call,
+}
+
 /// Answers any request.
 pub(crate) async fn handle(Shared(server): Shared<Server>, request: HttpRequest) -> Response {
     let (parts, body) = request.into_parts();
@@ -142,7 +151,7 @@ async fn answer_resource(server: &Server, resource: &Resource, call: &Call) -> R
         .as_ref()
         .map(|name| format!("/{name}"))
         .unwrap_or_default();
-    let logged = Request {
+    let logged = requests::Request {
         verb: call.verb(resource),
         resource: format!("{}{suffix}", kind.resource()),
         namespace: resource.namespace.clone(),
@@ -157,7 +166,13 @@ async fn answer_resource(server: &Server, resource: &Resource, call: &Call) -> R
         Some(FaultAnswer::Delay(delay)) => tokio::time::sleep(*delay).await,
         Some(FaultAnswer::LoseAnswer) | None => {}
     }
-    let response = route(server, &kind, resource, call).unwrap_or_else(IntoResponse::into_response);
+    let request = Request {
+        server,
+        kind: &kind,
+        resource,
+        call,
+    };
+    let response = route(&request).unwrap_or_else(IntoResponse::into_response);
     if fault == Some(FaultAnswer::LoseAnswer) {
         broken()
     } else {
@@ -165,8 +180,10 @@ async fn answer_resource(server: &Server, resource: &Resource, call: &Call) -> R
     }
 }
 
-#[expect(clippy::too_many_arguments, reason = "the request in its four parts")]
-fn route(server: &Server, kind: &SharedKind, resource: &Resource, call: &Call) -> Result<Response, Refusal> {
+fn route(request: &Request<'_>) -> Result<Response, Refusal> {
+    let Request {
+        kind, resource, call, ..
+    } = *request;
     if kind.namespaced && !resource.name.is_empty() && resource.namespace.is_empty()
         || !kind.namespaced && !resource.namespace.is_empty()
     {
@@ -178,14 +195,14 @@ fn route(server: &Server, kind: &SharedKind, resource: &Resource, call: &Call) -
         Some(_) => return Err(Refusal::no_such_path()),
     }
     match call.verb(resource) {
-        "get" => read::get(server, kind, resource, call),
-        "list" => read::list(server, kind, resource, call),
-        "watch" => watch::watch(server, kind, resource, call),
-        "create" if resource.name.is_empty() => write::create(server, kind, resource, call),
-        "update" if !resource.name.is_empty() => write::update(server, kind, resource, call),
-        "patch" | "apply" if !resource.name.is_empty() => write::patch(server, kind, resource, call),
-        "delete" if resource.subresource.is_none() => write::delete(server, kind, resource, call),
-        "deletecollection" => write::delete_all(server, kind, resource, call),
+        "get" => read::get(request),
+        "list" => read::list(request),
+        "watch" => watch::watch(request),
+        "create" if resource.name.is_empty() => write::create(request),
+        "update" if !resource.name.is_empty() => write::update(request),
+        "patch" | "apply" if !resource.name.is_empty() => write::patch(request),
+        "delete" if resource.subresource.is_none() => write::delete(request),
+        "deletecollection" => write::delete_all(request),
         _ => Err(Refusal::method_not_allowed()),
     }
 }

@@ -1,9 +1,18 @@
 //! OpenAPI v3, as much as kubectl needs: it leaves validation to the server when a kind's `patch` takes
 //! `fieldValidation`, and explains kinds by their schema.
 
+use axum::response::{IntoResponse, Response};
+use http::{HeaderValue, header};
 use serde_json::{Map, Value, json};
 
 use crate::kinds::{Kind, SharedKind};
+
+/// `/openapi/v2`: kubectl validates a `List` by it on its own, and skips what it does not find there; the server still
+/// checks each item. The bytes are the protobuf message with nothing in it but the version, "2.0".
+pub(super) fn empty_old_document() -> Response {
+    let media_type = HeaderValue::from_static("application/com.github.proto-openapi.spec.v2.v1.0+protobuf");
+    ([(header::CONTENT_TYPE, media_type)], &b"\x0a\x032.0"[..]).into_response()
+}
 
 /// `/openapi/v3`: where each group version's document is.
 pub(super) fn index<'a>(group_versions: impl Iterator<Item = (&'a str, &'a str)>) -> Value {

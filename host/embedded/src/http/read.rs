@@ -6,17 +6,19 @@ use std::sync::Arc;
 use axum::response::Response;
 use serde_json::{Value, json};
 
-use super::target::Resource;
 use super::view::View;
-use super::{Call, json_response};
-use crate::kinds::SharedKind;
+use super::{Call, Request, json_response};
 use crate::refusal::Refusal;
 use crate::selector::Selector;
-use crate::server::Server;
 use crate::store::{Collection, Key, Place, Revision};
 
-#[expect(clippy::too_many_arguments, reason = "the request in its four parts")]
-pub(super) fn get(server: &Server, kind: &SharedKind, resource: &Resource, call: &Call) -> Result<Response, Refusal> {
+pub(super) fn get(request: &Request<'_>) -> Result<Response, Refusal> {
+    let Request {
+        server,
+        kind,
+        resource,
+        call,
+    } = *request;
     let key = Key {
         namespace: resource.namespace.clone(),
         name: resource.name.clone(),
@@ -68,8 +70,13 @@ struct Page {
     remaining: usize,
 }
 
-#[expect(clippy::too_many_arguments, reason = "the request in its four parts")]
-pub(super) fn list(server: &Server, kind: &SharedKind, resource: &Resource, call: &Call) -> Result<Response, Refusal> {
+pub(super) fn list(request: &Request<'_>) -> Result<Response, Refusal> {
+    let Request {
+        server,
+        kind,
+        resource,
+        call,
+    } = *request;
     let selector = Selector::parse(kind, call.query("labelSelector"), call.query("fieldSelector"))?;
     let limit = call
         .query("limit")

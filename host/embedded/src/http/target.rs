@@ -16,6 +16,8 @@ pub(crate) enum Target {
     Group(String),
     /// `/api/v1` or `/apis/<group>/<version>`
     GroupVersion(String, String),
+    /// `/openapi/v2`
+    OldOpenApi,
     /// `/openapi/v3`
     OpenApiIndex,
     /// `/openapi/v3/…`
@@ -49,6 +51,7 @@ impl Target {
             ["apis", group] => Some(Target::Group((*group).to_owned())),
             ["api", version] => Some(Target::GroupVersion(String::new(), (*version).to_owned())),
             ["apis", group, version] => Some(Target::GroupVersion((*group).to_owned(), (*version).to_owned())),
+            ["openapi", "v2"] => Some(Target::OldOpenApi),
             ["openapi", "v3"] => Some(Target::OpenApiIndex),
             ["openapi", "v3", "api", version] => Some(Target::OpenApi(String::new(), (*version).to_owned())),
             ["openapi", "v3", "apis", group, version] => {

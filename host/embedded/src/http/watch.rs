@@ -11,10 +11,8 @@ use axum::response::Response;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use super::target::Resource;
 use super::view::View;
-use super::{Call, json_response};
-use crate::kinds::SharedKind;
+use super::{Request, json_response};
 use crate::refusal::Refusal;
 use crate::selector::Selector;
 use crate::server::Server;
@@ -29,8 +27,13 @@ const BOOKMARK_INTERVAL: Duration = Duration::from_secs(60);
 /// Events rendered under one lock and sent as one chunk.
 const BATCH: usize = 256;
 
-#[expect(clippy::too_many_arguments, reason = "the request in its four parts")]
-pub(super) fn watch(server: &Server, kind: &SharedKind, resource: &Resource, call: &Call) -> Result<Response, Refusal> {
+pub(super) fn watch(request: &Request<'_>) -> Result<Response, Refusal> {
+    let Request {
+        server,
+        kind,
+        resource,
+        call,
+    } = *request;
     let selector = Selector::parse(kind, call.query("labelSelector"), call.query("fieldSelector"))?;
     let streaming_list = call.flag("sendInitialEvents");
     let bookmarks = call.flag("allowWatchBookmarks");

@@ -3,23 +3,12 @@
 use axum::response::Response;
 use http::HeaderValue;
 
-use super::target::Resource;
 use super::view::View;
-use super::{Call, deleted_status, json_response};
-use crate::kinds::{SharedKind, events};
+use super::{Request, deleted_status, json_response};
+use crate::kinds::events;
 use crate::refusal::Refusal;
 use crate::selector::Selector;
-use crate::server::Server;
 use crate::write::{Author, DeleteOptions, FieldValidation, Part, Patch, Writer, Written, propagation};
-
-/// The parts of a request that every verb needs.
-struct Request<'a> {
-    server: &'a Server,
-    /// As it was asked for.
-    kind: &'a SharedKind,
-    resource: &'a Resource,
-    call: &'a Call,
-}
 
 impl Request<'_> {
     fn author(&self) -> Result<Author, Refusal> {
@@ -107,19 +96,8 @@ impl Request<'_> {
     }
 }
 
-#[expect(clippy::too_many_arguments, reason = "the request in its four parts")]
-pub(super) fn create(
-    server: &Server,
-    kind: &SharedKind,
-    resource: &Resource,
-    call: &Call,
-) -> Result<Response, Refusal> {
-    let request = Request {
-        server,
-        kind,
-        resource,
-        call,
-    };
+pub(super) fn create(request: &Request<'_>) -> Result<Response, Refusal> {
+    let Request { kind, resource, .. } = *request;
     if kind.namespaced && resource.namespace.is_empty() {
         return Err(Refusal::method_not_allowed());
     }
@@ -128,32 +106,17 @@ pub(super) fn create(
     Ok(request.answer(&written))
 }
 
-#[expect(clippy::too_many_arguments, reason = "the request in its four parts")]
-pub(super) fn update(
-    server: &Server,
-    kind: &SharedKind,
-    resource: &Resource,
-    call: &Call,
-) -> Result<Response, Refusal> {
-    let request = Request {
-        server,
-        kind,
-        resource,
-        call,
-    };
+pub(super) fn update(request: &Request<'_>) -> Result<Response, Refusal> {
+    let Request { resource, .. } = *request;
     let body = request.body()?;
     let written = request.locked(|writer| writer.update(&resource.name, body))?;
     Ok(request.answer(&written))
 }
 
-#[expect(clippy::too_many_arguments, reason = "the request in its four parts")]
-pub(super) fn patch(server: &Server, kind: &SharedKind, resource: &Resource, call: &Call) -> Result<Response, Refusal> {
-    let request = Request {
-        server,
-        kind,
-        resource,
-        call,
-    };
+pub(super) fn patch(request: &Request<'_>) -> Result<Response, Refusal> {
+    let Request {
+        kind, resource, call, ..
+    } = *request;
     let mut patch = Patch::decode(call.media_type(), &call.body)?;
     if matches!(patch, Patch::Apply(_)) && call.query("fieldManager").is_empty() {
         return Err(Refusal::bad_request("fieldManager is required for apply patch"));
@@ -174,19 +137,13 @@ pub(super) fn patch(server: &Server, kind: &SharedKind, resource: &Resource, cal
     Ok(request.answer(&written))
 }
 
-#[expect(clippy::too_many_arguments, reason = "the request in its four parts")]
-pub(super) fn delete(
-    server: &Server,
-    kind: &SharedKind,
-    resource: &Resource,
-    call: &Call,
-) -> Result<Response, Refusal> {
-    let request = Request {
+pub(super) fn delete(request: &Request<'_>) -> Result<Response, Refusal> {
+    let Request {
         server,
         kind,
         resource,
         call,
-    };
+    } = *request;
     let options = request.delete_options()?;
     let deleted = request.locked(|writer| writer.delete(&resource.name, &options))?;
     if deleted.gone {
@@ -198,19 +155,8 @@ pub(super) fn delete(
     Ok(json_response(200, body))
 }
 
-#[expect(clippy::too_many_arguments, reason = "the request in its four parts")]
-pub(super) fn delete_all(
-    server: &Server,
-    kind: &SharedKind,
-    resource: &Resource,
-    call: &Call,
-) -> Result<Response, Refusal> {
-    let request = Request {
-        server,
-        kind,
-        resource,
-        call,
-    };
+pub(super) fn delete_all(request: &Request<'_>) -> Result<Response, Refusal> {
+    let Request { server, kind, call, .. } = *request;
     let options = request.delete_options()?;
     let selector = Selector::parse(kind, call.query("labelSelector"), call.query("fieldSelector"))?;
     let deleted = request.locked(|writer| writer.delete_all(&selector, &options))?;

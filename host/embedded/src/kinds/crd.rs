@@ -141,7 +141,7 @@ fn kind(names: &Names, version: &Value, path: &str) -> Result<Kind, Vec<Cause>> 
             .pointer("/subresources/status")
             .is_some_and(|status| !status.is_null()),
         conditional_put: true,
-        body: Body::Structural(schema),
+        body: Body::Structural(Box::new(schema)),
         columns,
         selectable: selectable
             .map(|field| text(field, "jsonPath").trim_start_matches('.').to_owned())

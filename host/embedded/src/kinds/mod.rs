@@ -54,7 +54,7 @@ pub enum Body {
     Typed(fn(&Value) -> Result<Value, serde_json::Error>),
     /// Stored as it comes.
     Opaque,
-    Structural(Schema),
+    Structural(Box<Schema>),
 }
 
 impl Kind {

@@ -160,33 +160,39 @@ impl Bounds {
         match value {
             Value::String(text) => self.text(text, path, causes),
             Value::Number(number) => self.number(number.as_f64().unwrap_or(f64::NAN), path, causes),
-            Value::Array(items) => {
-                let names = ("should have at least", "must have at most", "items");
-                self.size(
-                    items.len() as u64,
-                    (self.min_items, self.max_items),
-                    names,
-                    (path, causes),
-                );
+            Value::Array(items) => Size {
+                size: items.len() as u64,
+                least: self.min_items,
+                most: self.max_items,
+                too_few: "should have at least",
+                too_many: "must have at most",
+                unit: "items",
             }
-            Value::Object(map) => {
-                let names = ("should have at least", "must have at most", "properties");
-                self.size(
-                    map.len() as u64,
-                    (self.min_properties, self.max_properties),
-                    names,
-                    (path, causes),
-                );
+            .check(path, causes),
+            Value::Object(map) => Size {
+                size: map.len() as u64,
+                least: self.min_properties,
+                most: self.max_properties,
+                too_few: "should have at least",
+                too_many: "must have at most",
+                unit: "properties",
             }
+            .check(path, causes),
             _ => {}
         }
     }
 
     fn text(&self, text: &str, path: &str, causes: &mut Vec<Cause>) {
         let value = Value::from(text);
-        let length = text.chars().count() as u64;
-        let names = ("should be at least", "may not be more than", "chars long");
-        self.size(length, (self.min_length, self.max_length), names, (path, causes));
+        Size {
+            size: text.chars().count() as u64,
+            least: self.min_length,
+            most: self.max_length,
+            too_few: "should be at least",
+            too_many: "may not be more than",
+            unit: "chars long",
+        }
+        .check(path, causes);
         if let Some(pattern) = &self.pattern
             && !pattern.is_match(text)
         {
@@ -227,28 +233,40 @@ impl Bounds {
             causes.push(Cause::invalid(path, &value, format!("should be a multiple of {step}")));
         }
     }
+}
 
-    /// `names`: how too little, too much and the unit are called.
-    fn size(
-        &self,
-        size: u64,
-        (least, most): (Option<u64>, Option<u64>),
-        names: (&str, &str, &str),
-        (path, causes): (&str, &mut Vec<Cause>),
-    ) {
-        let (too_few, too_many, unit) = names;
-        if let Some(least) = least.filter(|least| size < *least) {
+/// A count with its limits, and the words for it.
+struct Size {
+    size: u64,
+    least: Option<u64>,
+    most: Option<u64>,
+    too_few: &'static str,
+    too_many: &'static str,
+    unit: &'static str,
+}
+
+impl Size {
+    fn check(&self, path: &str, causes: &mut Vec<Cause>) {
+        let Size {
+            size,
+            too_few,
+            too_many,
+            unit,
+            ..
+        } = self;
+        if let Some(least) = self.least.filter(|least| size < least) {
             causes.push(Cause::invalid(
                 path,
-                &Value::from(size),
+                &Value::from(*size),
                 format!("{too_few} {least} {unit}"),
             ));
         }
-        if let Some(most) = most.filter(|most| size > *most) {
+        if let Some(most) = self.most.filter(|most| size > most) {
+            let message = format!("Too long: {too_many} {most} {unit}");
             causes.push(Cause {
                 reason: "FieldValueTooLong",
                 field: path.to_owned(),
-                message: format!("Too long: {too_many} {most} {unit}"),
+                message,
             });
         }
     }

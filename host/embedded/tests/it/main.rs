@@ -1,7 +1,10 @@
 //! The embedded API server as its clients see it: kube in process, kube-runtime on top, kubectl over a socket.
 
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 mod apply;
 mod collection;
 mod fixture;
+mod kubectl;
 mod objects;
 mod watches;
