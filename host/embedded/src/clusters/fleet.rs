@@ -1,0 +1,302 @@
+//! What each simulated cluster holds and what it is to hold, in memory. Must not call the API server or read the time.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use jiff::Timestamp;
+use serde_json::Value;
+use sha2::{Digest as _, Sha256};
+use stagegate_api::{SimulatedClusterSpec, SourceRef};
+
+use super::health::{self, Health, Patient};
+use super::transport::{Cargo, Work};
+use super::truth::{Change, ObjectRef, Presence, Present, Truth};
+
+/// An object in a cluster, there or not.
+pub(super) type Place = (String, ObjectRef);
+
+#[derive(Default)]
+pub(super) struct Fleet {
+    clusters: BTreeMap<String, Cluster>,
+    /// By place: what each Binding brings there.
+    wanted: BTreeMap<Place, BTreeMap<String, Wish>>,
+    /// By Binding: the places it reaches, so that a change costs what it touches.
+    reach: BTreeMap<String, BTreeSet<Place>>,
+    /// When to look at which place: its report may be due.
+    agenda: BTreeSet<(Timestamp, Place)>,
+    hand_overs: u64,
+    history: Vec<Change>,
+}
+
+struct Cluster {
+    spec: SimulatedClusterSpec,
+    edited_at: Timestamp,
+    objects: BTreeMap<ObjectRef, Held>,
+}
+
+struct Wish {
+    /// Counts hand-overs: of several Bindings' contents the latest wins.
+    order: u64,
+    create_only: bool,
+    cargo: Cargo,
+}
+
+struct Held {
+    cargo: Cargo,
+    /// Counted by the cluster, from 1 with each creation.
+    generation: i64,
+    created_at: Timestamp,
+    changed_at: Timestamp,
+}
+
+/// What the agent of a cluster would say about a place.
+pub(super) enum Finding {
+    /// Nothing is to be said or changed.
+    Silent,
+    Gone,
+    Report {
+        source: SourceRef,
+        health: Health,
+    },
+}
+
+impl Fleet {
+    pub(super) fn set_cluster(&mut self, name: &str, spec: SimulatedClusterSpec, now: Timestamp) {
+        let cluster = self.clusters.entry(name.to_owned()).or_insert_with(|| Cluster {
+            spec: SimulatedClusterSpec::default(),
+            edited_at: now,
+            objects: BTreeMap::new(),
+        });
+        cluster.spec = spec;
+        cluster.edited_at = now;
+        for place in self.places_of(name) {
+            self.settle(&place, now);
+            self.agenda.insert((now, place));
+        }
+    }
+
+    pub(super) fn remove_cluster(&mut self, name: &str, now: Timestamp) {
+        let Some(cluster) = self.clusters.remove(name) else {
+            return;
+        };
+        for object in cluster.objects.into_keys() {
+            self.note((name.to_owned(), object), Presence::Absent, now);
+        }
+    }
+
+    /// Brings what a Binding says to its clusters and takes away what nobody brings any more. An object that two Bindings
+    /// bring stays when one of them lets go.
+    pub(super) fn hand_over(&mut self, binding: &str, work: Work, now: Timestamp) {
+        self.hand_overs += 1;
+        let mut left = self.reach.remove(binding).unwrap_or_default();
+        let mut reached = BTreeSet::new();
+        for item in work.items {
+            for cluster in &work.destinations {
+                let place = (cluster.clone(), item.object.clone());
+                left.remove(&place);
+                if let Some(cargo) = &item.cargo {
+                    let wish = Wish {
+                        order: self.hand_overs,
+                        create_only: item.create_only,
+                        cargo: cargo.clone(),
+                    };
+                    self.wanted
+                        .entry(place.clone())
+                        .or_default()
+                        .insert(binding.to_owned(), wish);
+                }
+                reached.insert(place);
+            }
+        }
+        for place in &left {
+            self.forget(binding, place);
+        }
+        for place in left.iter().chain(&reached) {
+            self.settle(place, now);
+        }
+        self.reach.insert(binding.to_owned(), reached);
+    }
+
+    pub(super) fn withdraw(&mut self, binding: &str, now: Timestamp) {
+        for place in self.reach.remove(binding).unwrap_or_default() {
+            self.forget(binding, &place);
+            self.settle(&place, now);
+        }
+    }
+
+    /// Whether the object was there to be made anew.
+    pub(super) fn remake(&mut self, cluster: &str, object: &ObjectRef, now: Timestamp) -> bool {
+        let place = (cluster.to_owned(), object.clone());
+        let Some(held) = self
+            .clusters
+            .get_mut(cluster)
+            .and_then(|cluster| cluster.objects.get_mut(object))
+        else {
+            return false;
+        };
+        (held.generation, held.created_at, held.changed_at) = (1, now, now);
+        self.note(place.clone(), Presence::Absent, now);
+        self.note(place, Presence::Present, now);
+        true
+    }
+
+    /// The next place whose time has come.
+    pub(super) fn take_due(&mut self, now: Timestamp) -> Option<Place> {
+        let due = self.agenda.first().is_some_and(|(at, _)| *at <= now);
+        due.then(|| self.agenda.pop_first()).flatten().map(|(_, place)| place)
+    }
+
+    pub(super) fn next_due(&self) -> Option<Timestamp> {
+        self.agenda.first().map(|(at, _)| *at)
+    }
+
+    pub(super) fn look_again(&mut self, place: Place, at: Timestamp) {
+        self.agenda.insert((at, place));
+    }
+
+    pub(super) fn examine(&self, (name, object): &Place, now: Timestamp) -> Finding {
+        let Some(cluster) = self.clusters.get(name) else {
+            return Finding::Gone;
+        };
+        if cluster.spec.unreachable {
+            return Finding::Silent;
+        }
+        let Some(held) = cluster.objects.get(object) else {
+            return Finding::Gone;
+        };
+        if !health::is_reported(&object.group, &held.cargo.kind) {
+            return Finding::Silent;
+        }
+        let patient = Patient {
+            group: &object.group,
+            kind: &held.cargo.kind,
+            namespace: object.namespace.as_deref(),
+            name: &object.name,
+            manifest: &held.cargo.manifest,
+            generation: held.cargo.counts.then_some(held.generation),
+            changed_at: held.changed_at,
+        };
+        let mut health = health::examine(&patient, &cluster.spec, now);
+        health.since = health.since.max(cluster.edited_at);
+        let source = SourceRef {
+            group: object.group.clone(),
+            version: held.cargo.version.clone(),
+            resource: object.resource.clone(),
+            kind: held.cargo.kind.clone(),
+            namespace: object.namespace.clone().unwrap_or_default(),
+            name: object.name.clone(),
+        };
+        Finding::Report { source, health }
+    }
+
+    pub(super) fn truth(&self) -> Truth {
+        let present = |held: &Held| Present {
+            generation: held.cargo.counts.then_some(held.generation),
+            digest: digest(&held.cargo.manifest),
+            since: held.created_at,
+        };
+        let objects = |cluster: &Cluster| {
+            cluster
+                .objects
+                .iter()
+                .map(|(object, held)| (object.clone(), present(held)))
+                .collect::<BTreeMap<_, _>>()
+        };
+        Truth {
+            clusters: self
+                .clusters
+                .iter()
+                .map(|(name, cluster)| (name.clone(), objects(cluster)))
+                .collect(),
+            history: self.history.clone(),
+        }
+    }
+
+    /// Makes a cluster hold what is wanted of it at one place.
+    fn settle(&mut self, place: &Place, now: Timestamp) {
+        let Some(cluster) = self
+            .clusters
+            .get_mut(&place.0)
+            .filter(|cluster| !cluster.spec.unreachable)
+        else {
+            return;
+        };
+        let wishes = self.wanted.get(place);
+        // Of an object that is held back by one Binding and changed by another, the change wins.
+        let chosen = wishes.and_then(|wishes| wishes.values().max_by_key(|wish| (!wish.create_only, wish.order)));
+        let Some(wish) = chosen else {
+            if cluster.objects.remove(&place.1).is_some() {
+                self.note(place.clone(), Presence::Absent, now);
+            }
+            return;
+        };
+        let Some(held) = cluster.objects.get_mut(&place.1) else {
+            let held = Held {
+                cargo: wish.cargo.clone(),
+                generation: 1,
+                created_at: now,
+                changed_at: now,
+            };
+            cluster.objects.insert(place.1.clone(), held);
+            self.note(place.clone(), Presence::Present, now);
+            return;
+        };
+        if wish.create_only || held.cargo.manifest == wish.cargo.manifest {
+            return;
+        }
+        if without_metadata(&held.cargo.manifest) != without_metadata(&wish.cargo.manifest) {
+            held.generation += 1;
+            held.changed_at = now;
+        }
+        held.cargo = wish.cargo.clone();
+        self.agenda.insert((now, place.clone()));
+    }
+
+    fn forget(&mut self, binding: &str, place: &Place) {
+        if let Some(wishes) = self.wanted.get_mut(place) {
+            wishes.remove(binding);
+            if wishes.is_empty() {
+                self.wanted.remove(place);
+            }
+        }
+    }
+
+    fn note(&mut self, place: Place, presence: Presence, now: Timestamp) {
+        let (cluster, object) = place.clone();
+        self.history.push(Change {
+            at: now,
+            cluster,
+            object,
+            presence,
+        });
+        self.agenda.insert((now, place));
+    }
+
+    /// All places of a cluster, held or wanted.
+    fn places_of(&self, name: &str) -> BTreeSet<Place> {
+        let held = self
+            .clusters
+            .get(name)
+            .into_iter()
+            .flat_map(|cluster| cluster.objects.keys());
+        let wanted = self.wanted.keys().filter(|(cluster, _)| cluster == name).cloned();
+        held.map(|object| (name.to_owned(), object.clone()))
+            .chain(wanted)
+            .collect()
+    }
+}
+
+fn without_metadata(manifest: &Value) -> Vec<(&String, &Value)> {
+    manifest
+        .as_object()
+        .into_iter()
+        .flatten()
+        .filter(|(member, _)| *member != "metadata")
+        .collect()
+}
+
+fn digest(manifest: &Value) -> String {
+    Sha256::digest(manifest.to_string())
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect()
+}
