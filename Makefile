@@ -28,8 +28,8 @@ crds: toolchain ## Write the generated CustomResourceDefinitions anew
 	$(STAGEGATE) crds > deploy/crds/stagedbindingpolicies.yaml.new
 	mv deploy/crds/stagedbindingpolicies.yaml.new deploy/crds/stagedbindingpolicies.yaml
 
-deny: toolchain ## Licences, sources and advisories of the dependencies (needs cargo-deny)
-	$(CARGO) deny --all-features check
+deny: toolchain ## Licences, bans and sources of the dependencies (needs cargo-deny)
+	$(CARGO) deny check bans licenses sources
 
 coverage: toolchain ## Line coverage (needs cargo-llvm-cov)
 	$(CARGO) llvm-cov --workspace --html
