@@ -3,8 +3,12 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod apply;
+mod clusters;
 mod collection;
+mod crd_rules;
+mod faults;
 mod fixture;
 mod kubectl;
 mod objects;
+mod schema;
 mod watches;

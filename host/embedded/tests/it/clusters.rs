@@ -1,0 +1,365 @@
+//! The simulated clusters on the embedded API server, in virtual time: what they take, what they report, and when.
+
+use std::time::Duration;
+
+use kube::Client;
+use kube::api::{Api, DeleteParams, DynamicObject, Patch, PatchParams, PostParams};
+use kube::core::{ApiResource, GroupVersionKind};
+use serde_json::{Value, json};
+use stagegate_api::{Binding, ManagedCluster, SimulatedCluster, WorkStatus};
+use stagegate_embedded::clusters::{Clusters, ObjectRef, Running, Settings};
+use stagegate_embedded::{Server, TokioClock};
+
+struct World {
+    client: Client,
+    clusters: Running,
+    server: Server,
+}
+
+impl World {
+    fn start() -> World {
+        let clock = TokioClock::shared();
+        let server = Server::new(clock.clone());
+        server.install_crds(stagegate_api::crd::all_for_playground()).unwrap();
+        let client = server.client();
+        let clusters = Clusters::start(client.clone(), clock, Settings::default());
+        World {
+            client,
+            clusters,
+            server,
+        }
+    }
+
+    async fn cluster(&self, name: &str, spec: Value) {
+        let cluster = serde_json::from_value(json!({
+            "apiVersion": "playground.community.kubestellar.io/v1alpha1", "kind": "SimulatedCluster",
+            "metadata": {"name": name, "labels": {"env": name}}, "spec": spec,
+        }))
+        .unwrap();
+        Api::<SimulatedCluster>::all(self.client.clone())
+            .create(&PostParams::default(), &cluster)
+            .await
+            .unwrap();
+    }
+
+    async fn edit_cluster(&self, name: &str, spec: Value) {
+        let api: Api<SimulatedCluster> = Api::all(self.client.clone());
+        api.patch(name, &PatchParams::default(), &Patch::Merge(json!({"spec": spec})))
+            .await
+            .unwrap();
+    }
+
+    fn objects(&self, kind: &str, group: &str) -> Api<DynamicObject> {
+        let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, "v1", kind));
+        Api::namespaced_with(self.client.clone(), "default", &resource)
+    }
+
+    async fn workload(&self, group: &str, kind: &str, spec: Value) {
+        let object = serde_json::from_value(json!({
+            "apiVersion": if group.is_empty() { "v1".to_owned() } else { format!("{group}/v1") }, "kind": kind,
+            "metadata": {"name": "web", "namespace": "default"}, "spec": spec,
+        }))
+        .unwrap();
+        self.objects(kind, group)
+            .create(&PostParams::default(), &object)
+            .await
+            .unwrap();
+    }
+
+    async fn deployment(&self) {
+        let template =
+            json!({"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "web", "image": "web:1"}]}});
+        let selector = json!({"matchLabels": {"a": "b"}});
+        self.workload(
+            "apps",
+            "Deployment",
+            json!({"replicas": 2, "selector": selector, "template": template}),
+        )
+        .await;
+    }
+
+    async fn bind(&self, name: &str, object: &ObjectRef, clusters: &[&str], create_only: bool) {
+        let destinations: Vec<_> = clusters.iter().map(|cluster| json!({"clusterId": cluster})).collect();
+        let binding = json!({
+            "apiVersion": "control.kubestellar.io/v1alpha1", "kind": "Binding", "metadata": {"name": name},
+            "spec": {"destinations": destinations, "workload": {"namespaceScope": [{
+                "group": object.group, "version": "v1", "resource": object.resource, "namespace": "default",
+                "name": object.name, "resourceVersion": "1", "createOnly": create_only,
+            }]}},
+        });
+        let bindings: Api<Binding> = Api::all(self.client.clone());
+        bindings
+            .create(&PostParams::default(), &serde_json::from_value(binding).unwrap())
+            .await
+            .unwrap();
+    }
+
+    async fn touch(&self, name: &str, version: &str) {
+        let patch =
+            json!([{"op": "replace", "path": "/spec/workload/namespaceScope/0/resourceVersion", "value": version}]);
+        let patch: Patch<()> = Patch::Json(serde_json::from_value(patch).unwrap());
+        Api::<Binding>::all(self.client.clone())
+            .patch(name, &PatchParams::default(), &patch)
+            .await
+            .unwrap();
+    }
+
+    async fn unbind(&self, name: &str) {
+        Api::<Binding>::all(self.client.clone())
+            .delete(name, &DeleteParams::default())
+            .await
+            .unwrap();
+    }
+
+    async fn report(&self, cluster: &str) -> Option<WorkStatus> {
+        let all = Api::<WorkStatus>::namespaced(self.client.clone(), cluster)
+            .list(&Default::default())
+            .await
+            .unwrap();
+        all.items.into_iter().next()
+    }
+
+    async fn status(&self, cluster: &str) -> Value {
+        self.report(cluster)
+            .await
+            .and_then(|report| report.status)
+            .unwrap_or_default()
+    }
+}
+
+fn web() -> ObjectRef {
+    ObjectRef::namespaced("apps", "deployments", "default", "web")
+}
+
+async fn after(ms: u64) {
+    tokio::time::sleep(Duration::from_millis(ms)).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cluster_has_its_inventory_entry_and_mailbox_and_takes_them_along() {
+    let world = World::start();
+    world.cluster("dev", json!({})).await;
+    after(100).await;
+    let inventory: Api<ManagedCluster> = Api::all(world.client.clone());
+    assert_eq!(
+        inventory.get("dev").await.unwrap().metadata.labels.unwrap()["env"],
+        "dev"
+    );
+    let mailboxes: Api<k8s_openapi::api::core::v1::Namespace> = Api::all(world.client.clone());
+    assert!(mailboxes.get("dev").await.is_ok());
+    let clusters: Api<SimulatedCluster> = Api::all(world.client.clone());
+    clusters.delete("dev", &DeleteParams::default()).await.unwrap();
+    after(100).await;
+    assert!(inventory.get_opt("dev").await.unwrap().is_none());
+    assert!(mailboxes.get_opt("dev").await.unwrap().is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deployment_is_reported_as_starting_and_then_as_available() {
+    let world = World::start();
+    world.cluster("dev", json!({"readyAfter": "5s"})).await;
+    world.deployment().await;
+    world.bind("b", &web(), &["dev"], false).await;
+    after(1_000).await;
+    let starting = world.status("dev").await;
+    assert_eq!(starting["observedGeneration"], 1);
+    assert!(starting.get("availableReplicas").is_none(), "{starting}");
+    after(5_000).await;
+    assert_eq!(world.status("dev").await["availableReplicas"], 2);
+    let report = world.report("dev").await.unwrap();
+    let source = &report.spec.source_ref;
+    assert_eq!(
+        (source.kind.as_str(), source.resource.as_str(), source.version.as_str()),
+        ("Deployment", "deployments", "v1")
+    );
+    assert!(
+        report.last_returned().is_some(),
+        "the time of the status must be found in the managed fields"
+    );
+    let binding = Api::<Binding>::all(world.client.clone()).get("b").await.unwrap();
+    assert_eq!(
+        Some(binding.status.unwrap().observed_generation),
+        binding.metadata.generation
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_edited_spec_counts_a_generation_and_starts_again_but_not_under_create_only() {
+    let world = World::start();
+    world.cluster("dev", json!({"readyAfter": "2s"})).await;
+    world.cluster("prod", json!({"readyAfter": "2s"})).await;
+    world.deployment().await;
+    world.bind("free", &web(), &["dev"], false).await;
+    world.bind("held", &web(), &["prod"], true).await;
+    after(3_000).await;
+    let patch = Patch::Merge(json!({"spec": {"replicas": 3}}));
+    world
+        .objects("Deployment", "apps")
+        .patch("web", &PatchParams::default(), &patch)
+        .await
+        .unwrap();
+    world.touch("free", "2").await;
+    world.touch("held", "2").await;
+    after(500).await;
+    let truth = world.clusters.truth();
+    assert_eq!(truth.present("dev", &web()).unwrap().generation, Some(2));
+    assert_eq!(truth.present("prod", &web()).unwrap().generation, Some(1));
+    let dev = world.status("dev").await;
+    assert_eq!(
+        (&dev["observedGeneration"], dev.get("availableReplicas")),
+        (&json!(2), None)
+    );
+    after(2_000).await;
+    assert_eq!(world.status("dev").await["availableReplicas"], 3);
+    assert_eq!(world.status("prod").await["availableReplicas"], 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_leaves_with_its_last_binding_only() {
+    let world = World::start();
+    world.cluster("dev", json!({})).await;
+    world.deployment().await;
+    world.bind("one", &web(), &["dev"], false).await;
+    world.bind("two", &web(), &["dev"], false).await;
+    after(500).await;
+    world.unbind("one").await;
+    after(500).await;
+    assert!(world.clusters.truth().present("dev", &web()).is_some());
+    world.unbind("two").await;
+    after(500).await;
+    let truth = world.clusters.truth();
+    assert!(truth.present("dev", &web()).is_none());
+    assert_eq!(truth.removals("dev", &web()).len(), 1);
+    assert!(world.report("dev").await.is_none(), "the report goes with the object");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_late_hand_over_leaves_a_gap_that_the_truth_shows() {
+    let world = World::start();
+    world.cluster("dev", json!({})).await;
+    world.deployment().await;
+    world.bind("old", &web(), &["dev"], false).await;
+    after(500).await;
+    world.clusters.delay_hand_over("new", 10_000);
+    world.bind("new", &web(), &["dev"], false).await;
+    world.unbind("old").await;
+    after(15_000).await;
+    let gaps = world.clusters.truth().gaps("dev", &web());
+    assert!(gaps.len() == 1 && (9..=10).contains(&gaps[0].as_secs()), "{gaps:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_edited_cluster_turns_sick_at_once_and_an_unreachable_one_falls_silent() {
+    let world = World::start();
+    world.cluster("dev", json!({})).await;
+    world.deployment().await;
+    world.bind("b", &web(), &["dev"], false).await;
+    after(500).await;
+    assert_eq!(world.status("dev").await["availableReplicas"], 2);
+    world
+        .edit_cluster(
+            "dev",
+            json!({"rules": [{"kind": "Deployment", "status": {"availableReplicas": null}}]}),
+        )
+        .await;
+    after(200).await;
+    assert!(world.status("dev").await.get("availableReplicas").is_none());
+    world
+        .edit_cluster("dev", json!({"unreachable": true, "rules": []}))
+        .await;
+    world.unbind("b").await;
+    after(60_000).await;
+    assert!(
+        world.status("dev").await.get("availableReplicas").is_none(),
+        "nobody reports any more"
+    );
+    assert!(
+        world.clusters.truth().present("dev", &web()).is_some(),
+        "nothing is taken away either"
+    );
+    world.edit_cluster("dev", json!({"unreachable": false})).await;
+    after(500).await;
+    assert!(
+        world.clusters.truth().present("dev", &web()).is_none(),
+        "it hears of the removal when it is back"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_made_anew_counts_from_one_again() {
+    let world = World::start();
+    world.cluster("dev", json!({"readyAfter": "5s"})).await;
+    world.deployment().await;
+    world.bind("b", &web(), &["dev"], false).await;
+    after(500).await;
+    let patch = Patch::Merge(json!({"spec": {"replicas": 1}}));
+    world
+        .objects("Deployment", "apps")
+        .patch("web", &PatchParams::default(), &patch)
+        .await
+        .unwrap();
+    world.touch("b", "2").await;
+    after(6_000).await;
+    assert_eq!(world.status("dev").await["observedGeneration"], 2);
+    world.clusters.remake("dev", &web()).unwrap();
+    after(500).await;
+    let status = world.status("dev").await;
+    assert_eq!(
+        (&status["observedGeneration"], status.get("availableReplicas")),
+        (&json!(1), None)
+    );
+    assert!(world.clusters.remake("prod", &web()).is_err());
+}
+
+#[tokio::test(start_paused = true)]
+async fn kinds_without_status_are_reported_bare_or_not_at_all() {
+    let world = World::start();
+    world.cluster("dev", json!({})).await;
+    world
+        .workload("networking.k8s.io", "NetworkPolicy", json!({"podSelector": {}}))
+        .await;
+    world
+        .bind(
+            "b",
+            &ObjectRef::namespaced("networking.k8s.io", "networkpolicies", "default", "web"),
+            &["dev"],
+            false,
+        )
+        .await;
+    after(500).await;
+    let report = world.report("dev").await.unwrap();
+    assert_eq!((report.status.as_ref(), report.last_returned()), (None, None));
+    world.unbind("b").await;
+    let settings =
+        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "web", "namespace": "default"}});
+    let settings = serde_json::from_value(settings).unwrap();
+    world
+        .objects("ConfigMap", "")
+        .create(&PostParams::default(), &settings)
+        .await
+        .unwrap();
+    let config = ObjectRef::namespaced("", "configmaps", "default", "web");
+    world.bind("c", &config, &["dev"], false).await;
+    after(500).await;
+    assert!(world.clusters.truth().present("dev", &config).is_some());
+    assert!(world.report("dev").await.is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deleted_report_stays_away_and_nothing_is_written_while_nothing_changes() {
+    let world = World::start();
+    world.cluster("dev", json!({})).await;
+    world.deployment().await;
+    world.bind("b", &web(), &["dev"], false).await;
+    after(500).await;
+    let name = world.report("dev").await.unwrap().metadata.name.unwrap();
+    Api::<WorkStatus>::namespaced(world.client.clone(), "dev")
+        .delete(&name, &DeleteParams::default())
+        .await
+        .unwrap();
+    let before = world.server.requests().writes();
+    after(7_200_000).await;
+    assert!(world.report("dev").await.is_none());
+    assert_eq!(world.server.requests().writes(), before);
+    world.clusters.stop().await;
+}
