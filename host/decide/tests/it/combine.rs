@@ -33,6 +33,8 @@ struct Case {
     /// Members over the Binding's metadata.
     #[serde(default)]
     binding: BTreeMap<String, Value>,
+    /// Where the Binding has an object of this name, if not where the object is.
+    bound_namespace: Option<String>,
     /// The collectors that the Binding names, if not all below.
     named: Option<Vec<String>>,
     #[serde(default)]
@@ -94,7 +96,7 @@ fn binding_of(case: &Case, object: &WorkloadObject) -> Binding {
         .clone()
         .unwrap_or_else(|| case.collectors.keys().cloned().collect());
     let bound = json!({
-        "group": object.group, "version": "v1", "resource": object.resource, "namespace": object.namespace,
+        "group": object.group, "version": "v1", "resource": object.resource, "namespace": case.bound_namespace.as_ref().or(object.namespace.as_ref()),
         "name": object.name, "resourceVersion": "1", "statusCollectors": named,
     });
     let scope = if case.cluster_scoped {
