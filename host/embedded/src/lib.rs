@@ -17,6 +17,7 @@
 //! ```
 
 mod clock;
+pub mod clusters;
 mod fields;
 mod http;
 mod kinds;
