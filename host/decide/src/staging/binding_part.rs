@@ -122,17 +122,18 @@ impl<'a> Placed<'a> {
             unsettled_since,
             later(record.placed_at.as_ref().map(|time| time.0), entry.observed.since),
         );
-        if settled_at.is_some_and(|settled| since <= settled) {
-            return Ok(Bound {
-                is_newly_settled: false,
-                ..bound
-            });
-        }
         let missing = if settled_at.is_some() {
             missing_from(record, &bound)
         } else {
             Vec::new()
         };
+        // A leader before this one may have had a clock ahead of ours: what is missing counts, whatever the times say.
+        if settled_at.is_some_and(|settled| since <= settled) && missing.is_empty() {
+            return Ok(Bound {
+                is_newly_settled: false,
+                ..bound
+            });
+        }
         let is_lost = !missing.is_empty()
             || entry
                 .observed
@@ -158,9 +159,10 @@ impl<'a> Placed<'a> {
         Err(if is_known { finding.after_restart() } else { finding })
     }
 
-    /// Created closed (generation 1), opened (2), changed in place: then a smaller set is what we asked for.
+    /// An attempt that has not settled yet, on a placement whose set an earlier attempt had accepted: it was changed in
+    /// place, and a smaller set is what we asked for.
     fn is_updated(&self) -> bool {
-        self.own.object.metadata.generation.unwrap_or_default() > 2
+        !self.record.destinations.is_empty()
     }
 
     fn resting(&self, is_lost: bool, missing: &[String], since: Timestamp) -> Finding {

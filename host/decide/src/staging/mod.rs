@@ -54,25 +54,23 @@ pub fn decide(facts: &Facts) -> Decision {
     if policy.metadata.deletion_timestamp.is_some() {
         return Decision::Act(Plan::default());
     }
+    if placing::is_view_stale(facts) {
+        return Decision::Act(Plan::default());
+    }
     if let Some(error) = &facts.policy.undecodable {
         let text = format!("the stored policy cannot be read ({error}): apply it again as the CRD describes it");
-        return refuse(facts, Finding::unknown(Reason::Undecodable, text), Vec::new());
+        let finding = Finding::unknown(Reason::Undecodable, text);
+        return refuse(facts, finding, placing::stamps_of_refused(facts));
     }
     let checked = match spec::check(policy) {
         Ok(checked) => checked,
         Err(findings) => {
-            return refuse(
-                facts,
-                Finding::unknown(Reason::InvalidSpec, findings.join("; ")),
-                Vec::new(),
-            );
+            let finding = Finding::unknown(Reason::InvalidSpec, findings.join("; "));
+            return refuse(facts, finding, placing::stamps_of_refused(facts));
         }
     };
     let questions = spec::compile_questions(&checked, facts);
     let rollout = Rollout::new(facts, &checked);
-    if rollout.is_view_stale() {
-        return Decision::Act(Plan::default());
-    }
     if !questions.is_empty() {
         return Decision::Ask(questions);
     }

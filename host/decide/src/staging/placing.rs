@@ -8,7 +8,7 @@ use kube::{Resource as _, ResourceExt as _};
 use stagegate_api::{BindingPolicy, BindingPolicySpec, PreviousStages, StageStatus, StagedBindingPolicy, annotation};
 
 use super::binding_part::Placed;
-use super::facts::Read;
+use super::facts::{Decoded, Facts, Read};
 use super::finding::Finding;
 use super::handover::{HandOver, Pair, hand_over};
 use super::plan::{Event, Placement, Question, Write};
@@ -19,22 +19,13 @@ use super::{collector, record};
 use crate::names::{Digest, PlacementName};
 
 impl Rollout<'_> {
-    /// Somebody with a newer view of the policy (or a later lease) has been here: this process writes nothing.
-    pub(super) fn is_view_stale(&self) -> bool {
-        let ours = Stamp::of(self.facts);
-        self.slots
-            .iter()
-            .chain(&self.gone)
-            .filter_map(Slot::own)
-            .filter_map(|own| own.stamp)
-            .any(|stamp| stamp > ours)
-    }
-
     /// Raises the stamps of closed placements after an edit, a pause or a new leader, so that an open which an older
     /// process has decided fails. Clauses are brought up to date on the way.
     pub(super) fn stamps(&self) -> Vec<Write> {
         let stamp = Stamp::of(self.facts);
-        let closed = self.slots.iter().filter_map(Slot::closed);
+        // While paused those that no stage has any more are not removed, and an older process may know their stage.
+        let left: &[Slot<'_>] = if self.policy.spec.paused { &self.gone } else { &[] };
+        let closed = self.slots.iter().chain(left).filter_map(Slot::closed);
         closed
             .filter(|own| own.stamp != Some(stamp))
             .map(|own| {
@@ -283,14 +274,46 @@ impl Rollout<'_> {
         attempt: i64,
         baseline: Option<&String>,
     ) -> BTreeMap<String, String> {
-        let mut annotations = BTreeMap::from([
-            (annotation::PLAN.to_owned(), plan.to_string()),
-            (annotation::ATTEMPT.to_owned(), attempt.to_string()),
-            (annotation::STAMP.to_owned(), Stamp::of(self.facts).to_string()),
-        ]);
+        let mut annotations = annotations(&plan, attempt, Stamp::of(self.facts));
         annotations.extend(baseline.map(|baseline| (annotation::BASELINE.to_owned(), baseline.clone())));
         annotations
     }
+}
+
+/// Somebody with a newer view of the policy (or a later lease) has been here: this process writes nothing.
+pub fn is_view_stale(facts: &Facts) -> bool {
+    let ours = Stamp::of(facts);
+    owned(facts).filter_map(|own| own.stamp).any(|stamp| stamp > ours)
+}
+
+/// The same for a policy that cannot be carried out: nobody knows its stages, so the clauses stay as they are.
+pub fn stamps_of_refused(facts: &Facts) -> Vec<Write> {
+    let stamp = Stamp::of(facts);
+    let closed = owned(facts).filter(|own| own.object.spec.cluster_selectors.is_empty());
+    closed
+        .filter(|own| own.stamp != Some(stamp))
+        .map(|own| {
+            Write::Stamp(Placement {
+                name: name_of(&own),
+                precondition: own.precondition(),
+                spec: own.object.spec.clone(),
+                annotations: annotations(&own.plan, own.attempt, stamp),
+            })
+        })
+        .collect()
+}
+
+fn owned(facts: &Facts) -> impl Iterator<Item = Own<'_>> {
+    let slots = facts.placements.values().filter_map(Decoded::object);
+    slots.filter_map(|object| Slot::of_object(facts, object).own().cloned())
+}
+
+fn annotations(plan: &Digest, attempt: i64, stamp: Stamp) -> BTreeMap<String, String> {
+    BTreeMap::from([
+        (annotation::PLAN.to_owned(), plan.to_string()),
+        (annotation::ATTEMPT.to_owned(), attempt.to_string()),
+        (annotation::STAMP.to_owned(), stamp.to_string()),
+    ])
 }
 
 /// What the Go stager wrote, with our collector added: the same objects in the same clusters.

@@ -104,6 +104,13 @@ pub enum Write {
     },
 }
 
+impl Write {
+    /// Whether it may bring a workload to a cluster.
+    pub const fn places(&self) -> bool {
+        matches!(self, Self::Open(_) | Self::Update(_) | Self::Adopt(_))
+    }
+}
+
 /// A change of one BindingPolicy: its spec and our annotations are replaced, all else of it is kept.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]

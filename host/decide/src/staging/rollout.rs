@@ -36,8 +36,6 @@ pub(super) struct Draft {
     pub(super) events: Vec<Event>,
     pub(super) wake_at: Option<Timestamp>,
     pub(super) stalled: Option<Finding>,
-    /// Written before the placement that it announces.
-    pub(super) is_status_first: bool,
     /// Only this process is new: status stays as it is.
     pub(super) is_restart: bool,
 }
@@ -145,7 +143,7 @@ impl<'a> Rollout<'a> {
         records[active] = record;
         let next = (active + 1..self.slots.len()).find(|index| !self.has_passed(*index));
         if !self.policy.spec.paused {
-            finding = self.after_judging(Judged { active, next, finding }, draft, records);
+            finding = self.after_judging(Judged { next, finding }, draft);
         }
         draft.wake(finding.wake_at);
         draft.is_restart = finding.is_restart;
@@ -162,8 +160,8 @@ impl<'a> Rollout<'a> {
     }
 
     /// The next stage is kept ready, closed; when all passes on facts that were just read, it is opened.
-    fn after_judging(&self, judged: Judged, draft: &mut Draft, records: &[StageStatus]) -> Finding {
-        let Judged { active, next, finding } = judged;
+    fn after_judging(&self, judged: Judged, draft: &mut Draft) -> Finding {
+        let Judged { next, finding } = judged;
         let has_passed = finding.outcome == Outcome::Pass;
         if has_passed && self.facts.read == Read::Cached {
             let ready = next.is_none_or(|next| self.slots[next].own().is_some());
@@ -175,14 +173,7 @@ impl<'a> Rollout<'a> {
         let Some(next) = next else { return finding };
         match &self.slots[next] {
             Slot::Closed(_) | Slot::Open(_) if !has_passed => finding,
-            Slot::Closed(_) | Slot::Open(_) => {
-                // Status tells of the verdicts first; a conflict there restarts the round.
-                let placing = self.place(next, draft);
-                if draft.questions.is_empty() && placing.reason == Reason::Opening {
-                    draft.is_status_first = records[active].state == StageState::Active;
-                }
-                placing
-            }
+            Slot::Closed(_) | Slot::Open(_) => self.place(next, draft),
             _ => {
                 let waiting = self.prepare(next, draft);
                 draft.wake(waiting.wake_at);
@@ -257,19 +248,17 @@ impl<'a> Rollout<'a> {
         }
         standing.stalled = draft.stalled.take();
         standing.stages = records;
-        let (write, events) = if draft.is_restart {
-            (None, Vec::new())
+        // Status tells of a placement before it is made: a conflict there (an edit, a pause) restarts the round.
+        let (writes, events) = if draft.writes.iter().any(Write::places) {
+            let (write, events) = status::announce(self.facts, standing);
+            ([vec![write], draft.writes].concat(), events)
+        } else if draft.is_restart {
+            (draft.writes, Vec::new())
         } else {
-            status::write(self.facts, standing)
+            let (write, events) = status::write(self.facts, standing);
+            draft.writes.extend(write);
+            (draft.writes, events)
         };
-        let mut writes = Vec::new();
-        if draft.is_status_first {
-            writes.extend(write);
-            writes.extend(draft.writes);
-        } else {
-            writes.extend(draft.writes);
-            writes.extend(write);
-        }
         Decision::Act(Plan {
             writes,
             events: draft.events.into_iter().chain(events).collect(),
@@ -278,9 +267,8 @@ impl<'a> Rollout<'a> {
     }
 }
 
-/// The active stage, the one after it, and what was found.
+/// The stage after the active one, and what was found.
 struct Judged {
-    active: usize,
     next: Option<usize>,
     finding: Finding,
 }

@@ -139,7 +139,9 @@ impl<'a> Rollout<'a> {
 
     /// Open, ours by its annotations, at the plan, and just as the spec has it.
     pub(super) fn is_current(&self, index: usize, own: &Own<'_>) -> bool {
-        !own.is_unstamped && own.plan == self.checked.plan && own.object.spec == self.open_spec(index)
+        // Without its baseline nothing could ever count: it is placed again, in place.
+        let is_stamped = !own.is_unstamped && own.baseline.is_some();
+        is_stamped && own.plan == self.checked.plan && own.object.spec == self.open_spec(index)
     }
 
     /// What a reader of `Accepted` should know: edits of stages that were passed do nothing on this plan.
@@ -151,7 +153,8 @@ impl<'a> Rollout<'a> {
                 })
         });
         let unplaced = (0..self.last()).find(|index| {
-            self.has_passed(*index) && self.recorded(*index).is_none() && self.slots[*index].own().is_none()
+            let was_placed = self.recorded(*index).is_some_and(|record| record.placed_at.is_some());
+            self.has_passed(*index) && !was_placed && self.slots[*index].own().is_none()
         });
         match edited.or(unplaced) {
             Some(index) => format!(

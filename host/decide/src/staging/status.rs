@@ -40,6 +40,14 @@ impl Standing {
 
 /// The status to write, if it differs from the one that is there, and the Events that tell of it.
 pub fn write(facts: &Facts, standing: Standing) -> (Option<Write>, Vec<Event>) {
+    let (write, events) = announce(facts, standing);
+    let is_changed =
+        matches!(&write, Write::Status { status, .. } if facts.policy.object.status.as_ref() != Some(status));
+    (is_changed.then_some(write), events)
+}
+
+/// The same, written even where nothing differs: it fails when the policy was edited since it was read.
+pub fn announce(facts: &Facts, standing: Standing) -> (Write, Vec<Event>) {
     let policy = &facts.policy.object;
     let old = policy.status.clone().unwrap_or_default();
     let generation = policy.meta().generation;
@@ -59,15 +67,16 @@ pub fn write(facts: &Facts, standing: Standing) -> (Option<Write>, Vec<Event>) {
         conditions,
         stages: standing.stages.clone(),
     };
-    if status == old {
-        return (None, Vec::new());
-    }
-    let events = events(&standing, &old);
+    let events = if status == old {
+        Vec::new()
+    } else {
+        events(&standing, &old)
+    };
     let write = Write::Status {
         precondition: precondition(policy.meta()),
         status: Box::new(status),
     };
-    (Some(write), events)
+    (write, events)
 }
 
 #[derive(Clone, Copy)]

@@ -5,3 +5,4 @@
 mod binding;
 mod combine;
 mod staging;
+mod world;

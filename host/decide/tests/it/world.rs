@@ -1,0 +1,281 @@
+//! A world as a file: the facts of one instant as YAML, changes to it by JSON pointers, and what a shell would answer
+//! to questions about it. Must not expect anything.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+use stagegate_api::{DownsyncClause, StagedBindingPolicyStatus, evidence};
+use stagegate_decide::names::ObjectKey;
+use stagegate_decide::staging::{
+    Compilation, Decision, Evidence, Facts, ObjectFacts, ObjectMeta, Plan, Question, Read, Root, Verdict, Write,
+    decide, plan_of,
+};
+
+const ROUNDS_MAX: usize = 16;
+/// The version of the CombinedStatus list that a reading anew answers with.
+pub const BASELINE: &str = "500";
+
+pub fn directory() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cases")
+}
+
+pub fn base() -> Value {
+    serde_saphyr::from_str(&std::fs::read_to_string(directory().join("base.yaml")).unwrap()).unwrap()
+}
+
+/// What a case makes different, removals first.
+#[derive(Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Change {
+    #[serde(default)]
+    pub unset: Vec<String>,
+    /// In the order of the pointers, so that a member can be set in what was just put in.
+    #[serde(default)]
+    pub set: BTreeMap<String, Value>,
+}
+
+impl Change {
+    /// A change that many cases start from: `tests/cases/worlds/<name>.yaml`.
+    pub fn named(name: &str) -> Result<Self, String> {
+        let path = directory().join("worlds").join(format!("{name}.yaml"));
+        let text = std::fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+        serde_saphyr::from_str(&text).map_err(|error| format!("{}: {error}", path.display()))
+    }
+
+    pub fn apply(&self, world: &mut Value) -> Result<(), String> {
+        for pointer in &self.unset {
+            let (parent, name) = split(pointer)?;
+            match world.pointer_mut(parent) {
+                Some(Value::Object(members)) if members.contains_key(&name) => drop(members.remove(&name)),
+                Some(Value::Array(items)) if name.parse::<usize>().is_ok_and(|index| index < items.len()) => {
+                    items.remove(name.parse().unwrap());
+                }
+                _ => return Err(format!("nothing at {pointer} to unset")),
+            }
+        }
+        for (pointer, value) in &self.set {
+            let (parent, name) = split(pointer)?;
+            match world.pointer_mut(parent) {
+                Some(Value::Object(members)) => drop(members.insert(name, value.clone())),
+                Some(Value::Array(items)) if name == "-" => items.push(value.clone()),
+                Some(Value::Array(items)) => match name.parse::<usize>().ok().and_then(|index| items.get_mut(index)) {
+                    Some(item) => *item = value.clone(),
+                    None => return Err(format!("no item at {pointer}")),
+                },
+                _ => return Err(format!("nothing at {parent} to set {name} in")),
+            }
+        }
+        Ok(())
+    }
+}
+
+fn split(pointer: &str) -> Result<(&str, String), String> {
+    let (parent, name) = pointer
+        .rsplit_once('/')
+        .ok_or_else(|| format!("{pointer} is no JSON pointer"))?;
+    Ok((parent, name.replace("~1", "/").replace("~0", "~")))
+}
+
+/// The facts that a world is.
+pub fn facts(mut world: Value) -> Result<Facts, String> {
+    let plan = world
+        .pointer("/policy/object/spec/downsync")
+        .and_then(|clauses| serde_json::from_value::<Vec<DownsyncClause>>(clauses.clone()).ok())
+        .map_or_else(|| "no plan".to_owned(), |clauses| plan_of(&clauses).to_string());
+    fill(&mut world, &plan);
+    serde_json::from_value(world).map_err(|error| format!("the world is no facts: {error}"))
+}
+
+/// Puts in what cannot be written down: digests and our collector.
+pub fn fill(value: &mut Value, plan: &str) {
+    match value {
+        Value::String(text) if text == "$plan" => plan.clone_into(text),
+        Value::String(text) if text == "$evidence" => *text = evidence::collector_name(),
+        Value::String(text) if text == "$evidenceSpec" => *value = json!(evidence::collector_spec()),
+        Value::Array(items) => items.iter_mut().for_each(|item| fill(item, plan)),
+        Value::Object(members) => members.values_mut().for_each(|member| fill(member, plan)),
+        _ => {}
+    }
+}
+
+/// What the shell would find out. Defaults: everything compiles, filters keep Deployments, conditions are true, and
+/// each object is as the Binding names it, at generation 1.
+#[derive(Clone, Default, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Answers {
+    #[serde(default)]
+    refused: BTreeMap<String, String>,
+    #[serde(default)]
+    filter: BTreeMap<String, Verdict>,
+    pub condition: Option<Verdict>,
+    /// By the CombinedStatus's `namespace/name`, before `condition`.
+    #[serde(default)]
+    conditions: BTreeMap<String, Verdict>,
+    /// `null`: not found.
+    #[serde(default)]
+    objects: BTreeMap<ObjectKey, Option<ObjectMeta>>,
+}
+
+/// What came of asking and answering.
+pub struct Outcome {
+    pub plan: Plan,
+    pub facts: Facts,
+    /// Kinds of questions, each once.
+    pub asked: BTreeSet<String>,
+    /// The values that filters were asked about, in order.
+    pub clauses: Vec<Value>,
+
+    /// As it was when the plan came of it.
+    pub world: Value,
+}
+
+/// Asks and answers until there is a plan. `known` are answers from before, as a shell keeps them; `anew` is what is
+/// different when everything is read anew.
+pub fn settle(mut world: Value, known: Option<&Facts>, answers: &Answers, anew: &Change) -> Result<Outcome, String> {
+    let mut facts = facts(world.clone())?;
+    if let Some(known) = known {
+        facts.compiled.clone_from(&known.compiled);
+        facts.verdicts.clone_from(&known.verdicts);
+        facts.objects.clone_from(&known.objects);
+    }
+    let (mut asked, mut clauses) = (BTreeSet::new(), Vec::new());
+    for _ in 0..ROUNDS_MAX {
+        let questions = match decide(&facts) {
+            Decision::Act(plan) => {
+                return Ok(Outcome {
+                    plan,
+                    facts,
+                    asked,
+                    clauses,
+                    world,
+                });
+            }
+            Decision::Ask(questions) if questions.is_empty() => return Err("asked nothing".to_owned()),
+            Decision::Ask(questions) => questions,
+        };
+        for question in questions {
+            asked.insert(kind(&question).to_owned());
+            if question == Question::ReadAnew {
+                if facts.read != Read::Cached {
+                    return Err("asked to read anew twice".to_owned());
+                }
+                anew.apply(&mut world)?;
+                let known = facts;
+                facts = self::facts(world.clone())?;
+                facts.read = Read::Anew {
+                    baseline: BASELINE.to_owned(),
+                };
+                facts.compiled = known.compiled;
+                facts.verdicts = known.verdicts;
+            } else {
+                if let Question::Check {
+                    evidence: Evidence::Clause(clause),
+                    ..
+                } = &question
+                {
+                    clauses.push(clause.clone());
+                }
+                answer(&mut facts, question, answers);
+            }
+        }
+    }
+    Err(format!("still asking after {ROUNDS_MAX} rounds"))
+}
+
+fn kind(question: &Question) -> &'static str {
+    match question {
+        Question::Compile { root: Root::Clause, .. } => "compile filter",
+        Question::Compile {
+            root: Root::CombinedStatus,
+            ..
+        } => "compile condition",
+        Question::Object { .. } => "object",
+        Question::Check {
+            evidence: Evidence::Clause(_),
+            ..
+        } => "filter",
+        Question::Check {
+            evidence: Evidence::CombinedStatus { .. },
+            ..
+        } => "condition",
+        Question::ReadAnew => "read anew",
+    }
+}
+
+fn answer(facts: &mut Facts, question: Question, answers: &Answers) {
+    match question {
+        Question::Compile { digest, text, .. } => {
+            let refused = answers.refused.get(&text).cloned();
+            facts
+                .compiled
+                .insert(digest, refused.map_or(Compilation::Compiles, Compilation::Refused));
+        }
+        Question::Object {
+            key, resource_version, ..
+        } => {
+            let found = answers.objects.get(&key).cloned().unwrap_or_else(|| {
+                let uid = format!("{}-uid", key.name);
+                let generation = (!matches!(key.resource.as_str(), "configmaps" | "services")).then_some(1);
+                Some(ObjectMeta {
+                    uid,
+                    resource_version: resource_version.clone(),
+                    generation,
+                    mark: "first".to_owned(),
+                })
+            });
+            facts.objects.insert(
+                key,
+                ObjectFacts {
+                    asked_for: resource_version,
+                    found,
+                },
+            );
+        }
+        Question::Check { key, evidence, .. } => {
+            let verdict = match evidence {
+                Evidence::Clause(clause) => {
+                    let name = clause["name"].as_str().unwrap_or_default();
+                    let keeps = if clause["resource"] == "deployments" {
+                        Verdict::True
+                    } else {
+                        Verdict::False
+                    };
+                    answers.filter.get(name).cloned().unwrap_or(keeps)
+                }
+                Evidence::CombinedStatus { namespace, name } => {
+                    let own = answers.conditions.get(&format!("{namespace}/{name}")).cloned();
+                    own.or_else(|| answers.condition.clone()).unwrap_or(Verdict::True)
+                }
+            };
+            facts.verdicts.insert(key, verdict);
+        }
+        Question::ReadAnew => {}
+    }
+}
+
+/// A write as one readable word and a name.
+pub fn short(write: &Write) -> String {
+    match write {
+        Write::CreateEvidenceCollector(_) => "create collector".to_owned(),
+        Write::RestoreEvidenceCollector { .. } => "restore collector".to_owned(),
+        Write::CreateClosed(policy) => format!("create {}", policy.metadata.name.as_deref().unwrap_or_default()),
+        Write::Open(placement) => format!("open {}", placement.name),
+        Write::Update(placement) => format!("update {}", placement.name),
+        Write::Adopt(placement) => format!("adopt {}", placement.name),
+        Write::Stamp(placement) => format!("stamp {}", placement.name),
+        Write::Remove { name, .. } => format!("remove {name}"),
+        Write::Status { .. } => "status".to_owned(),
+    }
+}
+
+pub fn status_after(plan: &Plan, facts: &Facts) -> StagedBindingPolicyStatus {
+    let written = plan.writes.iter().find_map(|write| match write {
+        Write::Status { status, .. } => Some(status.as_ref().clone()),
+        _ => None,
+    });
+    written
+        .or_else(|| facts.policy.object.status.clone())
+        .unwrap_or_default()
+}
