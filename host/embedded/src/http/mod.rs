@@ -3,6 +3,7 @@
 
 mod discovery;
 mod openapi;
+mod protobuf;
 mod read;
 mod table;
 mod target;
@@ -68,6 +69,7 @@ impl Call {
                 .map_err(|error| Refusal::bad_request(format!("cannot decode the body as JSON: {error}"))),
             "application/yaml" => serde_saphyr::from_slice(&self.body)
                 .map_err(|error| Refusal::bad_request(format!("cannot decode the body as YAML: {error}"))),
+            protobuf::MEDIA_TYPE => protobuf::decode(&self.body),
             other => Err(Refusal::unsupported_media_type(format!(
                 "the body of the request was in an unknown format - accepted media types include: application/json, \
                  application/yaml; got {other}"

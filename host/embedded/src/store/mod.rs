@@ -212,6 +212,26 @@ impl State {
         revision
     }
 
+    /// Stores a new state, or removes the object where that state is the end of its deletion: nothing holds it any more.
+    pub fn put_or_remove(&mut self, kind: &Kind, object: Value) -> Arc<Revision> {
+        let metadata = &object["metadata"];
+        let free = metadata["finalizers"].as_array().is_none_or(Vec::is_empty);
+        if metadata["deletionTimestamp"].is_string() && free && !kind.is_namespace() {
+            let text = |field: &str| metadata[field].as_str().unwrap_or_default().to_owned();
+            let key = Key {
+                namespace: text("namespace"),
+                name: text("name"),
+            };
+            if let Some(last) = self.remove(&Place {
+                resource: kind.stored_as.clone(),
+                key,
+            }) {
+                return last;
+            }
+        }
+        self.put(kind, object)
+    }
+
     /// Removes an object for good; the answer is its last state, at the version of the removal.
     fn remove(&mut self, place: &Place) -> Option<Arc<Revision>> {
         let before = self.replace(place, None)?;

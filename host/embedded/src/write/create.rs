@@ -1,6 +1,7 @@
 //! Creating an object: its name, its first metadata, no status.
 
 use serde_json::Value;
+use sha2::{Digest, Sha256};
 
 use super::{Ownership, Part, Writer, Written};
 use crate::fields::{Changes, ManagedFields, Operation};
@@ -47,7 +48,10 @@ impl Writer<'_> {
             ] {
                 metadata.remove(field);
             }
-            metadata.insert("uid".to_owned(), Value::from(uuid::Uuid::new_v4().to_string()));
+            metadata.insert(
+                "uid".to_owned(),
+                Value::from(unique_after(self.state.version()).to_string()),
+            );
             metadata.insert("creationTimestamp".to_owned(), Value::from(now.as_str()));
             if self.kind.generation {
                 metadata.insert("generation".to_owned(), Value::from(1));
@@ -79,7 +83,7 @@ impl Writer<'_> {
             let cause = crate::refusal::Cause::required("metadata.name", "name or generateName is required");
             return Err(Refusal::invalid(&self.kind, "", &[cause]));
         };
-        let random = uuid::Uuid::new_v4();
+        let random = unique_after(self.state.version());
         let alphabet = SUFFIX_CHARACTERS;
         let suffix: String = random.as_bytes()[..5]
             .iter()
@@ -123,4 +127,13 @@ impl Writer<'_> {
         }
         Ok(())
     }
+}
+
+/// An identifier that no other object of this server gets. It follows from the version, so that the same requests lead to
+/// the same identifiers and a seeded simulation repeats itself.
+fn unique_after(version: u64) -> uuid::Uuid {
+    let hash: [u8; 32] = Sha256::digest(version.to_be_bytes()).into();
+    let mut bytes = [0; 16];
+    bytes.copy_from_slice(&hash[..16]);
+    uuid::Builder::from_random_bytes(bytes).into_uuid()
 }

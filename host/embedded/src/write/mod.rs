@@ -124,7 +124,7 @@ impl Writer<'_> {
             Arc::new(Revision::render(&self.kind, &object, self.state.version()))
         } else {
             let kind = self.kind.clone();
-            let revision = self.state.put(&kind, object);
+            let revision = self.state.put_or_remove(&kind, object);
             if !defined.is_empty() {
                 self.state.serve(defined);
             }

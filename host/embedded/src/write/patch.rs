@@ -107,6 +107,7 @@ impl Writer<'_> {
             let message = format!("failed to create typed patch object: .{field}: field not declared in schema");
             return Err(Refusal::internal(message));
         }
+        self.keep_own_part(&mut config);
         let current = self.state.get(&self.place(name)).cloned();
         if current.is_none() && self.part == Part::Status {
             return Err(Refusal::not_found(&self.kind, name));
@@ -133,6 +134,24 @@ impl Writer<'_> {
                 self.replace(&current, merged, Ownership::Applied)
             }
             None => self.insert(merged, Ownership::Applied),
+        }
+    }
+
+    /// Takes out of a configuration what this endpoint does not write, so that the manager does not come to own it.
+    fn keep_own_part(&self, config: &mut Value) {
+        let Some(map) = config.as_object_mut() else { return };
+        match self.part {
+            Part::Main if self.kind.status => {
+                map.remove("status");
+            }
+            Part::Main => {}
+            Part::Status => {
+                map.retain(|name, _| matches!(name.as_str(), "apiVersion" | "kind" | "metadata" | "status"));
+                if let Some(metadata) = map.get_mut("metadata").and_then(Value::as_object_mut) {
+                    metadata
+                        .retain(|name, _| matches!(name.as_str(), "name" | "namespace" | "resourceVersion" | "uid"));
+                }
+            }
         }
     }
 }

@@ -196,3 +196,26 @@ async fn strategic_patches_merge_lists_by_key() {
     create(&client, "a").await;
     assert_eq!(send_as(&client, media, widget, json!({"spec": {}})).await.0, 415);
 }
+
+#[tokio::test(start_paused = true)]
+async fn each_endpoint_owns_its_part_only() {
+    let (_server, client) = server();
+    let api = widgets(&client);
+    let whole = Patch::Apply(json!({
+        "apiVersion": "test.stagegate.dev/v1", "kind": "Widget", "metadata": {"name": "a", "labels": {"x": "y"}},
+        "spec": {"colour": "red"}, "status": {"seen": 1},
+    }));
+    let main = api.patch("a", &PatchParams::apply("one"), &whole).await.unwrap();
+    assert_eq!(main.status, None);
+    let both = api.patch_status("a", &PatchParams::apply("two"), &whole).await.unwrap();
+    assert_eq!(both.status.unwrap().seen, 1);
+    let owned: Vec<Value> = both
+        .metadata
+        .managed_fields
+        .unwrap()
+        .into_iter()
+        .map(|entry| serde_json::to_value(entry.fields_v1).unwrap())
+        .collect();
+    let main = json!({"f:metadata": {"f:labels": {"f:x": {}}}, "f:spec": {"f:colour": {}}});
+    assert_eq!(owned, [main, json!({"f:status": {"f:seen": {}}})]);
+}

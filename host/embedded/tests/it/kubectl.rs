@@ -313,3 +313,32 @@ async fn built_in_kinds_are_applied_and_described() {
         .expect("delete configmap,secret,deployment --all", "deleted")
         .await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn objects_are_created_by_flags() {
+    let Some(setup) = Setup::new("flags").await else { return };
+    let file = setup.directory.join("gate.wasm");
+    std::fs::write(&file, b"\0asm\xff\xfe").unwrap();
+    setup.expect("create namespace gates", "namespace/gates created").await;
+    let line = format!(
+        "create configmap gate -n gates --from-file={} --from-literal=k=v",
+        file.display()
+    );
+    setup.expect(&line, "configmap/gate created").await;
+    setup
+        .expect(
+            "get configmap gate -n gates -o jsonpath={.data.k}:{.binaryData}",
+            "v:{\"gate.wasm\":\"AGFzbf/+\"}",
+        )
+        .await;
+    setup
+        .expect("create secret generic s --from-literal=k=v", "secret/s created")
+        .await;
+    setup
+        .expect("get secret s -o jsonpath={.data.k}:{.type}", "dg==:Opaque")
+        .await;
+    setup
+        .expect("create serviceaccount a", "serviceaccount/a created")
+        .await;
+    setup.expect("delete namespace gates", "deleted").await;
+}

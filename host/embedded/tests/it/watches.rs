@@ -49,6 +49,37 @@ async fn a_selector_turns_changes_into_additions_and_deletions() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn the_last_finalizer_goes_with_the_object() {
+    let (_server, client) = server();
+    let api = widgets(&client);
+    create(&client, "a").await;
+    let finalizers = |names: serde_json::Value| Patch::Merge(json!({"metadata": {"finalizers": names}}));
+    let held = api
+        .patch("a", &PatchParams::default(), &finalizers(json!(["x.y/z"])))
+        .await
+        .unwrap();
+    api.delete("a", &Default::default()).await.unwrap();
+    api.patch("a", &PatchParams::default(), &finalizers(json!(null)))
+        .await
+        .unwrap();
+    let version = held.metadata.resource_version.unwrap();
+    let events: Vec<_> = api
+        .watch(&WatchParams::default().timeout(1), &version)
+        .await
+        .unwrap()
+        .try_collect()
+        .await
+        .unwrap();
+    assert!(
+        matches!(
+            &events[..],
+            [WatchEvent::Modified(_), WatchEvent::Deleted(_), WatchEvent::Bookmark(_)]
+        ),
+        "{events:?}"
+    );
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_forgotten_version_is_410_inside_the_stream() {
     let (server, client) = server();
     let first = create(&client, "a").await.metadata.resource_version.unwrap();

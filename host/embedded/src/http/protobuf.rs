@@ -1,0 +1,277 @@
+//! The protobuf bodies that kubectl sends when it creates a ConfigMap, Secret, Namespace or ServiceAccount by flags.
+//! Anything else is refused: a body that is understood in part is not understood. Field numbers are those of
+//! `k8s.io/api/core/v1/generated.proto` and `k8s.io/apimachinery/pkg/{runtime,apis/meta/v1}/generated.proto`.
+
+use k8s_openapi::ByteString;
+use serde_json::{Map, Value};
+
+use crate::refusal::Refusal;
+
+pub(super) const MEDIA_TYPE: &str = "application/vnd.kubernetes.protobuf";
+
+/// What a serialised object begins with.
+const MAGIC: &[u8] = b"k8s\0";
+
+/// How the value of a field is read.
+#[derive(Clone, Copy)]
+enum Shape {
+    Text,
+    Flag,
+    Texts,
+    TextMap,
+    BytesMap,
+    Message(&'static [Field]),
+    /// Written by the client without being meant: accepted when empty.
+    Empty,
+}
+
+/// Number, JSON name, shape.
+type Field = (u64, &'static str, Shape);
+
+const METADATA: &[Field] = &[
+    (1, "name", Shape::Text),
+    (2, "generateName", Shape::Text),
+    (3, "namespace", Shape::Text),
+    (4, "selfLink", Shape::Empty),
+    (5, "uid", Shape::Empty),
+    (6, "resourceVersion", Shape::Empty),
+    (7, "generation", Shape::Empty),
+    (8, "creationTimestamp", Shape::Empty),
+    (11, "labels", Shape::TextMap),
+    (12, "annotations", Shape::TextMap),
+    (14, "finalizers", Shape::Texts),
+];
+
+const CONFIG_MAP: &[Field] = &[
+    (1, "metadata", Shape::Message(METADATA)),
+    (2, "data", Shape::TextMap),
+    (3, "binaryData", Shape::BytesMap),
+    (4, "immutable", Shape::Flag),
+];
+
+const SECRET: &[Field] = &[
+    (1, "metadata", Shape::Message(METADATA)),
+    (2, "data", Shape::BytesMap),
+    (3, "type", Shape::Text),
+    (4, "stringData", Shape::TextMap),
+    (5, "immutable", Shape::Flag),
+];
+
+const NAMESPACE: &[Field] = &[
+    (1, "metadata", Shape::Message(METADATA)),
+    (2, "spec", Shape::Empty),
+    (3, "status", Shape::Empty),
+];
+
+const SERVICE_ACCOUNT: &[Field] = &[
+    (1, "metadata", Shape::Message(METADATA)),
+    (4, "automount", Shape::Empty),
+];
+
+const TYPE_META: &[Field] = &[(1, "apiVersion", Shape::Text), (2, "kind", Shape::Text)];
+
+/// Reads an object.
+pub(super) fn decode(body: &[u8]) -> Result<Value, Refusal> {
+    let envelope = body
+        .strip_prefix(MAGIC)
+        .ok_or_else(|| broken("it does not begin with the magic number"))?;
+    let (mut types, mut raw) = (Map::new(), None);
+    for field in fields(envelope) {
+        match field? {
+            (1, Wire::Bytes(bytes)) => types = message(bytes, TYPE_META)?,
+            (2, Wire::Bytes(bytes)) => raw = Some(bytes),
+            (_, Wire::Bytes([])) => {}
+            (number, _) => return Err(not_understood(number)),
+        }
+    }
+    let schema = match (
+        types.get("apiVersion").and_then(Value::as_str),
+        types.get("kind").and_then(Value::as_str),
+    ) {
+        (Some("v1"), Some("ConfigMap")) => CONFIG_MAP,
+        (Some("v1"), Some("Secret")) => SECRET,
+        (Some("v1"), Some("Namespace")) => NAMESPACE,
+        (Some("v1"), Some("ServiceAccount")) => SERVICE_ACCOUNT,
+        (_, kind) => {
+            let message = format!(
+                "protobuf is not read for kind {:?}: send JSON",
+                kind.unwrap_or_default()
+            );
+            return Err(Refusal::unsupported_media_type(message));
+        }
+    };
+    let mut object = message(raw.ok_or_else(|| broken("it holds no object"))?, schema)?;
+    object.extend(types);
+    Ok(Value::Object(object))
+}
+
+fn broken(why: &str) -> Refusal {
+    Refusal::bad_request(format!("cannot decode the protobuf body: {why}"))
+}
+
+fn not_understood(number: u64) -> Refusal {
+    Refusal::unsupported_media_type(format!("protobuf field {number} is not read: send JSON"))
+}
+
+/// A field as it stands in the message.
+enum Wire<'a> {
+    Number(u64),
+    Bytes(&'a [u8]),
+}
+
+/// The fields of a message with their numbers.
+fn fields(mut rest: &[u8]) -> impl Iterator<Item = Result<(u64, Wire<'_>), Refusal>> {
+    std::iter::from_fn(move || {
+        if rest.is_empty() {
+            return None;
+        }
+        let field = next_field(&mut rest);
+        if field.is_err() {
+            rest = &[];
+        }
+        Some(field)
+    })
+}
+
+fn next_field<'a>(rest: &mut &'a [u8]) -> Result<(u64, Wire<'a>), Refusal> {
+    let tag = varint(rest)?;
+    let wire = match tag & 7 {
+        0 => Wire::Number(varint(rest)?),
+        2 => {
+            let length = usize::try_from(varint(rest)?).map_err(|_| broken("a length is too large"))?;
+            let (bytes, after) = rest.split_at_checked(length).ok_or_else(|| broken("it ends early"))?;
+            *rest = after;
+            Wire::Bytes(bytes)
+        }
+        _ => return Err(not_understood(tag >> 3)),
+    };
+    Ok((tag >> 3, wire))
+}
+
+fn varint(rest: &mut &[u8]) -> Result<u64, Refusal> {
+    let mut value = 0;
+    for shift in (0..64).step_by(7) {
+        let (byte, after) = rest.split_first().ok_or_else(|| broken("it ends early"))?;
+        *rest = after;
+        value |= u64::from(byte & 0x7f) << shift;
+        if byte & 0x80 == 0 {
+            return Ok(value);
+        }
+    }
+    Err(broken("a number is too large"))
+}
+
+fn message(bytes: &[u8], schema: &[Field]) -> Result<Map<String, Value>, Refusal> {
+    let mut object = Map::new();
+    for field in fields(bytes) {
+        let (number, wire) = field?;
+        let Some((_, name, shape)) = schema.iter().find(|(known, ..)| *known == number) else {
+            return Err(not_understood(number));
+        };
+        match (shape, wire) {
+            (Shape::Empty, Wire::Number(0)) => {}
+            (Shape::Empty, Wire::Bytes(bytes)) if holds_nothing(bytes) => {}
+            (Shape::Flag, Wire::Number(flag)) => set(&mut object, name, Value::from(flag != 0)),
+            (Shape::Text, Wire::Bytes(bytes)) if bytes.is_empty() => {}
+            (Shape::Text, Wire::Bytes(bytes)) => set(&mut object, name, text(bytes)?),
+            (Shape::Message(schema), Wire::Bytes(bytes)) => {
+                set(&mut object, name, Value::Object(message(bytes, schema)?));
+            }
+            (Shape::Texts, Wire::Bytes(bytes)) => {
+                if let Value::Array(items) = object.entry(*name).or_insert_with(|| Value::Array(Vec::new())) {
+                    items.push(text(bytes)?);
+                }
+            }
+            (Shape::TextMap | Shape::BytesMap, Wire::Bytes(bytes)) => {
+                let (key, value) = entry(bytes)?;
+                let value = if matches!(shape, Shape::TextMap) {
+                    text(value)?
+                } else {
+                    base64(value)
+                };
+                if let Value::Object(map) = object.entry(*name).or_insert_with(|| Value::Object(Map::new())) {
+                    map.insert(key, value);
+                }
+            }
+            _ => return Err(not_understood(number)),
+        }
+    }
+    Ok(object)
+}
+
+/// No bytes, or a message of empty fields: Go writes strings and numbers that are not set.
+fn holds_nothing(bytes: &[u8]) -> bool {
+    fields(bytes).all(|field| matches!(field, Ok((_, Wire::Number(0) | Wire::Bytes([])))))
+}
+
+fn set(object: &mut Map<String, Value>, name: &str, value: Value) {
+    object.insert(name.to_owned(), value);
+}
+
+/// A map's entry: key 1, value 2.
+fn entry(bytes: &[u8]) -> Result<(String, &[u8]), Refusal> {
+    let (mut key, mut value) = (String::new(), &b""[..]);
+    for field in fields(bytes) {
+        match field? {
+            (1, Wire::Bytes(bytes)) => {
+                key = String::from_utf8(bytes.to_vec()).map_err(|_| broken("a key is not UTF-8"))?;
+            }
+            (2, Wire::Bytes(bytes)) => value = bytes,
+            (number, _) => return Err(not_understood(number)),
+        }
+    }
+    Ok((key, value))
+}
+
+fn text(bytes: &[u8]) -> Result<Value, Refusal> {
+    std::str::from_utf8(bytes)
+        .map(Value::from)
+        .map_err(|_| broken("a text is not UTF-8"))
+}
+
+fn base64(bytes: &[u8]) -> Value {
+    // A byte string always encodes to JSON text.
+    serde_json::to_value(ByteString(bytes.to_vec())).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::decode;
+
+    /// Name `c` and a null time, then `data: {k: v}`.
+    const CONFIG_MAP: &[u8] = b"\x0a\x05\x0a\x01c\x42\x00\x12\x06\x0a\x01k\x12\x01v";
+
+    /// The object in its envelope, as kubectl sends it.
+    fn body(config_map: &[u8]) -> Vec<u8> {
+        let length = u8::try_from(config_map.len()).unwrap();
+        [
+            b"k8s\0\x0a\x0f\x0a\x02v1\x12\x09ConfigMap\x12",
+            &[length][..],
+            config_map,
+            b"\x1a\x00\x22\x00",
+        ]
+        .concat()
+    }
+
+    #[test]
+    fn a_config_map_is_read() {
+        let wanted = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}, "data": {"k": "v"}});
+        assert_eq!(decode(&body(CONFIG_MAP)).unwrap(), wanted);
+    }
+
+    #[test]
+    fn every_cut_body_is_refused_and_none_panics() {
+        let body = body(CONFIG_MAP);
+        for length in 0..body.len() - 4 {
+            assert!(decode(&body[..length]).is_err(), "{length}");
+        }
+    }
+
+    #[test]
+    fn a_field_that_is_not_known_is_refused() {
+        let unknown = [CONFIG_MAP, b"\x50\x01"].concat();
+        assert!(decode(&body(&unknown)).unwrap_err().message.contains("field 10"));
+    }
+}
