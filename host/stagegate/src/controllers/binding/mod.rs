@@ -1,0 +1,297 @@
+//! Binding: resolves BindingPolicies in KubeStellar's place. The rules are [`stagegate_decide::binding`]'s; here is what
+//! it watches and when it writes.
+//!
+//! A Binding is written the debounce time after the first change, and never before every kind that the policy's
+//! clauses could match was listed as a whole: an object that was not listed yet must not look like one that is gone.
+
+mod workload;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::Namespace;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::core::PartialObjectMeta;
+use kube::{Api, Resource as _, ResourceExt as _};
+use serde_json::json;
+use stagegate_api::{BINDING_POLICY_FINALIZER, Binding, BindingPolicy, DownsyncClause, ManagedCluster};
+use stagegate_decide::binding::{Clauses, Cluster, Facts, Imitation, Labels, Write, decide};
+use tracing::debug;
+
+use self::workload::{Kind, Listeners, Object, Workload};
+use super::kinds::{Guarded, Kinds};
+use super::write::{Target, create, metadata, patch, patch_status, replace};
+use crate::shell::controller::{self, Controller, Next};
+use crate::shell::queue::Queue;
+use crate::shell::request::RequestError;
+use crate::shell::start::{Context, Tasks};
+use crate::shell::store::{Change, Store};
+use crate::shell::watch::{ManagedFields, keep};
+
+const STATUS_MEMBERS: &[&str] = &["conditions", "observedGeneration", "errors"];
+/// How long an emptied Binding stays so when KubeStellar's restart is imitated (0.4 to 1.4 s measured on v0.30).
+const EMPTY_FOR: Duration = Duration::from_secs(1);
+
+/// Registers what the controller watches and starts it.
+pub fn spawn(context: &Context, kinds: &Kinds, tasks: &mut Tasks) {
+    let queue = Arc::new(Queue::new(Duration::from_millis(context.options.delays.binding_ms)));
+    let workload = Workload::new();
+    let stores = Stores {
+        policies: kinds.placements.wanted(),
+        bindings: kinds.bindings.wanted(),
+        clusters: kinds.clusters.wanted(),
+        namespaces: kinds.namespaces.wanted(),
+        definitions: Arc::default(),
+    };
+    listen(&stores, &queue, &workload);
+    let binding = Arc::new(BindingController {
+        context: context.clone(),
+        stores: stores.clone(),
+        workload: workload.clone(),
+        emptied: Mutex::default(),
+    });
+    spawn_watches(context, &stores, &queue, &workload, tasks);
+    let (counters, stop) = (context.counters.clone(), context.stop.clone());
+    tasks.spawn(async move {
+        controller::run(binding, queue, counters, stop).await;
+        "the binding controller"
+    });
+}
+
+#[derive(Clone)]
+struct Stores {
+    policies: Arc<Store<Guarded<BindingPolicy>>>,
+    bindings: Arc<Store<Guarded<Binding>>>,
+    clusters: Arc<Store<Guarded<ManagedCluster>>>,
+    namespaces: Arc<Store<Guarded<Namespace>>>,
+    definitions: Arc<Store<PartialObjectMeta<CustomResourceDefinition>>>,
+}
+
+impl Stores {
+    fn readable_policies(&self) -> impl Iterator<Item = BindingPolicy> {
+        self.policies
+            .all()
+            .into_iter()
+            .filter_map(|policy| policy.0.as_ref().ok().cloned())
+    }
+
+    fn namespace_labels(&self) -> BTreeMap<String, Labels> {
+        self.namespaces
+            .all()
+            .iter()
+            .map(|namespace| (namespace.name_any(), namespace.labels().clone()))
+            .collect()
+    }
+
+    fn clusters(&self) -> Vec<Cluster> {
+        let clusters = self.clusters.all();
+        clusters
+            .iter()
+            .map(|one| Cluster {
+                name: one.name_any(),
+                labels: one.labels().clone(),
+            })
+            .collect()
+    }
+}
+
+fn listen(stores: &Stores, queue: &Arc<Queue<String>>, workload: &Arc<Workload>) {
+    let (to, changed) = (queue.clone(), workload.clone());
+    stores.policies.listen(move |change| {
+        let clauses = |policy: &Arc<Guarded<BindingPolicy>>| policy.0.as_ref().ok().map(|it| it.spec.downsync.clone());
+        if change.before.and_then(clauses) != change.after.and_then(clauses) {
+            changed.clauses_changed();
+        }
+        match change.after {
+            // The finalizer's writes do not wait: KubeStellar makes them at once, too.
+            Some(policy) if needs_finalizer_write(policy) => to.add_in(change.id.name.clone(), Duration::ZERO),
+            Some(_) => to.add(change.id.name.clone()),
+            None => {}
+        }
+    });
+    let to = queue.clone();
+    stores.bindings.listen(move |change| to.add(change.id.name.clone()));
+    let (to, policies) = (queue.clone(), Arc::downgrade(&stores.policies));
+    stores.clusters.listen(move |change| {
+        if labels_differ(change)
+            && let Some(policies) = policies.upgrade()
+        {
+            policies.all().iter().for_each(|policy| to.add(policy.name_any()));
+        }
+    });
+    let (to, policies) = (queue.clone(), Arc::downgrade(&stores.policies));
+    stores.namespaces.listen(move |change| {
+        let Some(policies) = policies.upgrade().filter(|_| labels_differ(change)) else {
+            return;
+        };
+        let selecting =
+            |clause: &DownsyncClause| clause.namespace_selectors.as_ref().is_some_and(|all| !all.is_empty());
+        for policy in policies.all() {
+            if policy
+                .0
+                .as_ref()
+                .is_ok_and(|policy| policy.spec.downsync.iter().any(selecting))
+            {
+                to.add(policy.name_any());
+            }
+        }
+    });
+    let changed = workload.clone();
+    stores.definitions.listen(move |_| changed.kinds_changed());
+}
+
+fn needs_finalizer_write(policy: &Guarded<BindingPolicy>) -> bool {
+    let has = policy
+        .finalizers()
+        .iter()
+        .any(|finalizer| finalizer == BINDING_POLICY_FINALIZER);
+    policy.meta().deletion_timestamp.is_some() == has
+}
+
+/// An object that came or went has other labels than none.
+fn labels_differ<K: kube::Resource>(change: &Change<'_, K>) -> bool {
+    change.before.map(|object| object.labels()) != change.after.map(|object| object.labels())
+}
+
+fn spawn_watches(
+    context: &Context,
+    stores: &Stores,
+    queue: &Arc<Queue<String>>,
+    workload: &Arc<Workload>,
+    tasks: &mut Tasks,
+) {
+    let api: Api<PartialObjectMeta<CustomResourceDefinition>> = Api::all(context.client.clone());
+    let (definitions, counters, stop) = (
+        stores.definitions.clone(),
+        context.counters.clone(),
+        context.stop.clone(),
+    );
+    tasks.spawn(async move {
+        tokio::select! {
+            () = stop.cancelled() => {}
+            () = keep(api, definitions, ManagedFields::Dropped, counters) => {}
+        }
+        "the watch of CustomResourceDefinitions"
+    });
+    let (of, to) = (stores.clone(), queue.clone());
+    let on_change = move |kind: &Kind, change: &Change<'_, Object>| {
+        let namespaces = of.namespace_labels();
+        for policy in of.readable_policies() {
+            let clauses = Clauses::new(&policy.spec.downsync);
+            if change
+                .sides()
+                .any(|object| clauses.bind(&kind.candidate(object), &namespaces).is_some())
+            {
+                to.add(policy.name_any());
+            }
+        }
+    };
+    let (of, to) = (stores.policies.clone(), queue.clone());
+    let on_kinds = move || of.all().iter().for_each(|policy| to.add(policy.name_any()));
+    let listeners = Listeners {
+        on_change: Arc::new(on_change),
+        on_kinds: Arc::new(on_kinds),
+    };
+    let of = stores.clone();
+    let clauses = move || of.readable_policies().flat_map(|policy| policy.spec.downsync).collect();
+    let (workload, stop, context) = (workload.clone(), context.stop.clone(), context.clone());
+    tasks.spawn(async move {
+        tokio::select! { () = stop.cancelled() => {}, () = workload.run(context, clauses, listeners) => {} }
+        "the watches of workload kinds"
+    });
+}
+
+struct BindingController {
+    context: Context,
+    stores: Stores,
+    workload: Arc<Workload>,
+    /// The Bindings that were emptied once since the start; only for [`Imitation::empties_on_restart`].
+    emptied: Mutex<BTreeSet<String>>,
+}
+
+impl Controller for BindingController {
+    type Key = String;
+
+    const NAME: &'static str = "binding";
+
+    async fn complete(&self) {
+        self.stores.policies.complete().await;
+        self.stores.bindings.complete().await;
+        self.stores.clusters.complete().await;
+        self.stores.namespaces.complete().await;
+        self.stores.definitions.complete().await;
+    }
+
+    async fn reconcile(&self, name: &String) -> Result<Next, RequestError> {
+        let Some(stored) = self.stores.policies.named(name) else {
+            return Ok(Next::default());
+        };
+        let Ok(policy) = &stored.0 else {
+            return Ok(Next::default());
+        };
+        let Some(objects) = self.workload.candidates(&policy.spec.downsync) else {
+            debug!(policy = name, "a kind that its clauses ask for is not listed yet");
+            return Ok(Next::default());
+        };
+        let binding = self.stores.bindings.named(name);
+        let empties = self.empties_now(name, binding.is_some());
+        let plan = decide(&Facts {
+            policy,
+            objects: &objects,
+            namespaces: &self.stores.namespace_labels(),
+            clusters: &self.stores.clusters(),
+            // One that does not decode is there all the same: creating another fails, and the log says so.
+            binding: binding.as_ref().and_then(|binding| binding.0.as_ref().ok()),
+            imitation: Imitation {
+                empties_on_restart: empties,
+            },
+        });
+        for write in &plan.writes {
+            self.write(policy, write).await?;
+            self.context.counters.write();
+        }
+        Ok(Next {
+            wake_in: empties.then_some(EMPTY_FOR),
+        })
+    }
+}
+
+impl BindingController {
+    /// Once per Binding that was there at the start.
+    fn empties_now(&self, name: &str, exists: bool) -> bool {
+        if !self.context.options.imitate.empties_on_restart {
+            return false;
+        }
+        let mut emptied = self.emptied.lock().unwrap_or_else(PoisonError::into_inner);
+        emptied.insert(name.to_owned()) && exists
+    }
+
+    async fn write(&self, policy: &BindingPolicy, write: &Write) -> Result<(), RequestError> {
+        let policies: Api<BindingPolicy> = Api::all(self.context.client.clone());
+        let bindings: Api<Binding> = Api::all(self.context.client.clone());
+        match write {
+            Write::AddFinalizer { name, precondition } | Write::RemoveFinalizer { name, precondition } => {
+                let adds = matches!(write, Write::AddFinalizer { .. });
+                let others = policy
+                    .finalizers()
+                    .iter()
+                    .filter(|one| *one != BINDING_POLICY_FINALIZER)
+                    .cloned();
+                let finalizers: Vec<String> = others
+                    .chain(adds.then(|| BINDING_POLICY_FINALIZER.to_owned()))
+                    .collect();
+                let mut metadata = metadata(precondition);
+                metadata["finalizers"] = json!(finalizers);
+                patch(&policies, name, json!({"metadata": metadata})).await
+            }
+            Write::CreateBinding(binding) => create(&bindings, binding).await,
+            Write::UpdateBinding { binding, .. } => replace(&bindings, binding).await,
+            Write::PolicyStatus {
+                name,
+                precondition,
+                status,
+            } => patch_status(&policies, Target { name, precondition }, status, STATUS_MEMBERS).await,
+        }
+    }
+}

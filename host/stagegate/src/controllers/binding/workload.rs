@@ -1,0 +1,243 @@
+//! Metadata watches of the kinds that clauses ask for: they come and go as clauses do. Must not match objects.
+//!
+//! Kinds are known by discovery, which is asked anew when a CustomResourceDefinition changes. A clause that names its
+//! resources costs watches of those only; one that names none (or `*`) costs a watch of every kind that can be workload.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use kube::core::{ApiResource, DynamicObject, PartialObjectMeta};
+use kube::discovery::{Discovery, verbs};
+use kube::{Api, ResourceExt as _};
+use stagegate_api::DownsyncClause;
+use stagegate_decide::binding::{Candidate, is_watched};
+use tokio::sync::Notify;
+use tokio::task::JoinSet;
+use tracing::{debug, warn};
+
+use crate::controllers::objects::api_resource;
+use crate::shell::request::{RequestError, request};
+use crate::shell::start::Context;
+use crate::shell::store::{Change, Store};
+use crate::shell::watch::{ManagedFields, keep_named};
+
+/// A workload object as far as clauses can see it.
+pub type Object = PartialObjectMeta<DynamicObject>;
+
+/// Pause after a discovery that failed.
+const DISCOVERY_PAUSE: Duration = Duration::from_secs(2);
+/// CustomResourceDefinitions come in bunches, and are served a moment after they are written.
+const DISCOVERY_DEBOUNCE: Duration = Duration::from_millis(50);
+
+/// One kind, in the one version that is bound.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Kind {
+    pub group: String,
+    pub version: String,
+    /// Lower-case plural.
+    pub resource: String,
+}
+
+impl Kind {
+    /// Whether the clause could match an object of this kind.
+    fn may_match(&self, clause: &DownsyncClause) -> bool {
+        let group = clause.api_group.as_ref().is_none_or(|group| *group == self.group);
+        let names = clause.resources.as_deref().unwrap_or_default();
+        let resource = names.is_empty() || names.iter().any(|name| name == "*" || *name == self.resource);
+        group && resource
+    }
+
+    pub fn candidate(&self, object: &Object) -> Candidate {
+        Candidate {
+            group: self.group.clone(),
+            version: self.version.clone(),
+            resource: self.resource.clone(),
+            namespace: object.namespace(),
+            name: object.name_any(),
+            resource_version: object.resource_version().unwrap_or_default(),
+            labels: object.labels().clone(),
+        }
+    }
+}
+
+/// The kinds there are and the stores of those that are watched.
+pub struct Workload {
+    state: Mutex<State>,
+    /// Clauses or CustomResourceDefinitions have changed.
+    changed: Notify,
+}
+
+#[derive(Default)]
+struct State {
+    /// `None` before the first discovery.
+    known: Option<BTreeSet<Kind>>,
+    stores: BTreeMap<Kind, Arc<Store<Object>>>,
+    rediscover: bool,
+}
+
+/// What the owner of the watches is told.
+pub struct Listeners {
+    pub on_change: Arc<dyn Fn(&Kind, &Change<'_, Object>) + Send + Sync>,
+    /// A kind was listed for the first time, or discovery gave new ones.
+    pub on_kinds: Arc<dyn Fn() + Send + Sync>,
+}
+
+impl Workload {
+    pub fn new() -> Arc<Self> {
+        Arc::new(Self {
+            state: Mutex::default(),
+            changed: Notify::new(),
+        })
+    }
+
+    pub fn clauses_changed(&self) {
+        self.changed.notify_one();
+    }
+
+    pub fn kinds_changed(&self) {
+        self.lock().rediscover = true;
+        self.changed.notify_one();
+    }
+
+    /// The objects that clauses could match; `None` while a kind that they ask for was not listed yet.
+    pub fn candidates(&self, clauses: &[DownsyncClause]) -> Option<Vec<Candidate>> {
+        let state = self.lock();
+        let kinds: Vec<&Kind> = state
+            .known
+            .as_ref()?
+            .iter()
+            .filter(|kind| clauses.iter().any(|clause| kind.may_match(clause)))
+            .collect();
+        let mut candidates = Vec::new();
+        for kind in kinds {
+            let store = state.stores.get(kind)?;
+            store.listed_at()?;
+            candidates.extend(store.all().iter().map(|object| kind.candidate(object)));
+        }
+        Some(candidates)
+    }
+
+    /// Starts and stops watches as `clauses` (all there are now) ask for; never returns.
+    pub async fn run(
+        self: Arc<Self>,
+        context: Context,
+        clauses: impl Fn() -> Vec<DownsyncClause>,
+        listeners: Listeners,
+    ) {
+        let mut watches: BTreeMap<Kind, tokio::task::AbortHandle> = BTreeMap::new();
+        // Dropping the set ends the watches with this task.
+        let mut tasks = JoinSet::new();
+        loop {
+            let rediscovers = self.needs_discovery();
+            if rediscovers {
+                match discover(&context).await {
+                    Ok(known) => self.lock().known = Some(known),
+                    Err(error) => {
+                        warn!(
+                            error = error.chain(),
+                            "the kinds of the API server could not be read; trying again"
+                        );
+                        self.lock().rediscover = true;
+                        tokio::time::sleep(DISCOVERY_PAUSE).await;
+                        continue;
+                    }
+                }
+            }
+            let wanted = self.wanted(&clauses());
+            watches.retain(|kind, watch| {
+                let keep = wanted.contains(kind);
+                if !keep {
+                    debug!(
+                        group = kind.group,
+                        resource = kind.resource,
+                        "no clause asks for this kind any more"
+                    );
+                    watch.abort();
+                    self.lock().stores.remove(kind);
+                }
+                keep
+            });
+            for kind in wanted {
+                if !watches.contains_key(&kind) {
+                    let store = self.add(&kind, &listeners);
+                    watches.insert(kind.clone(), watch(&context, kind, store, &listeners, &mut tasks));
+                }
+            }
+            if rediscovers {
+                (listeners.on_kinds)();
+            }
+            while tasks.try_join_next().is_some() {}
+            self.changed.notified().await;
+            tokio::time::sleep(DISCOVERY_DEBOUNCE).await;
+        }
+    }
+
+    fn needs_discovery(&self) -> bool {
+        let mut state = self.lock();
+        std::mem::take(&mut state.rediscover) || state.known.is_none()
+    }
+
+    fn wanted(&self, clauses: &[DownsyncClause]) -> BTreeSet<Kind> {
+        let state = self.lock();
+        let known = state.known.iter().flatten();
+        known
+            .filter(|kind| clauses.iter().any(|clause| kind.may_match(clause)))
+            .cloned()
+            .collect()
+    }
+
+    fn add(&self, kind: &Kind, listeners: &Listeners) -> Arc<Store<Object>> {
+        let store: Arc<Store<Object>> = Arc::default();
+        let (of, on_change) = (kind.clone(), listeners.on_change.clone());
+        store.listen(move |change| on_change(&of, change));
+        self.lock().stores.insert(kind.clone(), store.clone());
+        store
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn watch(
+    context: &Context,
+    kind: Kind,
+    store: Arc<Store<Object>>,
+    listeners: &Listeners,
+    tasks: &mut JoinSet<()>,
+) -> tokio::task::AbortHandle {
+    let resource = api_resource(&kind.group, &kind.version, &kind.resource);
+    let api: Api<Object> = Api::all_with(context.client.clone(), &resource);
+    let (counters, on_kinds) = (context.counters.clone(), listeners.on_kinds.clone());
+    tasks.spawn(async move {
+        let first_list = async {
+            store.complete().await;
+            on_kinds();
+        };
+        tokio::join!(
+            first_list,
+            keep_named(&kind.resource, api, store.clone(), (ManagedFields::Dropped, counters))
+        );
+    })
+}
+
+/// Every kind that can be workload and be watched, in its preferred version.
+async fn discover(context: &Context) -> Result<BTreeSet<Kind>, RequestError> {
+    let discovery = Discovery::new(context.client.clone()).run_aggregated();
+    let discovery = request("discover the kinds of the API server", discovery).await?;
+    let resources = discovery.groups().flat_map(|group| group.recommended_resources());
+    let watched = resources.filter(|(resource, capabilities)| {
+        let listable = capabilities.supports_operation(verbs::LIST) && capabilities.supports_operation(verbs::WATCH);
+        listable && !resource.plural.contains('/') && is_watched(&resource.group, &resource.plural)
+    });
+    Ok(watched.map(|(resource, _)| kind(resource)).collect())
+}
+
+fn kind(resource: ApiResource) -> Kind {
+    Kind {
+        group: resource.group,
+        version: resource.version,
+        resource: resource.plural,
+    }
+}

@@ -1,0 +1,407 @@
+//! Combine: combines returned statuses in KubeStellar's place. The rules are [`stagegate_decide::combine`]'s; here is
+//! what it watches, what it reads for an expression's variables, and when it writes.
+//!
+//! A combination is written the debounce time after the first thing that touched it.
+
+mod evaluate;
+mod index;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::Namespace;
+use kube::core::{DynamicObject, ObjectMeta};
+use kube::{Api, ResourceExt as _};
+use serde_json::json;
+use stagegate_api::{
+    Binding, BoundObject, CombinedStatus, CombinedStatusView, StatusCollector, StatusCollectorSpec, WorkStatus,
+};
+use stagegate_decide::combine::{self, Imitation, WorkloadObject, Write};
+use stagegate_decide::names::ObjectKey;
+use tracing::{debug, warn};
+
+use self::evaluate::{Inputs, Returned};
+use self::index::{Index, Key};
+use super::kinds::{Guarded, Kinds};
+use super::objects::{api_resource, object_key};
+use super::write::{Target, create, delete, patch_status, replace};
+use crate::shell::bounded::BoundedMap;
+use crate::shell::controller::{self, Controller, Next};
+use crate::shell::queue::Queue;
+use crate::shell::request::{RequestError, request};
+use crate::shell::start::{Context, Tasks};
+use crate::shell::store::{Change, ObjectId, Store};
+
+const STATUS_MEMBERS: &[&str] = &["conditions", "observedGeneration", "errors"];
+/// Workload objects kept for the next combination of the same version.
+const OBJECTS_MAX: usize = 1024;
+
+/// Registers what the controller watches and starts it.
+pub fn spawn(context: &Context, kinds: &Kinds, tasks: &mut Tasks) {
+    let stores = Stores {
+        bindings: kinds.bindings.wanted(),
+        collectors: kinds.collectors.wanted(),
+        work_statuses: kinds.work_statuses.wanted(),
+        combined: kinds.combined.wanted(),
+    };
+    let queue = Arc::new(Queue::new(Duration::from_millis(context.options.delays.combine_ms)));
+    let index = Arc::new(Mutex::new(Index::default()));
+    stores.bindings.listen(touching(&index, &queue, Index::binding));
+    stores.collectors.listen(touching(&index, &queue, Index::collector));
+    stores
+        .work_statuses
+        .listen(touching(&index, &queue, Index::work_status));
+    stores.combined.listen(touching(&index, &queue, Index::combined));
+    let combine = Arc::new(Combine {
+        context: context.clone(),
+        stores,
+        index,
+        objects: Mutex::new(BoundedMap::new(OBJECTS_MAX)),
+        report_namespace: AtomicBool::new(false),
+    });
+    let (counters, stop) = (context.counters.clone(), context.stop.clone());
+    tasks.spawn(async move {
+        controller::run(combine, queue, counters, stop).await;
+        "the combine controller"
+    });
+}
+
+fn touching<T>(
+    index: &Arc<Mutex<Index>>,
+    queue: &Arc<Queue<Key>>,
+    touched: impl Fn(&mut Index, &Change<'_, T>) -> Vec<Key> + Send + Sync + 'static,
+) -> impl Fn(&Change<'_, T>) + Send + Sync + 'static {
+    let (index, queue) = (index.clone(), queue.clone());
+    move |change| {
+        let keys = touched(&mut index.lock().unwrap_or_else(PoisonError::into_inner), change);
+        for key in keys {
+            queue.add(key);
+        }
+    }
+}
+
+struct Stores {
+    bindings: Arc<Store<Guarded<Binding>>>,
+    collectors: Arc<Store<Guarded<StatusCollector>>>,
+    work_statuses: Arc<Store<Guarded<WorkStatus>>>,
+    combined: Arc<Store<Guarded<CombinedStatusView>>>,
+}
+
+/// A workload object and the resourceVersion of its Binding that it was read for.
+type Known = (String, Arc<DynamicObject>);
+
+struct Combine {
+    context: Context,
+    stores: Stores,
+    index: Arc<Mutex<Index>>,
+    objects: Mutex<BoundedMap<ObjectKey, Known>>,
+    /// Whether the namespace for cluster-scoped objects was created, or found, by this process.
+    report_namespace: AtomicBool,
+}
+
+impl Controller for Combine {
+    type Key = Key;
+
+    const NAME: &'static str = "combine";
+
+    async fn complete(&self) {
+        self.stores.bindings.complete().await;
+        self.stores.collectors.complete().await;
+        self.stores.work_statuses.complete().await;
+        self.stores.combined.complete().await;
+    }
+
+    async fn reconcile(&self, key: &Key) -> Result<Next, RequestError> {
+        let writes = match key {
+            Key::Combination { binding, object } => self.combination(binding, object).await?,
+            Key::Binding(name) => self.binding_status(name),
+            Key::Collector(name) => self.collector_status(name).await,
+        };
+        for write in writes {
+            self.write(write).await?;
+            self.context.counters.write();
+        }
+        Ok(Next::default())
+    }
+}
+
+impl Combine {
+    async fn combination(&self, name: &str, key: &ObjectKey) -> Result<Vec<Write>, RequestError> {
+        let binding = self
+            .stores
+            .bindings
+            .named(name)
+            .and_then(|binding| binding.0.as_ref().ok().cloned());
+        let bound = binding.as_ref().and_then(|binding| bound(binding, key)).cloned();
+        let existing = self.existing(name, key).await?;
+        let Some(bound) = bound else {
+            // Nothing asks for them any more; the object itself does not matter.
+            return Ok(existing.iter().filter_map(combine_delete).collect());
+        };
+        let Some(object) = self.object(key, &bound).await? else {
+            debug!(key = %key, binding = name, "the bound object is gone: its CombinedStatus goes with it");
+            return Ok(Vec::new());
+        };
+        let types = object.types.clone().unwrap_or_default();
+        let inputs = Inputs {
+            object: WorkloadObject {
+                uid: object.uid().unwrap_or_default(),
+                group: key.group.clone(),
+                version: bound.version.clone(),
+                kind: types.kind,
+                resource: key.resource.clone(),
+                namespace: key.namespace.clone(),
+                name: key.name.clone(),
+            },
+            content: json!(*object),
+            binding,
+            specs: self.specs(&bound),
+            returned: self.returned(key),
+            existing,
+            report_namespace_exists: self.report_namespace.load(Ordering::Relaxed),
+            imitation: Imitation {
+                compare_one_way: self.context.options.imitate.compares_one_way,
+            },
+        };
+        let evaluator = self.context.evaluator.clone();
+        let planned = tokio::task::spawn_blocking(move || evaluate::plan(&evaluator, &inputs)).await;
+        let plan = planned.unwrap_or_default();
+        if let Some(problem) = plan.problem {
+            warn!(key = %key, binding = name, problem, "nothing can be combined");
+        }
+        Ok(plan.writes)
+    }
+
+    /// The CombinedStatuses of the object under the Binding, whole: one, or an old one besides.
+    async fn existing(&self, binding: &str, key: &ObjectKey) -> Result<Vec<CombinedStatus>, RequestError> {
+        let ids = self.index().combined_of(binding);
+        let ids: Vec<ObjectId> = ids.into_iter().filter(|id| self.is_about(id, key)).collect();
+        let mut existing = Vec::new();
+        for id in ids {
+            let namespace = id.namespace.clone().unwrap_or_default();
+            let api: Api<Guarded<CombinedStatus>> = Api::namespaced(self.context.client.clone(), &namespace);
+            match request(format!("get combinedstatus {id}"), api.get(&id.name)).await {
+                Ok(guarded) => existing.push(guarded.0.unwrap_or_else(|invalid| unreadable(invalid.metadata))),
+                Err(error) if error.is_not_found() => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(existing)
+    }
+
+    fn is_about(&self, id: &ObjectId, key: &ObjectKey) -> bool {
+        use stagegate_api::label::{API_GROUP, NAME, NAMESPACE, RESOURCE};
+        let Some(view) = self.stores.combined.get(id) else {
+            return false;
+        };
+        let label = |name| view.labels().get(name).map_or("", String::as_str);
+        (label(API_GROUP), label(RESOURCE), label(NAME)) == (&*key.group, &*key.resource, &*key.name)
+            && label(NAMESPACE) == key.namespace.as_deref().unwrap_or_default()
+    }
+
+    /// As it was when the Binding last named another version of it, or read now.
+    async fn object(&self, key: &ObjectKey, bound: &BoundObject) -> Result<Option<Arc<DynamicObject>>, RequestError> {
+        if let Some((version, object)) = self.objects().get(key)
+            && *version == bound.resource_version
+        {
+            return Ok(Some(object.clone()));
+        }
+        let resource = api_resource(&bound.group, &bound.version, &bound.resource);
+        let api: Api<DynamicObject> = match &key.namespace {
+            Some(namespace) => Api::namespaced_with(self.context.client.clone(), namespace, &resource),
+            None => Api::all_with(self.context.client.clone(), &resource),
+        };
+        match request(format!("get {key}"), api.get(&key.name)).await {
+            Ok(mut object) => {
+                object.metadata.managed_fields = None;
+                let object = Arc::new(object);
+                self.objects()
+                    .insert(key.clone(), (bound.resource_version.clone(), object.clone()));
+                Ok(Some(object))
+            }
+            Err(error) if error.is_not_found() => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn specs(&self, bound: &BoundObject) -> BTreeMap<String, StatusCollectorSpec> {
+        let named = bound.status_collectors.iter();
+        named
+            .filter_map(|name| {
+                let collector = self.stores.collectors.named(name)?;
+                Some((name.clone(), collector.0.as_ref().ok()?.spec.clone()))
+            })
+            .collect()
+    }
+
+    fn returned(&self, key: &ObjectKey) -> BTreeMap<String, Returned> {
+        let ids = self.index().returned(key);
+        ids.into_iter()
+            .filter_map(|(cluster, id)| {
+                let guarded = self.stores.work_statuses.get(&id)?;
+                let work = guarded.0.as_ref().ok()?;
+                Some((
+                    cluster,
+                    Returned {
+                        status: work.status.clone(),
+                        at: work.last_returned(),
+                    },
+                ))
+            })
+            .collect()
+    }
+
+    fn binding_status(&self, name: &str) -> Vec<Write> {
+        let Some(stored) = self.stores.bindings.named(name) else {
+            return Vec::new();
+        };
+        let Ok(binding) = &stored.0 else { return Vec::new() };
+        if binding.metadata.deletion_timestamp.is_some() {
+            return Vec::new();
+        }
+        let named = binding
+            .spec
+            .workload
+            .objects()
+            .flat_map(|object| &object.status_collectors);
+        let existing: BTreeSet<String> = named
+            .filter(|name| self.stores.collectors.named(name).is_some())
+            .cloned()
+            .collect();
+        combine::binding_status(binding, &existing, self.context.clock.now())
+            .into_iter()
+            .collect()
+    }
+
+    async fn collector_status(&self, name: &str) -> Vec<Write> {
+        let Some(stored) = self.stores.collectors.named(name) else {
+            return Vec::new();
+        };
+        let Ok(collector) = stored.0.as_ref().cloned() else {
+            return Vec::new();
+        };
+        let evaluator = self.context.evaluator.clone();
+        let written = tokio::task::spawn_blocking(move || {
+            let errors = evaluate::errors(&evaluator, &collector.spec);
+            combine::collector_status(&collector, errors)
+        });
+        written.await.ok().flatten().into_iter().collect()
+    }
+
+    async fn write(&self, write: Write) -> Result<(), RequestError> {
+        let client = || self.context.client.clone();
+        match write {
+            Write::CreateNamespace { name } => {
+                let metadata = ObjectMeta {
+                    name: Some(name),
+                    ..ObjectMeta::default()
+                };
+                let created = create(
+                    &Api::all(client()),
+                    &Namespace {
+                        metadata,
+                        ..Namespace::default()
+                    },
+                )
+                .await;
+                if created.as_ref().err().is_none_or(RequestError::is_conflict) {
+                    self.report_namespace.store(true, Ordering::Relaxed);
+                    return Ok(());
+                }
+                created
+            }
+            Write::Create(combined) => create(&namespaced(client(), &combined), &combined).await,
+            Write::Update { combined_status, .. } => {
+                replace(&namespaced(client(), &combined_status), &combined_status).await
+            }
+            Write::Delete {
+                namespace,
+                name,
+                precondition,
+            } => {
+                let api: Api<CombinedStatus> = Api::namespaced(client(), &namespace);
+                delete(
+                    &api,
+                    Target {
+                        name: &name,
+                        precondition: &precondition,
+                    },
+                )
+                .await
+            }
+            Write::CollectorStatus {
+                name,
+                precondition,
+                status,
+            } => {
+                let api: Api<StatusCollector> = Api::all(client());
+                let target = Target {
+                    name: &name,
+                    precondition: &precondition,
+                };
+                patch_status(&api, target, &status, &["observedGeneration", "errors"]).await
+            }
+            Write::BindingStatus {
+                name,
+                precondition,
+                status,
+            } => {
+                let api: Api<Binding> = Api::all(client());
+                patch_status(
+                    &api,
+                    Target {
+                        name: &name,
+                        precondition: &precondition,
+                    },
+                    &status,
+                    STATUS_MEMBERS,
+                )
+                .await
+            }
+        }
+    }
+
+    fn index(&self) -> MutexGuard<'_, Index> {
+        self.index.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn objects(&self) -> MutexGuard<'_, BoundedMap<ObjectKey, Known>> {
+        self.objects.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn bound<'a>(binding: &'a Binding, key: &ObjectKey) -> Option<&'a BoundObject> {
+    binding
+        .spec
+        .workload
+        .objects()
+        .find(|object| object_key(object) == *key)
+}
+
+fn namespaced(client: kube::Client, combined: &CombinedStatus) -> Api<CombinedStatus> {
+    Api::namespaced(client, combined.metadata.namespace.as_deref().unwrap_or_default())
+}
+
+/// What cannot be read differs from whatever is combined, so it is put right.
+fn unreadable(metadata: ObjectMeta) -> CombinedStatus {
+    CombinedStatus {
+        metadata,
+        results: Vec::new(),
+    }
+}
+
+fn combine_delete(existing: &CombinedStatus) -> Option<Write> {
+    if existing.metadata.deletion_timestamp.is_some() {
+        return None;
+    }
+    Some(Write::Delete {
+        namespace: existing.metadata.namespace.clone()?,
+        name: existing.metadata.name.clone()?,
+        precondition: stagegate_decide::staging::Precondition {
+            uid: existing.metadata.uid.clone()?,
+            resource_version: existing.metadata.resource_version.clone()?,
+        },
+    })
+}

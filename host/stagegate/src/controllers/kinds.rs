@@ -1,0 +1,96 @@
+//! The kinds that are watched as long as the process lives, each once, whoever needs it.
+
+use std::fmt::Debug;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use k8s_openapi::api::core::v1::Namespace;
+use kube::core::DeserializeGuard;
+use kube::{Api, Resource};
+use serde::de::DeserializeOwned;
+use stagegate_api::{
+    Binding, BindingPolicy, CombinedStatusView, ManagedCluster, StagedBindingPolicy, StatusCollector, WorkStatus,
+};
+use stagegate_decide::staging::Decoded;
+
+use crate::shell::start::{Context, Tasks};
+use crate::shell::store::Store;
+use crate::shell::watch::{ManagedFields, keep};
+
+/// An object, or its metadata and why the rest could not be read.
+pub type Guarded<K> = DeserializeGuard<K>;
+
+/// A store that is filled only if somebody asked for it.
+pub struct Kind<K> {
+    store: Arc<Store<Guarded<K>>>,
+    wanted: AtomicBool,
+}
+
+impl<K> Default for Kind<K> {
+    fn default() -> Self {
+        Self {
+            store: Arc::default(),
+            wanted: AtomicBool::new(false),
+        }
+    }
+}
+
+impl<K> Kind<K> {
+    pub fn wanted(&self) -> Arc<Store<Guarded<K>>> {
+        self.wanted.store(true, Ordering::Relaxed);
+        self.store.clone()
+    }
+}
+
+/// One of each.
+#[derive(Default)]
+pub struct Kinds {
+    pub policies: Kind<StagedBindingPolicy>,
+    pub placements: Kind<BindingPolicy>,
+    pub bindings: Kind<Binding>,
+    pub collectors: Kind<StatusCollector>,
+    pub combined: Kind<CombinedStatusView>,
+    pub work_statuses: Kind<WorkStatus>,
+    pub clusters: Kind<ManagedCluster>,
+    pub namespaces: Kind<Namespace>,
+}
+
+impl Kinds {
+    /// Starts the watches of the wanted kinds; their listeners are registered by now.
+    pub fn spawn(self, context: &Context, tasks: &mut Tasks) {
+        spawn(self.policies, ManagedFields::Dropped, context, tasks);
+        spawn(self.placements, ManagedFields::Dropped, context, tasks);
+        spawn(self.bindings, ManagedFields::Dropped, context, tasks);
+        spawn(self.collectors, ManagedFields::Dropped, context, tasks);
+        spawn(self.combined, ManagedFields::Dropped, context, tasks);
+        // The time of a WorkStatus's last change stands there and nowhere else.
+        spawn(self.work_statuses, ManagedFields::Kept, context, tasks);
+        spawn(self.clusters, ManagedFields::Dropped, context, tasks);
+        spawn(self.namespaces, ManagedFields::Dropped, context, tasks);
+    }
+}
+
+fn spawn<K>(kind: Kind<K>, managed: ManagedFields, context: &Context, tasks: &mut Tasks)
+where
+    K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static,
+{
+    if !kind.wanted.into_inner() {
+        return;
+    }
+    let api: Api<Guarded<K>> = Api::all(context.client.clone());
+    let (counters, stop, store) = (context.counters.clone(), context.stop.clone(), kind.store);
+    tasks.spawn(async move {
+        tokio::select! { () = stop.cancelled() => {}, () = keep(api, store, managed, counters) => {} }
+        "a watch"
+    });
+}
+
+/// The object as facts hold it.
+pub fn decoded<K: Clone>(guarded: &Guarded<K>) -> Decoded<K> {
+    match &guarded.0 {
+        Ok(object) => Decoded::Object(object.clone()),
+        Err(invalid) => Decoded::Undecodable {
+            error: invalid.error.clone(),
+        },
+    }
+}

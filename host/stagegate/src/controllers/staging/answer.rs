@@ -1,0 +1,217 @@
+//! Answers to the questions of a decision. Must not judge: an answer is what was read or evaluated, or that it could
+//! not be.
+
+use std::sync::Arc;
+
+use kube::{Api, Client};
+use serde_json::Value;
+use stagegate_api::combined_status_view::digest;
+use stagegate_api::{CombinedStatus, combined_status::visible_results};
+use stagegate_decide::names::Digest;
+use stagegate_decide::staging::{
+    COMBINED_STATUS_BYTES_MAX, Compilation, Evidence, Facts, Question, Root, Verdict, VerdictKey,
+};
+
+use super::gather::Memory;
+use super::read::{self, Wanted};
+use crate::controllers::kinds::Guarded;
+use crate::shell::evaluator::Evaluator;
+use crate::shell::request::{RequestError, request};
+
+/// Whatever can be evaluated without asking the API server.
+enum Work {
+    Compile {
+        digest: Digest,
+        text: String,
+        root: Root,
+    },
+    Check {
+        key: VerdictKey,
+        text: String,
+        root: Root,
+        evidence: Arc<Value>,
+    },
+}
+
+enum Worked {
+    Compiled(Digest, Compilation),
+    Verdict(VerdictKey, Verdict),
+}
+
+/// Answers all that can be answered; `false`: none could.
+pub async fn answer(
+    client: &Client,
+    evaluator: &Arc<Evaluator>,
+    questions: Vec<Question>,
+    (facts, memory): (&mut Facts, &mut Memory),
+) -> Result<bool, RequestError> {
+    let mut wanted = Vec::new();
+    let mut work = Vec::new();
+    let mut answered = false;
+    for question in questions {
+        match question {
+            Question::Compile { digest, text, root } => work.push(Work::Compile { digest, text, root }),
+            Question::Object {
+                key,
+                version,
+                resource_version,
+            } => {
+                wanted.push(Wanted {
+                    key,
+                    version,
+                    resource_version,
+                });
+            }
+            Question::Check {
+                key,
+                text,
+                evidence: Evidence::Clause(value),
+            } => {
+                work.push(Work::Check {
+                    key,
+                    text,
+                    root: Root::Clause,
+                    evidence: Arc::new(value),
+                });
+            }
+            Question::Check {
+                key,
+                text,
+                evidence: Evidence::CombinedStatus { namespace, name },
+            } => match combined(client, &namespace, &name, key).await? {
+                Seen::Value { key, evidence } => {
+                    work.push(Work::Check {
+                        key,
+                        text,
+                        root: Root::CombinedStatus,
+                        evidence,
+                    });
+                }
+                Seen::Unknown { key, message } => {
+                    remember(facts, memory, Worked::Verdict(key, Verdict::Unknown { message }));
+                    answered = true;
+                }
+                Seen::Gone => {}
+            },
+            // The reconcile loop reads; it owns the facts that are replaced.
+            Question::ReadAnew => {}
+        }
+    }
+    for (key, answer) in read::objects(client, wanted).await? {
+        memory.objects.insert(key.clone(), answer.clone());
+        facts.objects.insert(key, answer);
+        answered = true;
+    }
+    for worked in evaluate(evaluator.clone(), work).await {
+        let is_new = match &worked {
+            Worked::Compiled(..) => true,
+            Worked::Verdict(key, _) => !facts.verdicts.contains_key(key),
+        };
+        answered |= is_new;
+        remember(facts, memory, worked);
+    }
+    Ok(answered)
+}
+
+fn remember(facts: &mut Facts, memory: &mut Memory, worked: Worked) {
+    match worked {
+        Worked::Compiled(digest, answer) => {
+            memory.compiled.insert(digest.clone(), answer.clone());
+            facts.compiled.insert(digest, answer);
+        }
+        Worked::Verdict(key, verdict) => {
+            memory.verdicts.insert(key.clone(), verdict.clone());
+            facts.verdicts.insert(key, verdict);
+        }
+    }
+}
+
+/// On a thread where blocking is allowed; under paused time, tokio's clock stands still meanwhile.
+async fn evaluate(evaluator: Arc<Evaluator>, work: Vec<Work>) -> Vec<Worked> {
+    if work.is_empty() {
+        return Vec::new();
+    }
+    let evaluated = tokio::task::spawn_blocking(move || {
+        work.into_iter()
+            .map(|work| match work {
+                Work::Compile { digest, text, root } => Worked::Compiled(digest, evaluator.compilation(&text, root)),
+                Work::Check {
+                    key,
+                    text,
+                    root,
+                    evidence,
+                } => {
+                    let verdict = evaluator.verdict(&text, root, &evidence);
+                    Worked::Verdict(key, verdict)
+                }
+            })
+            .collect()
+    });
+    // A panic or a shutdown answers nothing: the questions stay open.
+    evaluated.await.unwrap_or_default()
+}
+
+enum Seen {
+    /// The key names the evidence that was really read.
+    Value {
+        key: VerdictKey,
+        evidence: Arc<Value>,
+    },
+    Unknown {
+        key: VerdictKey,
+        message: String,
+    },
+    Gone,
+}
+
+/// Reads a CombinedStatus whole, as only an expression needs it.
+async fn combined(client: &Client, namespace: &str, name: &str, key: VerdictKey) -> Result<Seen, RequestError> {
+    let api: Api<Guarded<CombinedStatus>> = Api::namespaced(client.clone(), namespace);
+    let whole = match request(format!("get combinedstatus {namespace}/{name}"), api.get(name)).await {
+        Err(error) if error.is_not_found() => return Ok(Seen::Gone),
+        answer => answer?,
+    };
+    let whole = match whole.0 {
+        Ok(whole) => whole,
+        Err(invalid) => {
+            let message = format!("CombinedStatus {namespace}/{name} cannot be read: {}", invalid.error);
+            return Ok(Seen::Unknown {
+                key,
+                message: crate::shell::request::cut(&message, 256),
+            });
+        }
+    };
+    let key = VerdictKey {
+        evidence: Digest::from_text(digest(&whole)),
+        ..key
+    };
+    let evidence = visible_results(&whole);
+    let size = json_size(&evidence);
+    if size > COMBINED_STATUS_BYTES_MAX {
+        let message = format!(
+            "CombinedStatus {namespace}/{name} has {size} bytes; at most {COMBINED_STATUS_BYTES_MAX} are evaluated"
+        );
+        return Ok(Seen::Unknown { key, message });
+    }
+    Ok(Seen::Value {
+        key,
+        evidence: Arc::new(evidence),
+    })
+}
+
+/// Bytes of the value's JSON text, counted without keeping it.
+fn json_size(value: &Value) -> usize {
+    struct Count(usize);
+    impl std::io::Write for Count {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0 += bytes.len();
+            Ok(bytes.len())
+        }
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+    let mut count = Count(0);
+    // Counting takes everything, and a JSON value has string keys only: this cannot fail, and a failure counts as too large.
+    serde_json::to_writer(&mut count, value).map_or(usize::MAX, |()| count.0)
+}

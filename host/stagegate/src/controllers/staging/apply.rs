@@ -1,0 +1,111 @@
+//! Carries out what staging decided, each write conditional on the version that was decided on. Must not decide.
+
+use kube::{Api, Client};
+use serde_json::json;
+use stagegate_api::{BindingPolicy, StagedBindingPolicy, StatusCollector};
+use stagegate_decide::staging::{Placement, Write};
+
+use crate::controllers::write::{Target, create, delete, metadata, patch, patch_status, whole};
+use crate::shell::request::RequestError;
+
+const PLACEMENT_MEMBERS: &[&str] = &["clusterSelectors", "downsync"];
+const COLLECTOR_MEMBERS: &[&str] = &["filter", "groupBy", "combinedFields", "select", "limit"];
+const STATUS_MEMBERS: &[&str] = &[
+    "observedGeneration",
+    "activeStage",
+    "phase",
+    "reason",
+    "conditions",
+    "stages",
+];
+
+/// One write for the policy of this name.
+///
+/// # Errors
+/// [`RequestError::is_outdated`] when the object is not the version that was decided on.
+pub async fn write(client: &Client, policy: &str, write: &Write) -> Result<(), RequestError> {
+    let placements: Api<BindingPolicy> = Api::all(client.clone());
+    let collectors: Api<StatusCollector> = Api::all(client.clone());
+    match write {
+        Write::CreateEvidenceCollector(collector) => match create(&collectors, collector).await {
+            // Another policy's reconcile was first, or it is foreign: its watch event tells which.
+            Err(error) if error.is_conflict() => Ok(()),
+            answer => answer,
+        },
+        Write::RestoreEvidenceCollector {
+            precondition,
+            collector,
+        } => {
+            let name = collector.metadata.name.as_deref().unwrap_or_default();
+            let body = json!({"metadata": metadata(precondition), "spec": whole(&collector.spec, COLLECTOR_MEMBERS)});
+            patch(&collectors, name, body).await
+        }
+        Write::CreateClosed(placement) => create(&placements, placement).await,
+        Write::Open(placement) | Write::Update(placement) | Write::Adopt(placement) | Write::Stamp(placement) => {
+            patch(&placements, placement.name.as_str(), placement_patch(placement)).await
+        }
+        Write::Remove { name, precondition } => {
+            delete(
+                &placements,
+                Target {
+                    name: name.as_str(),
+                    precondition,
+                },
+            )
+            .await
+        }
+        Write::Status { precondition, status } => {
+            let api: Api<StagedBindingPolicy> = Api::all(client.clone());
+            patch_status(
+                &api,
+                Target {
+                    name: policy,
+                    precondition,
+                },
+                status,
+                STATUS_MEMBERS,
+            )
+            .await
+        }
+    }
+}
+
+fn placement_patch(placement: &Placement) -> serde_json::Value {
+    let mut metadata = metadata(&placement.precondition);
+    metadata["annotations"] = json!(placement.annotations);
+    json!({"metadata": metadata, "spec": whole(&placement.spec, PLACEMENT_MEMBERS)})
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use stagegate_api::crd;
+
+    use super::{COLLECTOR_MEMBERS, PLACEMENT_MEMBERS, STATUS_MEMBERS};
+
+    fn members(kind: &str, part: &str) -> BTreeSet<String> {
+        let crds = crd::all_for_playground();
+        let crd = crds.iter().find(|crd| crd.spec.names.kind == kind).unwrap();
+        let schema = crd.spec.versions[0]
+            .schema
+            .as_ref()
+            .unwrap()
+            .open_api_v3_schema
+            .as_ref()
+            .unwrap();
+        let part = &schema.properties.as_ref().unwrap()[part];
+        part.properties.as_ref().unwrap().keys().cloned().collect()
+    }
+
+    fn set(members: &[&str]) -> BTreeSet<String> {
+        members.iter().map(|member| (*member).to_owned()).collect()
+    }
+
+    #[test]
+    fn a_patch_that_replaces_a_part_whole_knows_every_member_of_it() {
+        assert_eq!(members("StagedBindingPolicy", "status"), set(STATUS_MEMBERS));
+        assert_eq!(members("BindingPolicy", "spec"), set(PLACEMENT_MEMBERS));
+        assert_eq!(members("StatusCollector", "spec"), set(COLLECTOR_MEMBERS));
+    }
+}

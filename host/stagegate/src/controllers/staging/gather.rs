@@ -1,0 +1,233 @@
+//! The facts about one policy from what the watches have brought. Must not send a request: nothing is placed on these
+//! facts, they only say whether a reading is worth it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use jiff::{SignedDuration, Timestamp};
+use stagegate_api::{
+    Binding, BindingPolicy, CombinedStatusView, StagedBindingPolicy, StagedBindingPolicySpec, StatusCollector,
+    StatusCollectorSpec, evidence,
+};
+use stagegate_decide::names::{Digest, ObjectKey};
+use stagegate_decide::staging::{
+    BindingFacts, Compilation, Decoded, EvidenceCollectorFacts, Facts, ObjectFacts, PolicyFacts, Read, Settings,
+    Verdict, VerdictKey, has_our_spec,
+};
+
+use super::index::Index;
+use crate::controllers::kinds::{Guarded, decoded};
+use crate::controllers::objects::object_key;
+use crate::shell::bounded::BoundedMap;
+use crate::shell::store::Store;
+
+/// Verdicts remembered for a policy: some attempts of the largest number of objects a status can record.
+const VERDICTS_MAX: usize = 4096;
+/// Expressions remembered for a policy: those of 32 stages, some edits long.
+const COMPILATIONS_MAX: usize = 256;
+
+/// Every kind that staging reads.
+pub struct Stores {
+    pub policies: Arc<Store<Guarded<StagedBindingPolicy>>>,
+    pub placements: Arc<Store<Guarded<BindingPolicy>>>,
+    pub bindings: Arc<Store<Guarded<Binding>>>,
+    pub collectors: Arc<Store<Guarded<StatusCollector>>>,
+    pub combined: Arc<Store<Guarded<CombinedStatusView>>>,
+}
+
+impl Stores {
+    /// Since when no event of any kind can have been missed.
+    fn watching_since(&self, now: Timestamp) -> Option<Timestamp> {
+        let listed = [
+            self.policies.listed_at()?,
+            self.placements.listed_at()?,
+            self.bindings.listed_at()?,
+            self.collectors.listed_at()?,
+            self.combined.listed_at()?,
+        ];
+        let youngest = listed.into_iter().max()?;
+        now.checked_sub(SignedDuration::try_from(youngest.elapsed()).ok()?).ok()
+    }
+}
+
+/// Answers about one policy that stay true: each is kept under what it was asked about.
+pub struct Memory {
+    pub objects: BTreeMap<ObjectKey, ObjectFacts>,
+    pub compiled: BoundedMap<Digest, Compilation>,
+    pub verdicts: BoundedMap<VerdictKey, Verdict>,
+}
+
+impl Default for Memory {
+    fn default() -> Self {
+        Self {
+            objects: BTreeMap::new(),
+            compiled: BoundedMap::new(COMPILATIONS_MAX),
+            verdicts: BoundedMap::new(VERDICTS_MAX),
+        }
+    }
+}
+
+impl Memory {
+    /// Forgets the objects that no Binding of `facts` names any more.
+    pub fn prune(&mut self, facts: &Facts) {
+        let named: BTreeSet<ObjectKey> = facts.bindings.values().flat_map(bound_keys).collect();
+        // An object that was not found may have come since without its Binding having moved.
+        self.objects
+            .retain(|key, answer| named.contains(key) && answer.found.is_some());
+    }
+}
+
+/// `None`: there is no such policy.
+pub fn facts(
+    name: &str,
+    stores: &Stores,
+    index: &Mutex<Index>,
+    (memory, now, settings): (&Memory, Timestamp, Settings),
+) -> Option<Facts> {
+    let policy = policy_facts(&*stores.policies.named(name)?);
+    let index = index.lock().unwrap_or_else(PoisonError::into_inner);
+    let names = index.placements_of(name);
+    let placements: BTreeMap<String, Decoded<BindingPolicy>> = names
+        .iter()
+        .filter_map(|name| {
+            stores
+                .placements
+                .named(name)
+                .map(|placement| (name.clone(), decoded(&placement)))
+        })
+        .collect();
+    let bindings: BTreeMap<String, BindingFacts> = names
+        .iter()
+        .filter_map(|name| {
+            let object = stores.bindings.named(name).map(|binding| decoded(&binding));
+            let observed = index.observed(name)?.clone();
+            Some((name.clone(), BindingFacts { object, observed }))
+        })
+        .collect();
+    let combined = names
+        .iter()
+        .flat_map(|name| index.combined_of(name))
+        .filter_map(|id| {
+            stores
+                .combined
+                .get(id)
+                .map(|combined| (id.to_string(), decoded(&combined)))
+        })
+        .collect();
+    let evidence_collector = stores
+        .collectors
+        .named(&evidence::collector_name())
+        .map(|collector| evidence_facts(&collector, index.evidence_ours_since()));
+    let named = collectors_named(&policy.object, &placements, &bindings);
+    let collectors_changed = named
+        .iter()
+        .filter_map(|name| Some((name.clone(), index.collector_changed(name)?)))
+        .collect();
+    drop(index);
+    let collectors = named
+        .into_iter()
+        .filter_map(|name| {
+            stores
+                .collectors
+                .named(&name)?
+                .0
+                .as_ref()
+                .ok()
+                .map(|collector| (name, collector.clone()))
+        })
+        .collect();
+    Some(Facts {
+        now,
+        read: Read::Cached,
+        settings,
+        watching_since: stores.watching_since(now),
+        lease_transitions: 0,
+        policy,
+        evidence_collector,
+        collectors,
+        collectors_changed,
+        placements,
+        bindings,
+        objects: memory.objects.clone(),
+        combined,
+        compiled: memory
+            .compiled
+            .iter()
+            .map(|(digest, answer)| (digest.clone(), answer.clone()))
+            .collect(),
+        verdicts: memory
+            .verdicts
+            .iter()
+            .map(|(key, verdict)| (key.clone(), verdict.clone()))
+            .collect(),
+    })
+}
+
+pub fn policy_facts(policy: &Guarded<StagedBindingPolicy>) -> PolicyFacts {
+    match &policy.0 {
+        Ok(object) => PolicyFacts {
+            object: object.clone(),
+            undecodable: None,
+        },
+        Err(invalid) => {
+            let spec = StagedBindingPolicySpec::default();
+            let object = StagedBindingPolicy {
+                metadata: invalid.metadata.clone(),
+                spec,
+                status: None,
+            };
+            PolicyFacts {
+                object,
+                undecodable: Some(invalid.error.clone()),
+            }
+        }
+    }
+}
+
+/// One that does not decode has a spec that is not ours, whatever it is.
+pub fn evidence_facts(collector: &Guarded<StatusCollector>, ours_since: Option<Timestamp>) -> EvidenceCollectorFacts {
+    let object = match &collector.0 {
+        Ok(object) => object.clone(),
+        Err(invalid) => {
+            let spec = StatusCollectorSpec::default();
+            StatusCollector {
+                metadata: invalid.metadata.clone(),
+                spec,
+                status: None,
+            }
+        }
+    };
+    let ours_since = ours_since.filter(|_| has_our_spec(&object));
+    EvidenceCollectorFacts { object, ours_since }
+}
+
+/// All that clauses of the policy, of its placements and of their Bindings name.
+pub fn collectors_named(
+    policy: &StagedBindingPolicy,
+    placements: &BTreeMap<String, Decoded<BindingPolicy>>,
+    bindings: &BTreeMap<String, BindingFacts>,
+) -> BTreeSet<String> {
+    let placed = placements
+        .values()
+        .filter_map(Decoded::object)
+        .flat_map(|placement| &placement.spec.downsync);
+    let clauses = policy
+        .spec
+        .downsync
+        .iter()
+        .chain(placed)
+        .flat_map(|clause| &clause.status_collectors);
+    let bound = bindings
+        .values()
+        .filter_map(|binding| binding.object.as_ref().and_then(Decoded::object));
+    let bound = bound
+        .flat_map(|binding| binding.spec.workload.objects())
+        .flat_map(|object| &object.status_collectors);
+    clauses.chain(bound).cloned().collect()
+}
+
+pub fn bound_keys(binding: &BindingFacts) -> Vec<ObjectKey> {
+    let binding = binding.object.as_ref().and_then(Decoded::object);
+    let objects = binding.into_iter().flat_map(|binding| binding.spec.workload.objects());
+    objects.map(object_key).collect()
+}

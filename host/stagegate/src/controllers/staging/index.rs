@@ -1,0 +1,206 @@
+//! Which policies an event touches, and which objects belong to a policy. Must not hold objects themselves, but for the
+//! short memory of what Bindings and the evidence collector did between two decisions.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use jiff::Timestamp;
+use kube::{Resource as _, ResourceExt as _};
+use stagegate_api::{
+    Binding, BindingPolicy, CombinedStatusView, StagedBindingPolicy, StatusCollector, evidence, label,
+};
+use stagegate_decide::names::PlacementName;
+use stagegate_decide::staging::{Observed, observe};
+
+use crate::controllers::kinds::Guarded;
+use crate::shell::links::Links;
+use crate::shell::store::{Change, ObjectId};
+
+#[derive(Debug, Default)]
+pub struct Index {
+    policies: BTreeSet<String>,
+    /// Policy → the names of its stages' placements.
+    stages: Links,
+    /// Placement → the policies among its owners, by name.
+    owners: Links,
+    /// Policy or placement → the collectors that its clauses name.
+    policy_collectors: Links,
+    placement_collectors: Links,
+    /// BindingPolicy name → its CombinedStatuses.
+    combined: BTreeMap<String, BTreeSet<ObjectId>>,
+    observed: BTreeMap<String, Observed>,
+    evidence_ours_since: Option<Timestamp>,
+    /// When the spec of a collector last changed; its creation counts.
+    collectors_changed: BTreeMap<String, Timestamp>,
+}
+
+impl Index {
+    pub fn policy(&mut self, change: &Change<'_, Guarded<StagedBindingPolicy>>) -> Vec<String> {
+        let name = &change.id.name;
+        let after = change.after.and_then(|guarded| guarded.0.as_ref().ok());
+        let stages = after.map(|policy| {
+            policy
+                .spec
+                .stages
+                .iter()
+                .map(|stage| PlacementName::of(name, &stage.name).as_str().to_owned())
+                .collect()
+        });
+        let left: Vec<String> = self.stages.of(name).cloned().collect();
+        self.stages.set(name, stages.unwrap_or_default());
+        for placement in left {
+            let empty = self
+                .observed
+                .get(&placement)
+                .is_some_and(|observed| observed.members.is_empty());
+            if empty && self.policies_of(&placement).next().is_none() {
+                self.observed.remove(&placement);
+            }
+        }
+        let clauses = after.map(|policy| policy.spec.downsync.as_slice()).unwrap_or_default();
+        self.policy_collectors.set(
+            name,
+            clauses
+                .iter()
+                .flat_map(|clause| clause.status_collectors.clone())
+                .collect(),
+        );
+        if change.after.is_some() {
+            self.policies.insert(name.clone());
+        } else {
+            self.policies.remove(name);
+        }
+        vec![name.clone()]
+    }
+
+    pub fn placement(&mut self, change: &Change<'_, Guarded<BindingPolicy>>) -> Vec<String> {
+        let name = &change.id.name;
+        let mut touched: BTreeSet<String> = self.policies_of(name).collect();
+        let owners = change.after.map(|guarded| owners(guarded).collect());
+        self.owners.set(name, owners.unwrap_or_default());
+        let spec = change
+            .after
+            .and_then(|guarded| guarded.0.as_ref().ok())
+            .map(|placement| &placement.spec);
+        let clauses = spec.map(|spec| spec.downsync.as_slice()).unwrap_or_default();
+        self.placement_collectors.set(
+            name,
+            clauses
+                .iter()
+                .flat_map(|clause| clause.status_collectors.clone())
+                .collect(),
+        );
+        touched.extend(self.policies_of(name));
+        touched.into_iter().collect()
+    }
+
+    pub fn binding(&mut self, change: &Change<'_, Guarded<Binding>>, now: Timestamp) -> Vec<String> {
+        let name = &change.id.name;
+        let binding = change.after.and_then(|guarded| guarded.0.as_ref().ok());
+        let observed = observe(self.observed.get(name), binding, now);
+        self.observed.insert(name.clone(), observed);
+        let touched: Vec<String> = self.policies_of(name).collect();
+        if change.after.is_none() && touched.is_empty() {
+            self.observed.remove(name);
+        }
+        touched
+    }
+
+    pub fn collector(&mut self, change: &Change<'_, Guarded<StatusCollector>>, now: Timestamp) -> Vec<String> {
+        let name = &change.id.name;
+        self.note_collector_change(change, now);
+        if *name == evidence::collector_name() {
+            let collector = change.after.and_then(|guarded| guarded.0.as_ref().ok());
+            let ours = collector.is_some_and(|collector| collector.spec == evidence::collector_spec());
+            self.evidence_ours_since = if ours {
+                self.evidence_ours_since.or(Some(now))
+            } else {
+                None
+            };
+            return self.policies.iter().cloned().collect();
+        }
+        let mut touched: BTreeSet<String> = self.policy_collectors.naming(name).cloned().collect();
+        for placement in self.placement_collectors.naming(name) {
+            touched.extend(self.policies_of(placement));
+        }
+        touched.into_iter().collect()
+    }
+
+    fn note_collector_change(&mut self, change: &Change<'_, Guarded<StatusCollector>>, now: Timestamp) {
+        let name = &change.id.name;
+        let spec = |guarded: &Guarded<StatusCollector>| guarded.0.as_ref().ok().map(|collector| collector.spec.clone());
+        match (change.before, change.after) {
+            (_, None) => {
+                self.collectors_changed.remove(name);
+            }
+            (None, Some(after)) => {
+                if let Some(created) = &after.meta().creation_timestamp {
+                    self.collectors_changed.insert(name.clone(), created.0);
+                }
+            }
+            (Some(before), Some(after)) if spec(before) != spec(after) => {
+                self.collectors_changed.insert(name.clone(), now);
+            }
+            _ => {}
+        }
+    }
+
+    pub fn combined(&mut self, change: &Change<'_, Guarded<CombinedStatusView>>) -> Vec<String> {
+        let label = |guarded: &Guarded<CombinedStatusView>| guarded.labels().get(label::BINDING_POLICY).cloned();
+        let before = change.before.and_then(|guarded| label(guarded));
+        let after = change.after.and_then(|guarded| label(guarded));
+        if let Some(name) = &before
+            && let Some(ids) = self.combined.get_mut(name)
+        {
+            ids.remove(change.id);
+            if ids.is_empty() {
+                self.combined.remove(name);
+            }
+        }
+        if let Some(name) = &after {
+            self.combined.entry(name.clone()).or_default().insert(change.id.clone());
+        }
+        let touched: BTreeSet<String> = before
+            .iter()
+            .chain(&after)
+            .flat_map(|name| self.policies_of(name))
+            .collect();
+        touched.into_iter().collect()
+    }
+
+    /// The names under which placements of the policy are, or would be.
+    pub fn placements_of(&self, policy: &str) -> BTreeSet<String> {
+        self.stages
+            .of(policy)
+            .chain(self.owners.naming(policy))
+            .cloned()
+            .collect()
+    }
+
+    pub fn combined_of(&self, placement: &str) -> impl Iterator<Item = &ObjectId> {
+        self.combined.get(placement).into_iter().flatten()
+    }
+
+    pub fn observed(&self, binding: &str) -> Option<&Observed> {
+        self.observed.get(binding)
+    }
+
+    pub fn collector_changed(&self, name: &str) -> Option<Timestamp> {
+        self.collectors_changed.get(name).copied()
+    }
+
+    pub fn evidence_ours_since(&self) -> Option<Timestamp> {
+        self.evidence_ours_since
+    }
+
+    fn policies_of(&self, placement: &str) -> impl Iterator<Item = String> {
+        let policies: BTreeSet<&String> = self.stages.naming(placement).chain(self.owners.of(placement)).collect();
+        policies.into_iter().cloned().collect::<Vec<_>>().into_iter()
+    }
+}
+
+fn owners(placement: &Guarded<BindingPolicy>) -> impl Iterator<Item = String> {
+    let owners = placement.owner_references().iter();
+    owners
+        .filter(|owner| owner.kind == "StagedBindingPolicy")
+        .map(|owner| owner.name.clone())
+}

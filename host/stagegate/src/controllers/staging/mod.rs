@@ -1,0 +1,355 @@
+//! Staging: moves StagedBindingPolicies. The rules are [`stagegate_decide::staging`]'s; here is what it watches, how its
+//! questions are answered and its writes carried out.
+//!
+//! A reconcile is a conversation: facts from the watches → questions and answers until a plan comes out → its writes in
+//! order. A refused version (KubeStellar writes each new BindingPolicy three times) is not retried but decided on again.
+
+mod answer;
+mod apply;
+mod gather;
+mod index;
+mod read;
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::ObjectReference;
+use kube::{Resource as _, ResourceExt as _};
+use stagegate_api::{StagedBindingPolicy, evidence};
+use stagegate_decide::staging::{BindingFacts, Decision, Facts, Plan, Question, Read, Settings, decide};
+use tracing::{debug, info};
+
+use self::gather::{Memory, Stores};
+use self::index::Index;
+use self::read::Wanted;
+use super::kinds::Kinds;
+use super::objects::object_key;
+use crate::shell::controller::{self, Controller, Next};
+use crate::shell::events::Notice;
+use crate::shell::queue::Queue;
+use crate::shell::request::RequestError;
+use crate::shell::start::{Context, Tasks};
+
+/// Rounds of question and answer before other policies get their turn.
+const ROUNDS_MAX: usize = 32;
+/// Refused versions in one reconcile before it is put off.
+const CONFLICTS_MAX: usize = 8;
+/// When a question found no answer: its object is on the move, and its watch event comes sooner than this.
+const UNANSWERED: Duration = Duration::from_secs(1);
+
+/// Registers what staging watches and starts it.
+pub fn spawn(context: &Context, kinds: &Kinds, tasks: &mut Tasks) {
+    let stores = Stores {
+        policies: kinds.policies.wanted(),
+        placements: kinds.placements.wanted(),
+        bindings: kinds.bindings.wanted(),
+        collectors: kinds.collectors.wanted(),
+        combined: kinds.combined.wanted(),
+    };
+    let queue = Arc::new(Queue::new(Duration::ZERO));
+    let index = Arc::new(Mutex::new(Index::default()));
+    let clock = context.clock.clone();
+    stores
+        .policies
+        .listen(touching(&index, &queue, |index, change| index.policy(change)));
+    stores
+        .placements
+        .listen(touching(&index, &queue, |index, change| index.placement(change)));
+    stores
+        .combined
+        .listen(touching(&index, &queue, |index, change| index.combined(change)));
+    let now = clock.clone();
+    stores.bindings.listen(touching(&index, &queue, move |index, change| {
+        index.binding(change, now.now())
+    }));
+    let now = clock.clone();
+    stores.collectors.listen(touching(&index, &queue, move |index, change| {
+        index.collector(change, now.now())
+    }));
+    let staging = Arc::new(Staging {
+        context: context.clone(),
+        stores,
+        index,
+        memories: Mutex::default(),
+    });
+    let (counters, stop) = (context.counters.clone(), context.stop.clone());
+    tasks.spawn(async move {
+        controller::run(staging, queue, counters, stop).await;
+        "the staging controller"
+    });
+}
+
+/// A listener that keeps the index and queues the policies it names.
+fn touching<T>(
+    index: &Arc<Mutex<Index>>,
+    queue: &Arc<Queue<String>>,
+    touched: impl Fn(&mut Index, &crate::shell::store::Change<'_, T>) -> Vec<String> + Send + Sync + 'static,
+) -> impl Fn(&crate::shell::store::Change<'_, T>) + Send + Sync + 'static {
+    let (index, queue) = (index.clone(), queue.clone());
+    move |change| {
+        let keys = touched(&mut index.lock().unwrap_or_else(PoisonError::into_inner), change);
+        for key in keys {
+            queue.add(key);
+        }
+    }
+}
+
+struct Staging {
+    context: Context,
+    stores: Stores,
+    index: Arc<Mutex<Index>>,
+    memories: Mutex<BTreeMap<String, Memory>>,
+}
+
+impl Controller for Staging {
+    type Key = String;
+
+    const NAME: &'static str = "staging";
+
+    async fn complete(&self) {
+        self.stores.policies.complete().await;
+        self.stores.placements.complete().await;
+        self.stores.bindings.complete().await;
+        self.stores.collectors.complete().await;
+        self.stores.combined.complete().await;
+    }
+
+    async fn reconcile(&self, policy: &String) -> Result<Next, RequestError> {
+        let mut memory = self.memories().remove(policy).unwrap_or_default();
+        let Some(facts) = self.facts(policy, &memory) else {
+            return Ok(Next::default());
+        };
+        let about = reference(&facts.policy.object);
+        let result = self.converse(policy, facts, &mut memory).await;
+        self.memories().insert(policy.clone(), memory);
+        if let Err(error) = &result
+            && !error.is_outdated()
+        {
+            let note = format!("{}; trying again later", error.chain());
+            self.context.events.send(Notice {
+                about,
+                warning: true,
+                reason: "RequestFailed".to_owned(),
+                note,
+            });
+        }
+        result
+    }
+}
+
+impl Staging {
+    /// Questions and answers, then the writes.
+    async fn converse(&self, policy: &str, mut facts: Facts, memory: &mut Memory) -> Result<Next, RequestError> {
+        let mut conflicts = 0;
+        for _round in 0..ROUNDS_MAX {
+            match decide(&facts) {
+                Decision::Ask(questions) if questions.contains(&Question::ReadAnew) => {
+                    if !self.read_anew(policy, &mut facts, memory).await? {
+                        return Ok(Next::default());
+                    }
+                }
+                Decision::Ask(questions) => {
+                    let Context { client, evaluator, .. } = &self.context;
+                    if !answer::answer(client, evaluator, questions, (&mut facts, memory)).await? {
+                        debug!(policy, "a question has no answer now");
+                        return Ok(Next {
+                            wake_in: Some(UNANSWERED),
+                        });
+                    }
+                }
+                Decision::Act(plan) => match self.carry_out(policy, &plan).await {
+                    Ok(()) => {
+                        self.announce(&facts, &plan);
+                        memory.prune(&facts);
+                        return Ok(Next {
+                            wake_in: plan.wake_at.map(|at| until(at, self.context.clock.now())),
+                        });
+                    }
+                    Err(error) if error.is_outdated() && conflicts < CONFLICTS_MAX => {
+                        conflicts += 1;
+                        self.context.counters.conflict();
+                        debug!(policy, error = error.chain(), "a version has moved on; deciding again");
+                        if !self.refresh(policy, &mut facts, memory).await? {
+                            return Ok(Next::default());
+                        }
+                    }
+                    Err(error) => return Err(error),
+                },
+            }
+        }
+        debug!(policy, rounds = ROUNDS_MAX, "still asking; other policies first");
+        Ok(Next {
+            wake_in: Some(UNANSWERED),
+        })
+    }
+
+    fn facts(&self, policy: &str, memory: &Memory) -> Option<Facts> {
+        let settings = Settings {
+            settle_ms: self.context.options.settle_ms,
+        };
+        gather::facts(
+            policy,
+            &self.stores,
+            &self.index,
+            (memory, self.context.clock.now(), settings),
+        )
+    }
+
+    async fn carry_out(&self, policy: &str, plan: &Plan) -> Result<(), RequestError> {
+        for write in &plan.writes {
+            apply::write(&self.context.client, policy, write).await?;
+            self.context.counters.write();
+        }
+        Ok(())
+    }
+
+    fn announce(&self, facts: &Facts, plan: &Plan) {
+        for event in &plan.events {
+            let name = facts.policy.object.name_any();
+            info!(
+                policy = name,
+                reason = event.reason,
+                warning = event.warning,
+                "{}",
+                event.message
+            );
+            self.context.events.send(Notice {
+                about: reference(&facts.policy.object),
+                warning: event.warning,
+                reason: event.reason.clone(),
+                note: event.message.clone(),
+            });
+        }
+    }
+
+    /// After a refused write: the versions that writes are conditional on, read again. `false`: the policy is gone.
+    async fn refresh(&self, policy: &str, facts: &mut Facts, memory: &mut Memory) -> Result<bool, RequestError> {
+        if matches!(facts.read, Read::Anew { .. }) {
+            return self.read_anew(policy, facts, memory).await;
+        }
+        self.read_versions(policy, facts).await
+    }
+
+    /// Policy and placements: last of a reading, because they are what writes are conditional on.
+    async fn read_versions(&self, policy: &str, facts: &mut Facts) -> Result<bool, RequestError> {
+        let Some(read) = read::policy(&self.context.client, policy).await? else {
+            return Ok(false);
+        };
+        facts.policy = gather::policy_facts(&read);
+        let mut names = self.index().placements_of(policy);
+        names.extend(facts.placements.keys().cloned());
+        facts.placements = read::placements(&self.context.client, &names).await?;
+        facts.now = self.context.clock.now();
+        Ok(true)
+    }
+
+    /// Everything that a placement rests on. The CombinedStatuses come first: their collection's version is the
+    /// baseline that later evidence must be newer than. `false`: the policy is gone.
+    async fn read_anew(&self, policy: &str, facts: &mut Facts, memory: &mut Memory) -> Result<bool, RequestError> {
+        let client = &self.context.client;
+        let mut names = self.index().placements_of(policy);
+        names.extend(facts.placements.keys().cloned());
+        let (combined, baseline) = read::combined(client, &names).await?;
+        facts.combined = combined;
+        let bindings = read::bindings(client, &names).await?;
+        let now = self.context.clock.now();
+        facts.bindings = self.observed(names, bindings, now);
+        self.read_collectors(facts).await?;
+        let wanted = asked_before(facts);
+        facts.objects.clear();
+        for (key, answer) in read::objects(client, wanted).await? {
+            memory.objects.insert(key.clone(), answer.clone());
+            facts.objects.insert(key, answer);
+        }
+        facts.read = Read::Anew { baseline };
+        self.read_versions(policy, facts).await
+    }
+
+    /// What was read, together with what the watch has seen of it so far.
+    fn observed(
+        &self,
+        names: std::collections::BTreeSet<String>,
+        mut read: BTreeMap<String, stagegate_decide::staging::Decoded<stagegate_api::Binding>>,
+        now: Timestamp,
+    ) -> BTreeMap<String, BindingFacts> {
+        let index = self.index();
+        let facts = names.into_iter().filter_map(|name| {
+            let object = read.remove(&name);
+            let previous = index.observed(&name);
+            if object.is_none() && previous.is_none() {
+                return None;
+            }
+            let binding = object.as_ref().and_then(|decoded| decoded.object());
+            let observed = stagegate_decide::staging::observe(previous, binding, now);
+            Some((name, BindingFacts { object, observed }))
+        });
+        facts.collect()
+    }
+
+    async fn read_collectors(&self, facts: &mut Facts) -> Result<(), RequestError> {
+        let ours = evidence::collector_name();
+        let mut names = gather::collectors_named(&facts.policy.object, &facts.placements, &facts.bindings);
+        names.insert(ours.clone());
+        let mut read = read::collectors(&self.context.client, &names).await?;
+        let index = self.index();
+        let ours_since = index.evidence_ours_since();
+        facts.collectors_changed = names
+            .iter()
+            .filter_map(|name| Some((name.clone(), index.collector_changed(name)?)))
+            .collect();
+        drop(index);
+        facts.evidence_collector = read
+            .get(&ours)
+            .map(|collector| gather::evidence_facts(collector, ours_since));
+        read.remove(&ours);
+        facts.collectors = read
+            .into_iter()
+            .filter_map(|(name, collector)| Some((name, collector.0.ok()?)))
+            .collect();
+        Ok(())
+    }
+
+    fn index(&self) -> MutexGuard<'_, Index> {
+        self.index.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn memories(&self) -> MutexGuard<'_, BTreeMap<String, Memory>> {
+        self.memories.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The objects of the Bindings that were read before; the decision asks for others.
+fn asked_before(facts: &Facts) -> Vec<Wanted> {
+    let bindings = facts
+        .bindings
+        .values()
+        .filter_map(|binding| binding.object.as_ref()?.object());
+    let objects = bindings.flat_map(|binding| binding.spec.workload.objects());
+    let wanted: BTreeMap<_, _> = objects
+        .map(|object| (object_key(object), object))
+        .filter(|(key, _)| facts.objects.contains_key(key))
+        .collect();
+    let wanted = wanted.into_iter().map(|(key, object)| Wanted {
+        key,
+        version: object.version.clone(),
+        resource_version: object.resource_version.clone(),
+    });
+    wanted.collect()
+}
+
+fn reference(policy: &StagedBindingPolicy) -> ObjectReference {
+    ObjectReference {
+        api_version: Some(StagedBindingPolicy::api_version(&()).into_owned()),
+        kind: Some(StagedBindingPolicy::kind(&()).into_owned()),
+        name: policy.metadata.name.clone(),
+        uid: policy.metadata.uid.clone(),
+        ..ObjectReference::default()
+    }
+}
+
+/// Never in the past, and never before the instant itself.
+fn until(at: Timestamp, now: Timestamp) -> Duration {
+    Duration::try_from(at.duration_since(now)).unwrap_or_default() + Duration::from_millis(1)
+}

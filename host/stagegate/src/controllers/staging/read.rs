@@ -1,0 +1,226 @@
+//! Reads from the API server itself, past the watches. Must not answer from a cache: what it gives is what the last
+//! round before a placement rests on.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use futures::stream::{self, StreamExt as _, TryStreamExt as _};
+use kube::api::ListParams;
+use kube::core::{DynamicObject, ObjectMeta as KubeMeta, PartialObjectMeta};
+use kube::{Api, Client, Resource};
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use stagegate_api::{Binding, BindingPolicy, CombinedStatusView, StagedBindingPolicy, StatusCollector, label};
+use stagegate_decide::names::{Digest, ObjectKey};
+use stagegate_decide::staging::{Decoded, ObjectFacts, ObjectMeta};
+
+use crate::controllers::kinds::{Guarded, decoded};
+use crate::controllers::objects::api_resource;
+use crate::shell::request::{RequestError, request};
+use crate::shell::store::ObjectId;
+
+/// Requests of one reading that are under way at once.
+const CONCURRENCY: usize = 8;
+/// Label prefix of KubeStellar's status controller (its "singleton status" marks).
+const STATUS_LABEL_PREFIX: &str = "managed-by.kubestellar.io/";
+/// Field manager of KubeStellar's status controller.
+const STATUS_MANAGER: &str = "Status";
+
+/// `None`: not there (any more).
+pub async fn policy(client: &Client, name: &str) -> Result<Option<Guarded<StagedBindingPolicy>>, RequestError> {
+    get_one(client, name).await
+}
+
+pub async fn placements(
+    client: &Client,
+    names: &BTreeSet<String>,
+) -> Result<BTreeMap<String, Decoded<BindingPolicy>>, RequestError> {
+    get_each(client, names).await
+}
+
+pub async fn bindings(
+    client: &Client,
+    names: &BTreeSet<String>,
+) -> Result<BTreeMap<String, Decoded<Binding>>, RequestError> {
+    get_each(client, names).await
+}
+
+/// As they are, the undecodable ones left to the caller.
+pub async fn collectors(
+    client: &Client,
+    names: &BTreeSet<String>,
+) -> Result<BTreeMap<String, Guarded<StatusCollector>>, RequestError> {
+    get_each_as(client, names, |guarded: &Guarded<StatusCollector>| guarded.clone()).await
+}
+
+/// The CombinedStatuses of these BindingPolicies, by `namespace/name`, and the collection's resourceVersion.
+///
+/// A list without a resourceVersion parameter is served from the newest state (Kubernetes API concepts, "resource
+/// versions"), so nothing that it does not hold is older than the version it gives.
+pub async fn combined(
+    client: &Client,
+    placements: &BTreeSet<String>,
+) -> Result<(BTreeMap<String, Decoded<CombinedStatusView>>, String), RequestError> {
+    let api: Api<Guarded<CombinedStatusView>> = Api::all(client.clone());
+    let names: Vec<&str> = placements.iter().map(String::as_str).collect();
+    let selector = format!("{} in ({})", label::BINDING_POLICY, names.join(","));
+    let list = request(
+        "list combinedstatuses",
+        api.list(&ListParams::default().labels(&selector)),
+    )
+    .await?;
+    let baseline = list.metadata.resource_version.clone().unwrap_or_default();
+    let items = list
+        .items
+        .iter()
+        .map(|item| (ObjectId::of(item.meta()).to_string(), decoded(item)))
+        .collect();
+    Ok((items, baseline))
+}
+
+/// One object to read: the version that its Binding names it with, and the resourceVersion that it names.
+#[derive(Clone, Debug)]
+pub struct Wanted {
+    pub key: ObjectKey,
+    pub version: String,
+    pub resource_version: String,
+}
+
+/// A metadata read of each.
+pub async fn objects(client: &Client, wanted: Vec<Wanted>) -> Result<Vec<(ObjectKey, ObjectFacts)>, RequestError> {
+    let reads = wanted.into_iter().map(|wanted| object(client, wanted));
+    stream::iter(reads).buffer_unordered(CONCURRENCY).try_collect().await
+}
+
+async fn object(client: &Client, wanted: Wanted) -> Result<(ObjectKey, ObjectFacts), RequestError> {
+    let Wanted {
+        key,
+        version,
+        resource_version,
+    } = wanted;
+    let resource = api_resource(&key.group, &version, &key.resource);
+    let api: Api<PartialObjectMeta<DynamicObject>> = match &key.namespace {
+        Some(namespace) => Api::namespaced_with(client.clone(), namespace, &resource),
+        None => Api::all_with(client.clone(), &resource),
+    };
+    let found = get_opt(&api, format!("get metadata of {key}"), &key.name).await?;
+    let found = found.map(|object| object_meta(object.metadata));
+    Ok((
+        key,
+        ObjectFacts {
+            asked_for: resource_version,
+            found,
+        },
+    ))
+}
+
+fn object_meta(metadata: KubeMeta) -> ObjectMeta {
+    ObjectMeta {
+        uid: metadata.uid.clone().unwrap_or_default(),
+        resource_version: metadata.resource_version.clone().unwrap_or_default(),
+        generation: metadata.generation,
+        mark: mark(metadata),
+    }
+}
+
+/// See [`ObjectMeta::mark`]: what stays the same while only statuses are written.
+fn mark(mut metadata: KubeMeta) -> String {
+    metadata.resource_version = None;
+    metadata.generation = None;
+    if let Some(labels) = &mut metadata.labels {
+        labels.retain(|label, _| !label.starts_with(STATUS_LABEL_PREFIX));
+    }
+    if let Some(entries) = &mut metadata.managed_fields {
+        entries.retain(|entry| {
+            entry.manager.as_deref() != Some(STATUS_MANAGER) && entry.subresource.as_deref() != Some("status")
+        });
+    }
+    let value = serde_json::to_value(&metadata).unwrap_or_else(|error| json!(error.to_string()));
+    let without_empty = match value {
+        // A label that was taken away again leaves an empty map behind.
+        Value::Object(members) => members
+            .into_iter()
+            .filter(|(_, member)| *member != json!({}) && *member != json!([]))
+            .collect(),
+        other => other,
+    };
+    Digest::of(&without_empty).to_string()
+}
+
+async fn get_one<K>(client: &Client, name: &str) -> Result<Option<Guarded<K>>, RequestError>
+where
+    K: Resource<DynamicType = ()> + Clone + std::fmt::Debug + DeserializeOwned,
+{
+    let api: Api<Guarded<K>> = Api::all(client.clone());
+    get_opt(&api, format!("get {} {name}", K::plural(&())), name).await
+}
+
+async fn get_each<K>(client: &Client, names: &BTreeSet<String>) -> Result<BTreeMap<String, Decoded<K>>, RequestError>
+where
+    K: Resource<DynamicType = ()> + Clone + std::fmt::Debug + DeserializeOwned,
+{
+    get_each_as(client, names, decoded::<K>).await
+}
+
+async fn get_each_as<K, T>(
+    client: &Client,
+    names: &BTreeSet<String>,
+    kept: impl Fn(&Guarded<K>) -> T,
+) -> Result<BTreeMap<String, T>, RequestError>
+where
+    K: Resource<DynamicType = ()> + Clone + std::fmt::Debug + DeserializeOwned,
+{
+    let reads = names.iter().cloned().map(|name| async move {
+        let object = get_one::<K>(client, &name).await?;
+        Ok((name, object))
+    });
+    let read: Vec<(String, Option<Guarded<K>>)> =
+        stream::iter(reads).buffer_unordered(CONCURRENCY).try_collect().await?;
+    Ok(read
+        .into_iter()
+        .filter_map(|(name, object)| Some((name, kept(&object?))))
+        .collect())
+}
+
+/// 404 is an answer.
+async fn get_opt<K>(api: &Api<K>, what: String, name: &str) -> Result<Option<K>, RequestError>
+where
+    K: Clone + std::fmt::Debug + DeserializeOwned,
+{
+    match request(what, api.get(name)).await {
+        Ok(object) => Ok(Some(object)),
+        Err(error) if error.is_not_found() => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kube::core::ObjectMeta as KubeMeta;
+    use serde_json::json;
+
+    use super::mark;
+
+    fn metadata(change: impl FnOnce(&mut serde_json::Value)) -> KubeMeta {
+        let mut value = json!({
+            "name": "cm", "namespace": "default", "uid": "u", "resourceVersion": "1",
+            "managedFields": [{"manager": "kubectl", "operation": "Update", "time": "2026-01-01T00:00:00Z"}],
+        });
+        change(&mut value);
+        serde_json::from_value(value).unwrap()
+    }
+
+    #[test]
+    fn a_status_write_leaves_the_mark_and_an_edit_moves_it() {
+        let before = mark(metadata(|_| {}));
+        let status_written = metadata(|value| {
+            value["resourceVersion"] = json!("2");
+            value["labels"] = json!({"managed-by.kubestellar.io/singletonstatus": "true"});
+            let fields = value["managedFields"].as_array_mut().unwrap();
+            fields.push(json!({"manager": "Status", "operation": "Update", "time": "2026-01-02T00:00:00Z"}));
+            fields.push(json!({"manager": "kubelet", "operation": "Update", "subresource": "status"}));
+        });
+        assert_eq!(before, mark(status_written));
+        let edited = metadata(|value| value["managedFields"][0]["time"] = json!("2026-01-02T00:00:00Z"));
+        assert_ne!(before, mark(edited));
+    }
+}

@@ -1,0 +1,91 @@
+//! Expressions compiled once and evaluated within limits, away from the threads that serve requests. Every way to have
+//! no answer becomes `Unknown` with a text that holds no part of an object.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use stagegate_decide::names::Digest;
+use stagegate_decide::staging::{Compilation, Root, Verdict};
+use stagegate_evaluate::{Answer, Budget, Compiled, EvalError, Value, compile};
+
+use super::bounded::BoundedMap;
+use super::counters::Live;
+use super::request::cut;
+
+/// Expressions that stay compiled; about a kilobyte each.
+const COMPILED_MAX: usize = 4096;
+/// Longest text of a verdict or refusal.
+const MESSAGE_CHARS_MAX: usize = 256;
+
+/// Shared by all controllers of a process.
+#[derive(Debug)]
+pub struct Evaluator {
+    compiled: Mutex<BoundedMap<Digest, Result<Compiled, String>>>,
+    counters: Arc<Live>,
+}
+
+impl Evaluator {
+    pub fn new(counters: Arc<Live>) -> Arc<Self> {
+        Arc::new(Self {
+            compiled: Mutex::new(BoundedMap::new(COMPILED_MAX)),
+            counters,
+        })
+    }
+
+    /// Compiled over these variables, or why not: at most 256 characters. Blocks.
+    pub fn compiled(&self, text: &str, variables: &[&str]) -> Result<Compiled, String> {
+        let digest = Digest::of(&(text, variables));
+        if let Some(known) = self.cache().get(&digest) {
+            return known.clone();
+        }
+        self.counters.compilation();
+        let compiled = compile(text, variables).map_err(|error| cut(&error.to_string(), MESSAGE_CHARS_MAX));
+        self.cache().insert(digest, compiled.clone());
+        compiled
+    }
+
+    /// Whether a check's text compiles. Blocks.
+    pub fn compilation(&self, text: &str, root: Root) -> Compilation {
+        match self.compiled(text, variables(root)) {
+            Ok(_) => Compilation::Compiles,
+            Err(message) => Compilation::Refused(message),
+        }
+    }
+
+    /// What a check says about `evidence`, the value of each variable of its root. Blocks.
+    pub fn verdict(&self, text: &str, root: Root, evidence: &serde_json::Value) -> Verdict {
+        let compiled = match self.compiled(text, variables(root)) {
+            Ok(compiled) => compiled,
+            Err(message) => return Verdict::Unknown { message },
+        };
+        let value = Value::from(evidence);
+        let bound: Vec<(&str, Value)> = variables(root).iter().map(|name| (*name, value.clone())).collect();
+        match self.eval(&compiled, &bound) {
+            Ok(Answer::Bool(true)) => Verdict::True,
+            Ok(Answer::Bool(false)) => Verdict::False,
+            Ok(other) => Verdict::Unknown {
+                message: format!("it gives a {} where true or false is needed", other.kind()),
+            },
+            Err(error) => Verdict::Unknown {
+                message: cut(&error.to_string(), MESSAGE_CHARS_MAX),
+            },
+        }
+    }
+
+    /// One counted evaluation within the default budget. Blocks.
+    pub fn eval(&self, compiled: &Compiled, bound: &[(&str, Value)]) -> Result<Answer, EvalError> {
+        self.counters.evaluation();
+        compiled.eval(bound, Budget::default())
+    }
+
+    fn cache(&self) -> std::sync::MutexGuard<'_, BoundedMap<Digest, Result<Compiled, String>>> {
+        self.compiled.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Every variable of a root holds the same value.
+fn variables(root: Root) -> &'static [&'static str] {
+    match root {
+        Root::Clause => &["downsyncClause"],
+        Root::CombinedStatus => &["combinedStatus", "obj"],
+    }
+}

@@ -1,0 +1,153 @@
+//! Starting and stopping the controllers of one process. Must not know what any of them does.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Error, anyhow};
+use kube::Client;
+use stagegate_embedded::SharedClock;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+use tracing::{info, warn};
+
+use super::counters::{Counters, Live};
+use super::evaluator::Evaluator;
+use super::events::Events;
+use crate::controllers;
+
+/// Longest wait for reconciles that have begun when the process is told to stop.
+const STOP_MAX: Duration = Duration::from_secs(12);
+
+/// The controllers there are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum ControllerName {
+    /// StagedBindingPolicies: what this project is about.
+    Staging,
+    /// BindingPolicy to Binding, in KubeStellar's place.
+    Binding,
+    /// Returned statuses to CombinedStatus, in KubeStellar's place.
+    Combine,
+}
+
+/// What to run and how fast.
+#[derive(Clone, Debug)]
+pub struct Options {
+    pub controllers: BTreeSet<ControllerName>,
+    /// How long a Binding's set must stand unchanged; see `stagegate_decide::staging::Settings`.
+    pub settle_ms: i64,
+    pub delays: Delays,
+    pub imitate: Imitation,
+}
+
+impl Default for Options {
+    /// For a real cluster: KubeStellar's own controllers run there.
+    fn default() -> Self {
+        Self {
+            controllers: BTreeSet::from([ControllerName::Staging]),
+            settle_ms: 3_000,
+            delays: Delays::default(),
+            imitate: Imitation::default(),
+        }
+    }
+}
+
+/// How long after the first change a controller in KubeStellar's place writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Delays {
+    pub binding_ms: u64,
+    pub combine_ms: u64,
+}
+
+impl Default for Delays {
+    /// KubeStellar's.
+    fn default() -> Self {
+        Self {
+            binding_ms: 2_000,
+            combine_ms: 5_000,
+        }
+    }
+}
+
+/// Defects of KubeStellar to be shown, for tests of what staging makes of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Imitation {
+    /// After a start, each Binding is first written without objects and clusters.
+    pub empties_on_restart: bool,
+    /// A CombinedStatus is left as it is when its new rows are among the old ones.
+    pub compares_one_way: bool,
+}
+
+/// What every controller is given.
+#[derive(Clone)]
+pub struct Context {
+    pub client: Client,
+    pub clock: SharedClock,
+    pub options: Options,
+    pub evaluator: Arc<Evaluator>,
+    pub events: Events,
+    pub counters: Arc<Live>,
+    pub stop: CancellationToken,
+}
+
+/// The tasks of a process; one that ends before [`Running::stop`] is a failure.
+pub type Tasks = JoinSet<&'static str>;
+
+/// The controllers at work. Dropping it breaks them off, as a kill would.
+pub struct Running {
+    tasks: Tasks,
+    counters: Arc<Live>,
+    stop: CancellationToken,
+}
+
+/// Starts the controllers. Kinds that the API server does not know yet are waited for, with a line in the log.
+///
+/// # Errors
+/// When the API server does not answer at all, or refuses this client.
+pub async fn start(client: Client, clock: SharedClock, options: Options) -> anyhow::Result<Running> {
+    let version = super::request::request("get the API server's version", client.apiserver_version()).await?;
+    info!(server = version.git_version, controllers = ?options.controllers, settle_ms = options.settle_ms, "starting");
+    let counters = Arc::new(Live::default());
+    let stop = CancellationToken::new();
+    let (events, writer) = Events::new(client.clone(), clock.clone());
+    let mut tasks = Tasks::new();
+    tasks.spawn(async move {
+        writer.run().await;
+        "writing Events"
+    });
+    let context = Context {
+        evaluator: Evaluator::new(counters.clone()),
+        client,
+        clock,
+        options,
+        events,
+        counters: counters.clone(),
+        stop: stop.clone(),
+    };
+    controllers::spawn(&context, &mut tasks);
+    Ok(Running { tasks, counters, stop })
+}
+
+impl Running {
+    /// Lets the reconciles that have begun end, for at most 12 s, and stops everything.
+    pub async fn stop(mut self) {
+        self.stop.cancel();
+        let all_ended = async { while self.tasks.join_next().await.is_some() {} };
+        if tokio::time::timeout(STOP_MAX, all_ended).await.is_err() {
+            warn!("something did not stop in time and is broken off");
+        }
+    }
+
+    pub fn counters(&self) -> Counters {
+        self.counters.snapshot()
+    }
+
+    /// Returns when a task has ended that must not: the process cannot do its work any more.
+    pub async fn failed(&mut self) -> Error {
+        match self.tasks.join_next().await {
+            Some(Ok(what)) => anyhow!("{what} has ended"),
+            Some(Err(error)) => anyhow!(error).context("a task broke off"),
+            None => anyhow!("no task is left"),
+        }
+    }
+}

@@ -1,0 +1,185 @@
+//! The last known objects of one kind, and who wants to hear of a change. Must not fetch or judge anything.
+//!
+//! Invariants: a list replaces the whole content at once, so a reader never sees half of one; an object that does not
+//! decode is an entry like any other; nobody is told anything twice that is the same version.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+
+use kube::core::ObjectMeta;
+use kube::{Resource, ResourceExt as _};
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+/// Namespace (none for cluster-scoped kinds) and name.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ObjectId {
+    pub namespace: Option<String>,
+    pub name: String,
+}
+
+impl ObjectId {
+    pub fn of(metadata: &ObjectMeta) -> Self {
+        Self {
+            namespace: metadata.namespace.clone(),
+            name: metadata.name.clone().unwrap_or_default(),
+        }
+    }
+
+    pub fn cluster_scoped(name: impl Into<String>) -> Self {
+        Self {
+            namespace: None,
+            name: name.into(),
+        }
+    }
+}
+
+impl fmt::Display for ObjectId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.namespace {
+            Some(namespace) => write!(f, "{namespace}/{}", self.name),
+            None => f.write_str(&self.name),
+        }
+    }
+}
+
+/// One object before and after; at least one of the two is there.
+#[derive(Debug)]
+pub struct Change<'a, T> {
+    pub id: &'a ObjectId,
+    pub before: Option<&'a Arc<T>>,
+    pub after: Option<&'a Arc<T>>,
+}
+
+impl<'a, T> Change<'a, T> {
+    /// Both sides that exist: what an index has to look at.
+    pub fn sides(&self) -> impl Iterator<Item = &'a Arc<T>> {
+        self.before.into_iter().chain(self.after)
+    }
+}
+
+type Listener<T> = Box<dyn Fn(&Change<'_, T>) + Send + Sync>;
+
+/// All objects of one kind.
+pub struct Store<T> {
+    objects: RwLock<BTreeMap<ObjectId, Arc<T>>>,
+    /// Held while a change is taken in and told, so that changes are told in order.
+    listeners: Mutex<Vec<Listener<T>>>,
+    /// When the last list was taken in; `None` before the first.
+    listed: watch::Sender<Option<Instant>>,
+}
+
+impl<T> Default for Store<T> {
+    fn default() -> Self {
+        Self {
+            objects: RwLock::default(),
+            listeners: Mutex::default(),
+            listed: watch::Sender::new(None),
+        }
+    }
+}
+
+impl<T> Store<T> {
+    pub fn get(&self, id: &ObjectId) -> Option<Arc<T>> {
+        self.objects
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .get(id)
+            .cloned()
+    }
+
+    /// Of a cluster-scoped kind.
+    pub fn named(&self, name: &str) -> Option<Arc<T>> {
+        self.get(&ObjectId::cluster_scoped(name))
+    }
+
+    pub fn all(&self) -> Vec<Arc<T>> {
+        self.objects
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .values()
+            .cloned()
+            .collect()
+    }
+
+    /// Tells `listener` of every change from now on. Register before the watch begins: nothing is told afterwards that
+    /// was known before. A listener is called under a lock: it must be quick and must not call back.
+    pub fn listen(&self, listener: impl Fn(&Change<'_, T>) + Send + Sync + 'static) {
+        self.listeners
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(Box::new(listener));
+    }
+
+    /// When the kind was last listed as a whole: since then nothing that happened was missed. `None`: never, so an
+    /// absent object says nothing.
+    pub fn listed_at(&self) -> Option<Instant> {
+        *self.listed.borrow()
+    }
+
+    /// Returns when the kind has been listed once as a whole. Any number of tasks may wait.
+    pub async fn complete(&self) {
+        let mut listed = self.listed.subscribe();
+        // The sender lives as long as `self`, so waiting cannot fail.
+        let _known = listed.wait_for(Option::is_some).await;
+    }
+}
+
+impl<T: Resource> Store<T> {
+    pub(super) fn put(&self, object: T) {
+        let listeners = self.listeners.lock().unwrap_or_else(PoisonError::into_inner);
+        let id = ObjectId::of(object.meta());
+        let after = Arc::new(object);
+        let before = self
+            .objects
+            .write()
+            .unwrap_or_else(PoisonError::into_inner)
+            .insert(id.clone(), after.clone());
+        tell(&listeners, &id, before.as_ref(), Some(&after));
+    }
+
+    pub(super) fn remove(&self, object: &T) {
+        let listeners = self.listeners.lock().unwrap_or_else(PoisonError::into_inner);
+        let id = ObjectId::of(object.meta());
+        let before = self.objects.write().unwrap_or_else(PoisonError::into_inner).remove(&id);
+        tell(&listeners, &id, before.as_ref(), None);
+    }
+
+    /// The kind as a list gave it; what the list does not hold is gone.
+    pub(super) fn replace(&self, objects: Vec<T>) {
+        let listeners = self.listeners.lock().unwrap_or_else(PoisonError::into_inner);
+        let listed: BTreeMap<ObjectId, Arc<T>> = objects
+            .into_iter()
+            .map(|object| (ObjectId::of(object.meta()), Arc::new(object)))
+            .collect();
+        let before = {
+            let mut objects = self.objects.write().unwrap_or_else(PoisonError::into_inner);
+            std::mem::replace(&mut *objects, listed.clone())
+        };
+        for (id, gone) in before.iter().filter(|(id, _)| !listed.contains_key(*id)) {
+            tell(&listeners, id, Some(gone), None);
+        }
+        for (id, after) in &listed {
+            tell(&listeners, id, before.get(id), Some(after));
+        }
+        self.listed.send_replace(Some(Instant::now()));
+    }
+}
+
+fn tell<T: Resource>(listeners: &[Listener<T>], id: &ObjectId, before: Option<&Arc<T>>, after: Option<&Arc<T>>) {
+    let unchanged = match (before, after) {
+        (None, None) => true,
+        (Some(before), Some(after)) => {
+            before.uid() == after.uid() && before.resource_version() == after.resource_version()
+        }
+        _ => false,
+    };
+    if unchanged {
+        return;
+    }
+    let change = Change { id, before, after };
+    for listener in listeners {
+        listener(&change);
+    }
+}

@@ -1,0 +1,118 @@
+//! One process with everything in it, under paused time: server, simulated clusters, controllers.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use kube::api::{ApiResource, DynamicObject, PostParams};
+use kube::{Api, Client};
+use stagegate::manifests;
+use stagegate::shell::{self, ControllerName, Counters, Delays, Options, Running};
+use stagegate_api::{Phase, StagedBindingPolicy, crd};
+use stagegate_embedded::{Server, SharedClock, TokioClock, clusters};
+
+pub struct World {
+    pub server: Server,
+    pub client: Client,
+    pub clock: SharedClock,
+    pub clusters: clusters::Running,
+    pub running: Running,
+}
+
+pub fn options() -> Options {
+    Options {
+        controllers: BTreeSet::from([ControllerName::Staging, ControllerName::Binding, ControllerName::Combine]),
+        settle_ms: 200,
+        delays: Delays { binding_ms: 100, combine_ms: 100 },
+        ..Options::default()
+    }
+}
+
+impl World {
+    pub async fn start() -> Self {
+        let clock = TokioClock::shared();
+        let server = Server::new(clock.clone());
+        server.install_crds(crd::all_for_playground()).unwrap();
+        let client = server.client();
+        let clusters = clusters::Clusters::start(client.clone(), clock.clone(), clusters::Settings::default());
+        let running = shell::start(client.clone(), clock.clone(), options()).await.unwrap();
+        Self { server, client, clock, clusters, running }
+    }
+
+    pub fn counters(&self) -> Counters {
+        self.running.counters()
+    }
+
+    /// Creates every object of the text's documents.
+    pub async fn create(&self, text: &str) {
+        create(&self.client, text).await;
+    }
+
+    pub async fn policy(&self, name: &str) -> StagedBindingPolicy {
+        Api::<StagedBindingPolicy>::all(self.client.clone()).get(name).await.unwrap()
+    }
+
+    /// Waits (virtual time) until the policy is as `is` says.
+    pub async fn until(&self, name: &str, limit: Duration, is: impl Fn(&StagedBindingPolicy) -> bool) {
+        let end = tokio::time::Instant::now() + limit;
+        loop {
+            let policy = self.policy(name).await;
+            if is(&policy) {
+                return;
+            }
+            assert!(tokio::time::Instant::now() < end, "not within {limit:?}; status: {:#?}", policy.status);
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    }
+
+    pub async fn until_phase(&self, name: &str, phase: Phase, limit: Duration) {
+        self.until(name, limit, |policy| policy.status.as_ref().and_then(|status| status.phase) == Some(phase)).await;
+    }
+}
+
+pub async fn create(client: &Client, text: &str) {
+    let file = manifests::File { path: PathBuf::from("inline.yaml"), text: text.to_owned() };
+    for manifest in manifests::parse(file).unwrap() {
+        let object: DynamicObject = serde_json::from_value(manifest.value.clone()).unwrap();
+        let resource = resource(manifest.api_version(), manifest.kind());
+        let api: Api<DynamicObject> = match manifest.namespace() {
+            Some(namespace) => Api::namespaced_with(client.clone(), namespace, &resource),
+            None => Api::all_with(client.clone(), &resource),
+        };
+        api.create(&PostParams::default(), &object).await.unwrap();
+    }
+}
+
+fn resource(api_version: &str, kind: &str) -> ApiResource {
+    let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+    let plural = match kind {
+        "StagedBindingPolicy" => "stagedbindingpolicies".to_owned(),
+        "BindingPolicy" => "bindingpolicies".to_owned(),
+        "CombinedStatus" => "combinedstatuses".to_owned(),
+        other => format!("{}s", other.to_lowercase()),
+    };
+    ApiResource {
+        group: group.to_owned(),
+        version: version.to_owned(),
+        api_version: api_version.to_owned(),
+        kind: kind.to_owned(),
+        plural,
+    }
+}
+
+/// The manifests of a sample below `deploy/examples`.
+pub fn example(name: &str) -> Vec<String> {
+    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../deploy/examples").join(name);
+    let mut paths: Vec<_> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    paths.sort();
+    paths.into_iter().map(|path| std::fs::read_to_string(path).unwrap()).collect()
+}
+
+/// Shared by tests that need a server without clusters.
+pub fn server() -> (Server, SharedClock) {
+    let clock: Arc<_> = TokioClock::shared();
+    let server = Server::new(clock.clone());
+    server.install_crds(crd::all_for_playground()).unwrap();
+    (server, clock)
+}
