@@ -208,10 +208,16 @@ fn missing_from(recorded: &StageStatus, bound: &Bound<'_>) -> Vec<String> {
     lost_clusters.chain(lost_objects).collect()
 }
 
+/// Objects without a baseline have not been accepted yet: they were just seen.
 fn is_same_set(recorded: &StageStatus, bound: &Bound<'_>) -> bool {
     missing_from(recorded, bound).is_empty()
         && recorded.destinations.len() == bound.destinations.len()
-        && recorded.objects.len() == bound.objects.len()
+        && recorded
+            .objects
+            .iter()
+            .filter(|object| object.baseline.is_some())
+            .count()
+            == bound.objects.len()
 }
 
 /// The clusters that the Binding names now.

@@ -30,9 +30,16 @@ pub struct Edited<'a> {
 impl Edited<'_> {
     /// The record after what is seen now: new edits become debts, answers pay them.
     pub fn advance(&self, recorded: Option<&ObjectStatus>) -> ObjectStatus {
-        let recorded = recorded.filter(|recorded| recorded.uid == self.found.uid);
+        let is_other = |recorded: &ObjectStatus| recorded.uid != self.found.uid;
+        let is_made_anew = recorded.is_some_and(is_other);
+        let recorded = recorded.filter(|recorded| !is_other(recorded));
         let mut record = self.identity(recorded);
-        let edits = self.edits_since(recorded);
+        // An object under an older one's name reaches the clusters as an edit of it: what they last said is about the
+        // older one.
+        let edits = match self.found.generation {
+            Some(_) if is_made_anew => 1,
+            _ => self.edits_since(recorded),
+        };
         if edits > 0 && !self.bound.create_only {
             self.owe(&mut record, edits);
         }

@@ -4,8 +4,8 @@
 use std::collections::BTreeSet;
 
 use stagegate_api::{
-    BoundObject, CombinedStatusView, EvidenceRow, ObjectStatus, REPORT_NAMESPACE, Reported, RowErrorView, evidence,
-    label,
+    BoundObject, CombinedStatusView, EvidenceRow, EvidenceView, ObjectStatus, REPORT_NAMESPACE, Reported, RowErrorView,
+    evidence, label,
 };
 
 use super::binding_part::Placed;
@@ -86,13 +86,11 @@ impl<'a> Subject<'a> {
 
     /// The rows of our own collector, as far as they can be read.
     pub fn rows(&self) -> &'a [EvidenceRow] {
-        let view = self.combined().ok();
-        let ours = view.and_then(|view| {
-            view.evidence
-                .iter()
-                .find(|found| found.collector == evidence::collector_name())
-        });
-        ours.map_or(&[], |found| found.rows.as_slice())
+        let Ok(view) = self.combined() else { return &[] };
+        match ours(view).as_slice() {
+            [found] => &found.rows,
+            _ => &[],
+        }
     }
 
     /// The CombinedStatus, if it is complete and new enough to be judged.
@@ -204,17 +202,18 @@ impl<'a> Subject<'a> {
     /// A reported row for exactly the destinations.
     fn require_rows(&self, view: &CombinedStatusView) -> Result<(), Finding> {
         let key = self.key();
-        let ours = evidence::collector_name();
-        if let Some(text) = view
-            .evidence
-            .iter()
-            .filter(|found| found.collector == ours)
-            .find_map(|found| found.malformed.as_ref())
-        {
-            return Err(Finding::unknown(
+        let malformed = |text: &str| {
+            Finding::unknown(
                 Reason::EvidenceMalformed,
                 format!("the evidence about {key} cannot be read: {text}"),
-            ));
+            )
+        };
+        let ours = ours(view);
+        if ours.len() > 1 {
+            return Err(malformed("its collector has several results"));
+        }
+        if let Some(text) = ours.iter().find_map(|found| found.malformed.as_ref()) {
+            return Err(malformed(text));
         }
         let destinations = super::binding_part::destinations_of(self.placed);
         let rows = self.rows();
@@ -331,6 +330,12 @@ impl<'a> Subject<'a> {
             shown.join(", ")
         }
     }
+}
+
+/// The results of our own collector; there should be exactly one.
+fn ours(view: &CombinedStatusView) -> Vec<&EvidenceView> {
+    let name = evidence::collector_name();
+    view.evidence.iter().filter(|found| found.collector == name).collect()
 }
 
 fn cluster_of(error: &RowErrorView) -> String {

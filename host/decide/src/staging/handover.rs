@@ -92,10 +92,15 @@ pub fn hand_over(pair: Pair<'_>, questions: &mut Vec<Question>) -> Result<HandOv
         };
         subject.combined()?;
         for cluster in &shared {
-            let row = subject.rows().iter().find(|row| row.cluster == *cluster);
-            let row = row.ok_or_else(|| {
-                Finding::unknown(Reason::NotReported, format!("no evidence yet that cluster {cluster} has {key} under the new placement: the previous stage stays"))
-            })?;
+            let rows: Vec<_> = subject.rows().iter().filter(|row| row.cluster == *cluster).collect();
+            let [row] = rows.as_slice() else {
+                return Err(Finding::unknown(
+                    Reason::NotReported,
+                    format!(
+                        "no evidence yet that cluster {cluster} has {key} under the new placement: the previous stage stays"
+                    ),
+                ));
+            };
             subject.require_reported(row)?;
         }
     }

@@ -3,7 +3,7 @@
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use stagegate_api::{BoundObject, Outcome, StageStatus, StatusCollector, evidence};
+use stagegate_api::{BoundObject, ObjectStatus, Outcome, StageStatus, StatusCollector, evidence};
 
 use super::binding_part::{Bound, Placed};
 use super::edits::Edited;
@@ -138,9 +138,7 @@ impl<'a> Judging<'a> {
             let Some(found) = self.found(object) else { continue };
             let key = bound::key(object);
             let position = record.objects.iter().position(|entry| key_of(entry) == key);
-            let old = position
-                .and_then(|position| record.objects.get(position))
-                .filter(|old| old.uid == found.uid);
+            let old = position.and_then(|position| record.objects.get(position));
             let subject = Subject {
                 placed,
                 bound: object,
@@ -154,11 +152,8 @@ impl<'a> Judging<'a> {
                 now: facts.now,
                 settings: facts.settings,
             };
-            if old
-                .and_then(|old| old.mark.as_ref())
-                .is_some_and(|mark| *mark != found.mark)
-                && found.generation.is_none()
-            {
+            let is_moved = |old: &ObjectStatus| old.uid != found.uid || old.mark.as_ref() != Some(&found.mark);
+            if found.generation.is_none() && old.is_some_and(is_moved) {
                 record.unsettled_since = Some(Time(facts.now));
                 record.passing_since = None;
                 record.message = Some(format!(

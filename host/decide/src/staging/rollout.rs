@@ -104,8 +104,12 @@ impl<'a> Rollout<'a> {
     /// Places and judges the active stage, and opens the next one when all passes.
     fn advance(&self, active: usize, draft: &mut Draft, records: &mut [StageStatus]) -> Standing {
         let stage = self.stage(active);
+        let unreadable =
+            (active + 1..self.slots.len()).find(|later| matches!(self.slots[*later], Slot::Undecodable(_)));
         let finding = match &self.slots[active] {
             Slot::Open(own) if self.is_current(active, own) => return self.judge(active, draft, records),
+            // It may be open at the plan, and then this stage has passed.
+            _ if let Some(later) = unreadable => self.prepare(later, draft),
             Slot::Open(_) if self.policy.spec.paused => Finding::unknown(
                 Reason::Placing,
                 format!("stage {} is placed as an older spec had it", stage.name),

@@ -5,6 +5,7 @@ use kube::ResourceExt as _;
 use stagegate_api::{BindingPolicyRef, StageState, StageStatus};
 
 use super::bound;
+use super::facts::Decoded;
 use super::finding::Finding;
 use super::reason::Reason;
 use super::rollout::Rollout;
@@ -15,6 +16,13 @@ use crate::names::PlacementName;
 impl<'a> Rollout<'a> {
     pub(super) fn stage(&self, index: usize) -> &'a CheckedStage {
         &self.checked.stages[index]
+    }
+
+    pub(super) fn is_stage(&self, placement: &str) -> bool {
+        self.checked
+            .stages
+            .iter()
+            .any(|stage| stage.placement.as_str() == placement)
     }
 
     pub(super) fn last(&self) -> usize {
@@ -60,6 +68,22 @@ impl<'a> Rollout<'a> {
             let active = self.status.active_stage.as_deref();
             active.is_some_and(|stage| PlacementName::of(&self.policy.name_any(), stage).as_str() == name)
         };
+        let unreadable = self
+            .facts
+            .placements
+            .iter()
+            .find_map(|(name, placement)| match placement {
+                Decoded::Undecodable { error } if was_active(name) => Some((name, error)),
+                _ => None,
+            });
+        if let Some((name, error)) = unreadable.filter(|(name, _)| !self.is_stage(name)) {
+            return Some(Finding::unknown(
+                Reason::Undecodable,
+                format!(
+                    "BindingPolicy {name} of a stage that spec.stages no longer has cannot be read ({error}): delete it if it is not needed"
+                ),
+            ));
+        }
         let none_at_plan = !(0..self.slots.len()).any(|index| self.is_open_at_plan(index));
         let gone = self
             .gone
