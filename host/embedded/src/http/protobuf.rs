@@ -172,7 +172,7 @@ fn message(bytes: &[u8], schema: &[Field]) -> Result<Map<String, Value>, Refusal
             (Shape::Empty, Wire::Number(0)) => {}
             (Shape::Empty, Wire::Bytes(bytes)) if holds_nothing(bytes) => {}
             (Shape::Flag, Wire::Number(flag)) => set(&mut object, name, Value::from(flag != 0)),
-            (Shape::Text, Wire::Bytes(bytes)) if bytes.is_empty() => {}
+            (Shape::Text, Wire::Bytes([])) => {}
             (Shape::Text, Wire::Bytes(bytes)) => set(&mut object, name, text(bytes)?),
             (Shape::Message(schema), Wire::Bytes(bytes)) => {
                 set(&mut object, name, Value::Object(message(bytes, schema)?));
