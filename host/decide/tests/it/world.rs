@@ -88,14 +88,17 @@ pub fn facts(mut world: Value) -> Result<Facts, String> {
     serde_json::from_value(world).map_err(|error| format!("the world is no facts: {error}"))
 }
 
-/// Puts in what cannot be written down: digests and our collector.
+/// Puts in what cannot be written down: digests (`{$planOf: clauses}` for other clauses) and our collector.
 pub fn fill(value: &mut Value, plan: &str) {
     match value {
         Value::String(text) if text == "$plan" => plan.clone_into(text),
         Value::String(text) if text == "$evidence" => *text = evidence::collector_name(),
         Value::String(text) if text == "$evidenceSpec" => *value = json!(evidence::collector_spec()),
         Value::Array(items) => items.iter_mut().for_each(|item| fill(item, plan)),
-        Value::Object(members) => members.values_mut().for_each(|member| fill(member, plan)),
+        Value::Object(members) => match members.get("$planOf").cloned() {
+            Some(clauses) => *value = json!(plan_of(&serde_json::from_value::<Vec<DownsyncClause>>(clauses).unwrap())),
+            None => members.values_mut().for_each(|member| fill(member, plan)),
+        },
         _ => {}
     }
 }
