@@ -5,7 +5,7 @@
 
 use regex::{Regex, RegexBuilder};
 use std::collections::HashMap;
-use std::sync::{LazyLock, Mutex, PoisonError};
+use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 
 /// The most memory of one compiled pattern, smallest first. A search may take a step per state and byte of text, and a
 /// pattern does not tell how many states it has; the first limit that it fits in does.
@@ -23,8 +23,6 @@ pub(crate) struct Pattern {
 
 /// The pattern, or `None` if it is not one or needs too much memory.
 pub(crate) fn compiled(pattern: &str) -> Option<Pattern> {
-    static SEEN: LazyLock<Mutex<HashMap<String, Option<Pattern>>>> = LazyLock::new(Mutex::default);
-    let seen = || SEEN.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(known) = seen().get(pattern) {
         return known.clone();
     }
@@ -46,4 +44,47 @@ pub(crate) fn compiled(pattern: &str) -> Option<Pattern> {
     }
     seen.insert(pattern.to_owned(), compiled.clone());
     compiled
+}
+
+type Seen = HashMap<String, Option<Pattern>>;
+
+fn seen() -> MutexGuard<'static, Seen> {
+    static SEEN: LazyLock<Mutex<Seen>> = LazyLock::new(Mutex::default);
+    SEEN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::{Duration, Instant};
+
+    #[test]
+    fn a_pattern_that_is_too_large_is_refused_once_and_then_remembered() {
+        let time = |times: u32| -> Duration {
+            let started = Instant::now();
+            for _ in 0..times {
+                assert!(compiled(r"\p{L}{5001}").is_none());
+            }
+            started.elapsed()
+        };
+        let first = time(1);
+        assert!(time(100) < first * 20, "{first:?}");
+    }
+
+    #[test]
+    fn a_pattern_with_more_states_has_a_larger_size() {
+        let size = |pattern| compiled(pattern).expect("a pattern").size;
+        assert_eq!(
+            [size("^[a-z]+$"), size("[ab]*a[ab]{400}c"), size("[ab]*a[ab]{8000}c")],
+            [1, 4, 64]
+        );
+    }
+
+    #[test]
+    fn only_so_many_patterns_are_remembered() {
+        for n in 0..3 * REMEMBERED {
+            assert!(compiled(&format!("a{{{n}}}")).is_some());
+        }
+        assert!(seen().len() <= REMEMBERED);
+    }
 }

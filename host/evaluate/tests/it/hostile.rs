@@ -12,9 +12,11 @@ use std::time::{Duration, Instant};
 /// The name of the case that a child runs.
 const CASE: &str = "HOSTILE_CASE";
 /// A child that is not done after this hangs. A case takes a second at most, an unoptimised one on a busy machine more.
-const PATIENCE: Duration = Duration::from_secs(20);
-/// A case may not need more: 64 MiB of stack, and what a million units of fuel can allocate.
-const PEAK_KIB: u64 = 512 << 10;
+const PATIENCE: Duration = Duration::from_secs(8);
+/// No case may need more memory: it is three times what the worst one does.
+const PEAK_KIB: u64 = 192 << 10;
+/// The stack of the thread that compiles, evaluates and drops: nothing of an expression may run on it.
+const CALLER_STACK_BYTES: usize = 128 << 10;
 
 #[derive(Deserialize)]
 struct Case {
@@ -124,14 +126,20 @@ fn the_case_that_the_parent_names() {
     } else {
         Budget::default().deadline_ms
     };
-    let outcome = outcome(
-        &case.text(),
-        &Value::from(&obj),
+    let (text, obj, budget) = (
+        case.text(),
+        Value::from(&obj),
         Budget {
             deadline_ms,
             ..Budget::default()
         },
     );
+    let caller = std::thread::Builder::new().stack_size(CALLER_STACK_BYTES);
+    let outcome = caller
+        .spawn(move || outcome(&text, &obj, budget))
+        .expect("a thread")
+        .join()
+        .expect("no panic");
     println!(
         "\noutcome {outcome}\nms {}\npeak KiB {}",
         started.elapsed().as_millis(),
