@@ -10,6 +10,12 @@ use super::validate::join;
 use super::{ListKind, Schema};
 use crate::refusal::Cause;
 
+/// What one rule may cost. The time is generous, because a busy machine must not turn a valid object into a refused one.
+const BUDGET: Budget = Budget {
+    fuel: 1_000_000,
+    deadline_ms: 10_000,
+};
+
 /// One compiled rule.
 pub(super) struct Rule {
     text: String,
@@ -89,16 +95,15 @@ impl Rule {
         let old_value = old.map(stagegate_evaluate::Value::from);
         let answer = match (&self.condition, &old_value) {
             (Condition::Transition(_), None) => return None,
-            (Condition::State(rule), _) => rule.eval(&[("self", self_value.clone())], Budget::default()),
-            (Condition::Transition(rule), Some(old)) => rule.eval(
-                &[("self", self_value.clone()), ("oldSelf", old.clone())],
-                Budget::default(),
-            ),
+            (Condition::State(rule), _) => rule.eval(&[("self", self_value.clone())], BUDGET),
+            (Condition::Transition(rule), Some(old)) => {
+                rule.eval(&[("self", self_value.clone()), ("oldSelf", old.clone())], BUDGET)
+            }
             (Condition::Optional { with_old, .. }, Some(old)) => {
-                with_old.eval(&[("self", self_value.clone()), ("old", old.clone())], Budget::default())
+                with_old.eval(&[("self", self_value.clone()), ("old", old.clone())], BUDGET)
             }
             (Condition::Optional { without_old, .. }, None) => {
-                without_old.eval(&[("self", self_value.clone())], Budget::default())
+                without_old.eval(&[("self", self_value.clone())], BUDGET)
             }
         };
         let why = match answer {
@@ -128,12 +133,13 @@ impl Rule {
     fn complaint(&self, new: stagegate_evaluate::Value, old: Option<stagegate_evaluate::Value>) -> String {
         let mut variables = vec![("self", new)];
         variables.extend(old.map(|old| ("oldSelf", old)));
-        let expressed = self.message_expression.as_ref().and_then(|expression| {
-            match expression.eval(&variables, Budget::default()) {
-                Ok(Answer::String(text)) if !text.trim().is_empty() => Some(text),
-                _ => None,
-            }
-        });
+        let expressed =
+            self.message_expression
+                .as_ref()
+                .and_then(|expression| match expression.eval(&variables, BUDGET) {
+                    Ok(Answer::String(text)) if !text.trim().is_empty() => Some(text),
+                    _ => None,
+                });
         expressed
             .or_else(|| self.message.clone())
             .unwrap_or_else(|| format!("failed rule: {}", self.text))

@@ -93,6 +93,10 @@ impl Revision {
         }
     }
 
+    pub fn size_bytes(&self) -> usize {
+        self.body.len()
+    }
+
     /// The object as a tree.
     pub fn value(&self) -> Value {
         // The bytes were rendered from a tree, so they parse; an empty object would be refused by every later check.

@@ -63,6 +63,7 @@ impl Writer<'_> {
             Patch::Apply(_) => {}
         }
         self.admit(&mut object, Some(name))?;
+        self.check_uid_of_patch(&current, &object["metadata"])?;
         self.replace(&current, object, Ownership::Edit)
     }
 
@@ -131,7 +132,12 @@ impl Writer<'_> {
             Some(current) => {
                 // A version in the configuration is a precondition; one from the live object would always hold.
                 merged["metadata"]["resourceVersion"] = config["metadata"]["resourceVersion"].clone();
+                self.check_uid_of_patch(&current, &merged["metadata"])?;
                 self.replace(&current, merged, Ownership::Applied)
+            }
+            None if config["metadata"]["uid"].is_string() => {
+                let why = "uid mismatch: the provided object specified a uid, and no existing object was found";
+                Err(Refusal::conflict(&self.kind, name, why))
             }
             None => self.insert(merged, Ownership::Applied),
         }

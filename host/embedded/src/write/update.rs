@@ -95,6 +95,18 @@ impl Writer<'_> {
         Ok(())
     }
 
+    /// A patch may not change the uid; a version that does not fit is said first. Kubernetes answers a PUT with a conflict
+    /// and a patch as invalid.
+    pub(super) fn check_uid_of_patch(&self, current: &Revision, metadata: &Value) -> Result<(), Refusal> {
+        let given = |field: &str| metadata[field].as_str().filter(|text| !text.is_empty());
+        let fits = |field: &str, wanted: &str| given(field).is_none_or(|given| given == wanted);
+        if fits("uid", &current.uid) || !fits("resourceVersion", &current.version.to_string()) {
+            return Ok(());
+        }
+        let cause = Cause::invalid("metadata.uid", &metadata["uid"], "field is immutable");
+        Err(Refusal::invalid(&self.kind, &current.key.name, &[cause]))
+    }
+
     /// Puts back what this write may not touch: server metadata, and status or everything but status.
     fn keep_foreign_part(&self, object: &mut Value, old: &Value) {
         if self.part == Part::Status {

@@ -136,3 +136,21 @@ async fn tables_have_the_definitions_columns() {
     assert_eq!(names, ["Name", "Colour"]);
     assert_eq!(table["rows"][0]["cells"], json!(["a", "red"]));
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_list_can_be_read_as_it_was() {
+    let (_server, client) = server();
+    let version = create(&client, "a").await.metadata.resource_version.unwrap();
+    create(&client, "b").await;
+    let count = async |query: &str| {
+        let (code, list) = send(&client, "GET", &format!("{PATH}?{query}"), json!(null)).await;
+        (code, list["items"].as_array().map(Vec::len))
+    };
+    assert_eq!(
+        count(&format!("resourceVersion={version}&resourceVersionMatch=Exact")).await,
+        (200, Some(1))
+    );
+    assert_eq!(count(&format!("resourceVersion={version}")).await, (200, Some(2)));
+    assert_eq!(count("resourceVersion=0").await, (200, Some(2)));
+    assert_eq!(count("resourceVersion=999999").await, (504, None));
+}

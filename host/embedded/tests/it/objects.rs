@@ -87,6 +87,36 @@ async fn a_put_needs_the_current_version() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn writes_honour_uid_and_version() {
+    let (_server, client) = server();
+    let api = widgets(&client);
+    let made = create(&client, "a").await;
+    let (uid, version) = (
+        made.metadata.uid.clone().unwrap(),
+        made.metadata.resource_version.clone().unwrap(),
+    );
+    let patch = async |uid: &str, version: &str| {
+        let body = json!({"metadata": {"uid": uid, "resourceVersion": version}, "spec": {"colour": "blue"}});
+        api.patch("a", &PatchParams::default(), &Patch::Merge(body)).await
+    };
+    assert_eq!(code(patch("other", &version).await), 422);
+    assert_eq!(code(patch(&uid, "1").await), 409);
+    assert_eq!(code(patch("other", "1").await), 409);
+    patch(&uid, &version).await.unwrap();
+    assert_eq!(code(patch(&uid, &version).await), 409);
+    let mut foreign = api.get("a").await.unwrap();
+    foreign.metadata.uid = Some("other".to_owned());
+    assert_eq!(code(api.replace("a", &PostParams::default(), &foreign).await), 409);
+    let config = json!({
+        "apiVersion": "test.stagegate.dev/v1", "kind": "Widget", "metadata": {"name": "b", "uid": uid}, "spec": {},
+    });
+    assert_eq!(
+        code(api.patch("b", &PatchParams::apply("one"), &Patch::Apply(config)).await),
+        409
+    );
+}
+
+#[tokio::test(start_paused = true)]
 async fn deletes_honour_preconditions() {
     let (_server, client) = server();
     let api = widgets(&client);
