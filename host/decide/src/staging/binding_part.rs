@@ -170,7 +170,7 @@ impl<'a> Placed<'a> {
         let settings = self.facts.settings;
         if !is_lost {
             let text = format!(
-                "Binding {name} last changed at {since}: its set counts after {} ms at rest",
+                "Binding {name} last changed at {since:.1}: its set counts after {} ms at rest",
                 settings.settle_ms
             );
             return Finding::unknown(Reason::Settling, text);
@@ -184,7 +184,7 @@ impl<'a> Placed<'a> {
             Reason::Shrunk,
             format!(
                 "Binding {name} lost something without an edit of this policy ({what}; a restart of KubeStellar does that): it \
-                 counts when unchanged since {since} for {} ms, and everything is judged anew then",
+                 counts when unchanged since {since:.1} for {} ms, and everything is judged anew then",
                 settings.settle_after_loss().as_millis()
             ),
         )

@@ -7,13 +7,12 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use stagegate_api::{BoundObject, EvidenceRow, ObjectStatus, PendingUpdate, Reported, UnseenUpdates};
 
-use super::bound;
 use super::facts::{ObjectMeta, Settings};
 use super::finding::Finding;
 use super::reason::Reason;
+use super::{bound, record};
 
 /// What is known of one object while its stage is judged.
 #[derive(Clone, Copy, Debug)]
@@ -98,7 +97,7 @@ impl Edited<'_> {
             match record.updates.iter_mut().find(|update| update.cluster == *cluster) {
                 Some(update) => {
                     update.owed = update.owed.saturating_add(edits);
-                    update.edited_at = Time(self.now);
+                    update.edited_at = record::from(self.now);
                     update.answered_at = None;
                 }
                 None => {
@@ -109,7 +108,7 @@ impl Edited<'_> {
                         owed: edits.saturating_add(first),
                         r#gen: gen_seen,
                         at: at_seen,
-                        edited_at: Time(self.now),
+                        edited_at: record::from(self.now),
                         answered_at: None,
                     });
                 }
@@ -129,7 +128,7 @@ impl Edited<'_> {
                 update.owed = update.owed.saturating_sub(1);
                 update.r#gen = row.r#gen.clone();
                 update.at = at_text(&row.at);
-                update.answered_at = Some(Time(self.now));
+                update.answered_at = Some(record::from(self.now));
             }
             let merged = update
                 .answered_at

@@ -184,7 +184,7 @@ impl<'a> Subject<'a> {
         match facts.collectors_changed.get(collector).map(|changed| *changed + window) {
             Some(until) if facts.now < until => Err(Finding::unknown(
                 Reason::StatusCollectorChanged,
-                format!("StatusCollector {collector} was changed: its answers count from {until}"),
+                format!("StatusCollector {collector} was changed: its answers count from {until:.1}"),
             )
             .wake_at(until)),
             _ => Ok(()),

@@ -154,7 +154,7 @@ impl<'a> Judging<'a> {
             };
             let is_moved = |old: &ObjectStatus| old.uid != found.uid || old.mark.as_ref() != Some(&found.mark);
             if found.generation.is_none() && old.is_some_and(is_moved) {
-                record.unsettled_since = Some(Time(facts.now));
+                record.unsettled_since = Some(record::from(facts.now));
                 record.passing_since = None;
                 record.message = Some(format!(
                     "{key} counts no generations: that its last edit arrived in the clusters is unproven"
@@ -412,7 +412,7 @@ impl<'a> Judging<'a> {
             ..
         } = self.subjected;
         let Some(soak) = stage.soak else {
-            record.passing_since.get_or_insert(Time(facts.now));
+            record.passing_since.get_or_insert(record::from(facts.now));
             return Ok(passed);
         };
         let note = Note {
@@ -433,15 +433,21 @@ impl<'a> Judging<'a> {
             record.passing_since = None;
         }
         let start = record.unsettled_since.as_ref().map(|time| time.0);
-        let since = later(start, record.passing_since.as_ref().map_or(facts.now, |time| time.0));
+        let since = later(
+            start,
+            record
+                .passing_since
+                .as_ref()
+                .map_or(record::from(facts.now).0, |time| time.0),
+        );
         record.passing_since = Some(Time(since));
         let until = since + soak;
         let finding = if facts.now >= until {
-            Finding::pass(Reason::Soaked, format!("everything has passed since {since}"))
+            Finding::pass(Reason::Soaked, format!("everything has passed since {since:.0}"))
         } else {
             Finding::unknown(
                 Reason::Soaking,
-                format!("everything has passed since {since}; it must until {until}"),
+                format!("everything has passed since {since:.0}; it must until {until:.1}"),
             )
             .wake_at(until)
         };
@@ -516,7 +522,7 @@ fn evidence_collector(facts: &Facts) -> Result<(), Finding> {
     match live.ours_since {
         Some(since) if facts.now >= since + window => Ok(()),
         Some(since) => Err(new(format!(
-            "StatusCollector {name} has been there since {since}: what it says counts after {} ms",
+            "StatusCollector {name} has been there since {since:.1}: what it says counts after {} ms",
             window.as_millis()
         ))
         .wake_at(since + window)),

@@ -38,7 +38,7 @@ pub fn roll(recorded: Option<&StageStatus>, own: &Own<'_>, now: Timestamp) -> St
         state,
         plan: Some(own.plan.to_string()),
         attempt: Some(own.attempt),
-        placed_at: Some(Time(now)),
+        placed_at: Some(from(now)),
         binding_policy: Some(placement),
         destinations: same_placement
             .map(|recorded| recorded.destinations.clone())
@@ -49,6 +49,16 @@ pub fn roll(recorded: Option<&StageStatus>, own: &Own<'_>, now: Timestamp) -> St
         unsettled_since: same_placement.and_then(|recorded| recorded.unsettled_since.clone()),
         ..StageStatus::default()
     }
+}
+
+/// The beginning of a wait. Kubernetes stores whole seconds, so it is rounded up: no wait is cut short by being stored.
+pub fn from(now: Timestamp) -> Time {
+    let second = if now.subsec_nanosecond() > 0 {
+        now.as_second().saturating_add(1)
+    } else {
+        now.as_second()
+    };
+    Time(Timestamp::from_second(second).unwrap_or(now))
 }
 
 /// The Binding's set is accepted: it is what later sets are compared with. An object whose collectors and clusters
