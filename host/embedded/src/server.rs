@@ -98,11 +98,18 @@ impl Server {
         loop {
             let stream = tokio::select! {
                 () = &mut shutdown => return Ok(()),
-                accepted = listener.accept() => accepted?.0,
                 Some(_) = connections.join_next() => continue,
+                accepted = listener.accept() => match accepted {
+                    Ok((stream, _)) => stream,
+                    // The peer went before it was accepted.
+                    Err(error) if error.kind() == std::io::ErrorKind::ConnectionAborted => continue,
+                    Err(error) => return Err(error),
+                },
             };
             // Without it the last line of a watch waits 40 ms for an acknowledgement.
-            stream.set_nodelay(true)?;
+            if let Err(error) = stream.set_nodelay(true) {
+                tracing::debug!(%error, "setting TCP_NODELAY");
+            }
             let service = TowerToHyperService::new(self.router());
             connections.spawn(async move {
                 let connection =

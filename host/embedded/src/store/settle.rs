@@ -6,6 +6,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use serde_json::Value;
 
+use super::revision::Owner;
 use super::{Place, Revision, State, defined_by};
 use crate::kinds::crd;
 
@@ -32,6 +33,15 @@ impl Propagation {
             Propagation::Orphan => Some(ORPHAN),
         }
     }
+}
+
+/// How an owner keeps its dependent.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Standing {
+    Solid,
+    /// It is being deleted in the foreground: its dependents go first.
+    Waiting,
+    Absent,
 }
 
 /// Something to look at after a change.
@@ -61,10 +71,32 @@ impl State {
         };
         if revision.deleting {
             self.check_deleting(place, &revision, now);
-        } else if self.lost_all_owners(&revision) {
-            self.delete(place, Propagation::Background, now);
-        } else if self.has_deleting_owner(&revision) {
+        } else {
+            self.check_owned(place, &revision, now);
+        }
+    }
+
+    /// One solid owner keeps an object, and the references to the others go; without one it follows its owners.
+    fn check_owned(&mut self, place: &Place, revision: &Revision, now: Timestamp) {
+        let standings: Vec<(&Owner, Standing)> = revision
+            .owners
+            .iter()
+            .map(|owner| (owner, self.standing(owner, revision)))
+            .collect();
+        let some = |wanted: Standing| standings.iter().any(|(_, standing)| *standing == wanted);
+        if some(Standing::Solid) {
+            let gone: Vec<&str> = standings
+                .iter()
+                .filter(|(_, standing)| *standing != Standing::Solid)
+                .map(|(owner, _)| owner.uid.as_str())
+                .collect();
+            if !gone.is_empty() {
+                self.release(place, &gone);
+            }
+        } else if some(Standing::Waiting) && self.dependents.contains_key(&revision.uid) {
             self.delete(place, Propagation::Foreground, now);
+        } else if !standings.is_empty() {
+            self.delete(place, Propagation::Background, now);
         }
     }
 
@@ -181,37 +213,39 @@ impl State {
         })
     }
 
-    /// It had owners, and all are gone. An owner of a kind that is not served cannot be looked up and counts as there.
-    fn lost_all_owners(&self, revision: &Revision) -> bool {
-        !revision.owners.is_empty()
-            && revision.owners.iter().all(|owner| match self.alive.get(&owner.uid) {
-                Some(place) => {
-                    place.key.name != owner.name
-                        || !place.key.namespace.is_empty() && place.key.namespace != revision.key.namespace
-                }
-                None => self.kind_named(&owner.api_version, &owner.kind).is_some(),
-            })
-    }
-
-    /// All owners that are left wait, in the foreground, for this dependent.
-    fn has_deleting_owner(&self, revision: &Revision) -> bool {
-        let mut owners = revision
-            .owners
-            .iter()
-            .filter_map(|owner| self.get(self.alive.get(&owner.uid)?))
-            .peekable();
-        owners.peek().is_some()
-            && owners.all(|owner| owner.deleting && owner.finalizers.iter().any(|name| name == FOREGROUND))
+    /// An owner of a kind that is not served cannot be looked up and counts as there; so does a namespaced owner of a
+    /// cluster-scoped object, which no reference can name.
+    fn standing(&self, owner: &Owner, dependent: &Revision) -> Standing {
+        let namespace = &dependent.key.namespace;
+        let Some(place) = self.alive.get(&owner.uid) else {
+            let served = self.kind_named(&owner.api_version, &owner.kind).is_some();
+            return if served { Standing::Absent } else { Standing::Solid };
+        };
+        let elsewhere = !namespace.is_empty() && !place.key.namespace.is_empty() && place.key.namespace != *namespace;
+        if elsewhere || place.key.name != owner.name {
+            return Standing::Absent;
+        }
+        match self.get(place) {
+            Some(found) if found.deleting && found.finalizers.iter().any(|name| name == FOREGROUND) => {
+                Standing::Waiting
+            }
+            _ => Standing::Solid,
+        }
     }
 
     fn release_dependents(&mut self, uid: &str) {
         for dependent in self.dependents_of(uid) {
-            self.edit(&dependent, |object| {
-                if let Some(owners) = object["metadata"]["ownerReferences"].as_array_mut() {
-                    owners.retain(|owner| owner["uid"] != uid);
-                }
-            });
+            self.release(&dependent, &[uid]);
         }
+    }
+
+    /// Takes references to owners away.
+    fn release(&mut self, place: &Place, uids: &[&str]) {
+        self.edit(place, |object| {
+            if let Some(owners) = object["metadata"]["ownerReferences"].as_array_mut() {
+                owners.retain(|owner| !owner["uid"].as_str().is_some_and(|uid| uids.contains(&uid)));
+            }
+        });
     }
 
     fn drop_finalizer(&mut self, place: &Place, finalizer: &str) {

@@ -214,9 +214,44 @@ async fn one_living_owner_is_enough() {
     );
     let maps: Api<ConfigMap> = Api::namespaced(client.clone(), "default");
     widgets(&client).delete("a", &DeleteParams::default()).await.unwrap();
-    assert!(maps.get_opt("child").await.unwrap().is_some());
+    let child = maps.get("child").await.unwrap();
+    let names: Vec<_> = child
+        .metadata
+        .owner_references
+        .unwrap()
+        .into_iter()
+        .map(|owner| owner.name)
+        .collect();
+    assert_eq!(names, ["b"], "the dangling reference goes");
     widgets(&client).delete("b", &DeleteParams::default()).await.unwrap();
     assert!(maps.get_opt("child").await.unwrap().is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_foreground_deletion_waits_for_blocking_dependents() {
+    let (_server, client) = server();
+    let owner = create(&client, "a").await;
+    let reference = json!({
+        "apiVersion": "test.stagegate.dev/v1", "kind": "Widget", "name": "a", "uid": owner.metadata.uid,
+        "blockOwnerDeletion": true,
+    });
+    let child = json!({"metadata": {"name": "child", "finalizers": ["x.y/z"], "ownerReferences": [reference]}});
+    send(&client, "POST", "/api/v1/namespaces/default/configmaps", child).await;
+    let foreground = DeleteParams {
+        propagation_policy: Some(PropagationPolicy::Foreground),
+        ..DeleteParams::default()
+    };
+    widgets(&client).delete("a", &foreground).await.unwrap();
+    let waiting = widgets(&client).get("a").await.unwrap();
+    assert_eq!(
+        waiting.metadata.finalizers.as_deref(),
+        Some(&["foregroundDeletion".to_owned()][..])
+    );
+    let maps: Api<ConfigMap> = Api::namespaced(client.clone(), "default");
+    assert!(maps.get("child").await.unwrap().metadata.deletion_timestamp.is_some());
+    let release = Patch::Merge(json!({"metadata": {"finalizers": null}}));
+    maps.patch("child", &PatchParams::default(), &release).await.unwrap();
+    assert_eq!(code(widgets(&client).get("a").await), 404);
 }
 
 #[tokio::test(start_paused = true)]
