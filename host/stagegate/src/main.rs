@@ -1,2 +1,9 @@
-//! placeholder
-fn main() {}
+//! The binary: reads the command line, runs the command, turns its end into an exit code. All else is in the library.
+
+use std::process::ExitCode;
+
+use clap::Parser as _;
+
+fn main() -> ExitCode {
+    stagegate::commands::execute(stagegate::args::Args::parse())
+}

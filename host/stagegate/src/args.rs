@@ -1,0 +1,179 @@
+//! What the user typed: subcommands, flags, their bounds and help texts. Must not act on them.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
+
+const EXIT_CODES: &str = "\
+Exit codes: 0 as wished, 1 the answer is no, 2 usage or input error, 3 time-out, 4 the outside failed.
+Results go to standard output, everything else to standard error.";
+
+/// Moves Kubernetes workloads through clusters stage by stage, on proof.
+#[derive(Debug, Parser)]
+#[command(name = "stagegate", version, about, after_help = EXIT_CODES, max_term_width = 100)]
+pub struct Args {
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Try a rollout in one process: an API server, simulated clusters and every controller
+    Playground(PlaygroundArgs),
+    /// Run the staging controller against a cluster
+    Run(RunArgs),
+    /// Show the rollouts of a cluster live
+    Watch(WatchArgs),
+    /// Check StagedBindingPolicies and StatusCollectors without a cluster
+    Lint(LintArgs),
+    /// Evaluate one CEL expression against an object, with the limits that the controller sets
+    Cel(CelArgs),
+    /// Print the CustomResourceDefinition of StagedBindingPolicy as YAML
+    Crds,
+    /// Print a completion script
+    Completions {
+        /// The shell it is for
+        shell: clap_complete::Shell,
+    },
+    /// Print the version
+    Version,
+}
+
+#[derive(Debug, ClapArgs)]
+pub struct PlaygroundArgs {
+    /// Manifests to apply: YAML files of one or many documents, or directories of them
+    #[arg(required = true, value_name = "FILE")]
+    pub files: Vec<PathBuf>,
+    /// End when every applied policy is in this phase
+    #[arg(long, value_name = "PHASE")]
+    pub until: Option<Goal>,
+    /// Give up after this long (exit code 3) [default: 60s with --until, never without]
+    #[arg(long, value_parser = duration, value_name = "DURATION")]
+    pub timeout: Option<Duration>,
+    #[arg(short, long, default_value = "text", value_name = "FORMAT")]
+    pub output: Format,
+    /// Where to write the kubeconfig [default: a file in the temporary directory]
+    #[arg(long, value_name = "PATH")]
+    pub kubeconfig: Option<PathBuf>,
+    /// Go on serving after the end, until Ctrl-C
+    #[arg(long)]
+    pub serve: bool,
+    /// How long a Binding must stand unchanged
+    #[arg(long, default_value = "200ms", value_parser = settle, value_name = "DURATION")]
+    pub settle: Duration,
+}
+
+#[derive(Debug, ClapArgs)]
+pub struct RunArgs {
+    #[command(flatten)]
+    pub cluster: ClusterArgs,
+    /// Which controllers to run; the others are KubeStellar's where KubeStellar runs
+    #[arg(long, value_delimiter = ',', default_value = "staging", value_name = "NAMES")]
+    pub controllers: Vec<Controller>,
+    /// How long a Binding must stand unchanged; KubeStellar writes one 2 s after the first change
+    #[arg(long, default_value = "3s", value_parser = settle, value_name = "DURATION")]
+    pub settle: Duration,
+}
+
+#[derive(Debug, ClapArgs)]
+pub struct WatchArgs {
+    /// Only the StagedBindingPolicy of this name
+    pub name: Option<String>,
+    #[command(flatten)]
+    pub cluster: ClusterArgs,
+    #[arg(short, long, default_value = "text", value_name = "FORMAT")]
+    pub output: Format,
+}
+
+#[derive(Debug, ClapArgs)]
+pub struct LintArgs {
+    /// YAML files of one or many documents, or directories of them
+    #[arg(required = true, value_name = "FILE")]
+    pub files: Vec<PathBuf>,
+}
+
+#[derive(Debug, ClapArgs)]
+pub struct CelArgs {
+    /// The expression
+    #[arg(required_unless_present = "file", conflicts_with = "file")]
+    pub expression: Option<String>,
+    /// Read the expression from this file
+    #[arg(short, long, value_name = "FILE")]
+    pub file: Option<PathBuf>,
+    /// The object, as YAML or JSON
+    #[arg(long, value_name = "FILE")]
+    pub with: PathBuf,
+    /// Which variable the object is
+    #[arg(long, default_value = "combinedStatus", value_name = "VARIABLE")]
+    pub root: Root,
+    #[arg(short, long, default_value = "text", value_name = "FORMAT")]
+    pub output: Format,
+}
+
+/// Which cluster to talk to; without either: KUBECONFIG, `~/.kube/config`, or the pod's service account.
+#[derive(Debug, Default, ClapArgs)]
+pub struct ClusterArgs {
+    #[arg(long, value_name = "PATH")]
+    pub kubeconfig: Option<PathBuf>,
+    /// Context of the kubeconfig [default: its current one]
+    #[arg(long, value_name = "NAME")]
+    pub context: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// For people
+    Text,
+    /// One JSON object a line
+    Json,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[value(rename_all = "PascalCase")]
+pub enum Goal {
+    Completed,
+    Holding,
+    Failed,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Controller {
+    Staging,
+    Binding,
+    Combine,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[value(rename_all = "camelCase")]
+pub enum Root {
+    /// A condition's evidence; `obj` is the same value
+    CombinedStatus,
+    /// As `combinedStatus`
+    Obj,
+    /// What a filter sees of a bound object
+    DownsyncClause,
+}
+
+/// The longest duration a flag takes: a day. What is longer is a typing mistake.
+const DURATION_MAX: Duration = Duration::from_secs(24 * 3600);
+
+fn duration(text: &str) -> Result<Duration, String> {
+    let signed: jiff::SignedDuration = text
+        .parse()
+        .map_err(|_cause| "expected a duration such as 200ms, 3s or 10m".to_owned())?;
+    let duration = Duration::try_from(signed).map_err(|_negative| "a duration is not negative".to_owned())?;
+    if duration > DURATION_MAX {
+        return Err("at most 24h".to_owned());
+    }
+    Ok(duration)
+}
+
+/// Other waiting times are multiples of the settle time, so it may not be zero.
+fn settle(text: &str) -> Result<Duration, String> {
+    let duration = duration(text)?;
+    if duration < Duration::from_millis(10) || duration > Duration::from_secs(600) {
+        return Err("between 10ms and 10m".to_owned());
+    }
+    Ok(duration)
+}

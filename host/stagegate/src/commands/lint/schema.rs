@@ -1,0 +1,195 @@
+//! Schema, defaults and rules, judged by an API server in this process: exactly what `kubectl apply` would be told.
+
+use anyhow::Context as _;
+use kube::api::{DynamicObject, PostParams};
+use kube::core::{ApiResource, GroupVersionKind, Status};
+use kube::{Client, Resource as _};
+use serde_json::Value;
+use stagegate_embedded::{Server, TokioClock};
+
+use super::finding::Finding;
+use crate::commands::{Failure, Result};
+use crate::manifests::Manifest;
+
+/// The findings of all manifests, each judged alone.
+pub fn findings(manifests: &[Manifest]) -> Result<Vec<Finding>> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime
+        .context("starting the validating API server")
+        .map_err(Failure::Outside)?;
+    runtime.block_on(async {
+        let server = Server::new(TokioClock::shared());
+        let definitions = stagegate_api::crd::all_for_playground();
+        server
+            .install_crds(definitions)
+            .context("loading the definitions")
+            .map_err(Failure::Outside)?;
+        let client = server.client();
+        let mut findings = Vec::new();
+        for manifest in manifests {
+            findings.extend(judge(&client, manifest).await?);
+        }
+        Ok(findings)
+    })
+}
+
+async fn judge(client: &Client, manifest: &Manifest) -> Result<Vec<Finding>> {
+    if manifest.name().is_empty() {
+        return Ok(vec![Finding::error(
+            manifest,
+            manifest.place("/metadata"),
+            "schema",
+            "metadata.name is missing",
+        )]);
+    }
+    let Some(resource) = resource(manifest) else {
+        let message = format!("there is no {} in {}", manifest.kind(), manifest.api_version());
+        return Ok(vec![Finding::error(
+            manifest,
+            manifest.place("/apiVersion"),
+            "schema",
+            message,
+        )]);
+    };
+    // Unknown fields hide what else is wrong, so they are asked for alone.
+    let mut findings = Vec::new();
+    for validation in ["Strict", "Ignore"] {
+        let request = creation(&resource, &manifest.value, validation).map_err(Failure::Outside)?;
+        match client.request::<DynamicObject>(request).await {
+            Ok(_) => break,
+            Err(kube::Error::Api(status)) if status.code == 400 => findings.extend(unknown_fields(manifest, &status)),
+            Err(kube::Error::Api(status)) => {
+                findings.extend(causes(manifest, &status));
+                break;
+            }
+            Err(error) => {
+                let error = anyhow::Error::new(error).context("asking the validating API server");
+                return Err(Failure::Outside(error));
+            }
+        }
+    }
+    Ok(findings)
+}
+
+/// A dry run of a creation. Not an apply, which refuses unknown fields whatever the validation.
+fn creation(resource: &ApiResource, object: &Value, validation: &str) -> anyhow::Result<http::Request<Vec<u8>>> {
+    let params = PostParams {
+        dry_run: true,
+        ..PostParams::default()
+    };
+    let body = serde_json::to_vec(object).context("writing an object as JSON")?;
+    let url = DynamicObject::url_path(resource, None);
+    let mut request = kube::core::Request::new(url)
+        .create(&params, body)
+        .context("building a request")?;
+    *request.uri_mut() = format!("{}&fieldValidation={validation}", request.uri())
+        .parse()
+        .context("building a request")?;
+    Ok(request)
+}
+
+fn resource(manifest: &Manifest) -> Option<ApiResource> {
+    let (group, version) = manifest.api_version().split_once('/')?;
+    let served = stagegate_api::crd::all_for_playground().into_iter().find(|crd| {
+        crd.spec.group == group
+            && crd.spec.names.kind == manifest.kind()
+            && crd.spec.versions.iter().any(|served| served.name == version)
+    })?;
+    let kind = GroupVersionKind::gvk(group, version, manifest.kind());
+    Some(ApiResource::from_gvk_with_plural(&kind, &served.spec.names.plural))
+}
+
+/// `strict decoding error: unknown field "spec.stage", unknown field "spec.x"`: one finding for each.
+fn unknown_fields(manifest: &Manifest, status: &Status) -> Vec<Finding> {
+    let fields = status
+        .message
+        .split("unknown field \"")
+        .skip(1)
+        .filter_map(|rest| rest.split('"').next());
+    let finding = |field: &str| {
+        let place = manifest.place(&pointer(field));
+        Finding::error(manifest, place, "schema", format!("unknown field {field:?}"))
+    };
+    let findings: Vec<Finding> = fields.map(finding).collect();
+    match findings.is_empty() {
+        true => vec![Finding::error(
+            manifest,
+            manifest.place(""),
+            "schema",
+            status.message.clone(),
+        )],
+        false => findings,
+    }
+}
+
+fn causes(manifest: &Manifest, status: &Status) -> Vec<Finding> {
+    let causes = status
+        .details
+        .as_ref()
+        .map(|details| details.causes.as_slice())
+        .unwrap_or_default();
+    if causes.is_empty() {
+        return vec![Finding::error(
+            manifest,
+            manifest.place(""),
+            "schema",
+            status.message.clone(),
+        )];
+    }
+    causes
+        .iter()
+        .map(|cause| of_cause(manifest, &cause.field, &cause.message))
+        .collect()
+}
+
+/// Messages of rules name their field themselves, and say `Invalid value: "object": ` before it, which tells nothing.
+fn of_cause(manifest: &Manifest, field: &str, message: &str) -> Finding {
+    let said = ["Invalid value: \"object\": ", "Invalid value: \"array\": "];
+    let said = said
+        .iter()
+        .find_map(|prefix| message.strip_prefix(prefix))
+        .unwrap_or(message);
+    let named = said
+        .split_once(": ")
+        .map(|(named, _)| named)
+        .filter(|named| named.starts_with("spec."));
+    let field = if field.is_empty() {
+        named.unwrap_or_default()
+    } else {
+        field
+    };
+    let text = match field.is_empty() || named.is_some() {
+        true => said.to_owned(),
+        false => format!("{field}: {said}"),
+    };
+    Finding::error(manifest, manifest.place(&pointer(field)), "schema", text)
+}
+
+/// A field path as servers write it (`spec.stages[0].name`, `metadata.labels[a.b/c]`) as a JSON pointer.
+fn pointer(field: &str) -> String {
+    let mut pointer = String::new();
+    let mut rest = field;
+    while !rest.is_empty() {
+        let (step, tail) = match rest.strip_prefix('[') {
+            Some(inside) => inside.split_once(']').unwrap_or((inside, "")),
+            None => rest.split_at(rest.find(['.', '[']).unwrap_or(rest.len())),
+        };
+        pointer.push('/');
+        pointer.push_str(&step.replace('~', "~0").replace('/', "~1"));
+        rest = tail.strip_prefix('.').unwrap_or(tail);
+    }
+    pointer
+}
+
+#[cfg(test)]
+mod tests {
+    use super::pointer;
+
+    #[test]
+    fn field_paths_become_json_pointers() {
+        assert_eq!(pointer("spec.stages[0].name"), "/spec/stages/0/name");
+        assert_eq!(pointer("metadata.labels[a.b/c]"), "/metadata/labels/a.b~1c");
+        assert_eq!(pointer(""), "");
+        assert_eq!(pointer("spec.stages[1]"), "/spec/stages/1");
+    }
+}

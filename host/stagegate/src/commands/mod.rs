@@ -1,0 +1,104 @@
+//! One module per subcommand, and how each end becomes an exit code. Must not hold what a command does.
+
+use std::io::{self, Write as _};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::Context as _;
+
+use crate::args::{Args, Command};
+
+mod cel;
+mod completions;
+mod connection;
+mod crds;
+mod lint;
+mod playground;
+mod run;
+mod signals;
+mod version;
+mod watch;
+
+/// How a command ended when nothing went wrong on the way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// Exit code 0.
+    AsWished,
+    /// Held, failed, false, findings: exit code 1.
+    No,
+    /// Exit code 3.
+    TimedOut,
+}
+
+/// Why a command could not answer.
+#[derive(Debug, thiserror::Error)]
+pub enum Failure {
+    /// What the user gave cannot be used: exit code 2.
+    #[error(transparent)]
+    Input(anyhow::Error),
+    /// A cluster, a file system or the network did not do what was asked: exit code 4.
+    #[error(transparent)]
+    Outside(anyhow::Error),
+}
+
+impl From<io::Error> for Failure {
+    /// Of reads and writes that have no better context: the standard streams.
+    fn from(error: io::Error) -> Self {
+        Self::Outside(anyhow::Error::new(error).context("writing to standard output"))
+    }
+}
+
+pub type Result<T = Outcome> = std::result::Result<T, Failure>;
+
+/// Runs the command; says on standard error why it failed.
+pub fn execute(args: Args) -> ExitCode {
+    let ended = match args.command {
+        Command::Playground(args) => block_on(playground::play(&args)),
+        Command::Run(args) => block_on(run::controllers(&args)),
+        Command::Watch(args) => block_on(watch::policies(&args)),
+        Command::Cel(args) => cel::evaluate(&args),
+        Command::Lint(args) => lint::check(&args),
+        Command::Crds => crds::print(),
+        Command::Completions { shell } => completions::print(shell),
+        Command::Version => version::print(),
+    };
+    ExitCode::from(match ended {
+        Ok(Outcome::AsWished) => 0,
+        Ok(Outcome::No) => 1,
+        Ok(Outcome::TimedOut) => 3,
+        Err(failure) if reader_went_away(&failure) => 0,
+        Err(failure) => report(&failure),
+    })
+}
+
+fn block_on(command: impl Future<Output = Result>) -> Result {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    runtime
+        .context("starting the runtime")
+        .map_err(Failure::Outside)?
+        .block_on(command)
+}
+
+/// Flags are bounded far below what overflows.
+fn milliseconds(duration: Duration) -> i64 {
+    i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
+}
+
+fn report(failure: &Failure) -> u8 {
+    let (error, code) = match failure {
+        Failure::Input(error) => (error, 2),
+        Failure::Outside(error) => (error, 4),
+    };
+    // Nobody is left to tell when standard error is gone too.
+    drop(writeln!(io::stderr(), "error: {error:#}"));
+    code
+}
+
+/// `stagegate crds | head` ends early because its reader has had enough: that is no failure.
+fn reader_went_away(failure: &Failure) -> bool {
+    let Failure::Outside(error) = failure else { return false };
+    error
+        .chain()
+        .filter_map(|cause| cause.downcast_ref::<io::Error>())
+        .any(|cause| cause.kind() == io::ErrorKind::BrokenPipe)
+}

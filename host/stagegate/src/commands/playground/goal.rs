@@ -1,0 +1,159 @@
+//! When a playground has reached its end, judged by the policies' status alone.
+
+use std::collections::BTreeSet;
+use std::ops::ControlFlow;
+
+use stagegate_api::{Phase, StagedBindingPolicy};
+
+use crate::args::Goal;
+use crate::commands::Outcome;
+use crate::view::Policies;
+
+/// What is waited for.
+pub enum Until {
+    /// Every applied policy is in this phase, or one ends in another.
+    Goal { goal: Goal, policies: BTreeSet<String> },
+    /// Every applied policy is completed.
+    Completed { policies: BTreeSet<String> },
+    /// Nothing but Ctrl-C.
+    Interrupted,
+}
+
+/// Why it is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    Reached(Phase),
+    /// A policy is in a phase that leads nowhere, and not in the one wished for.
+    InVain(Phase),
+    TimedOut,
+    Interrupted,
+}
+
+impl Until {
+    pub fn reached(&self, policies: &Policies) -> ControlFlow<Ended> {
+        let (wished, names) = match self {
+            Self::Goal { goal, policies } => (phase(*goal), policies),
+            Self::Completed { policies } => (Phase::Completed, policies),
+            Self::Interrupted => return ControlFlow::Continue(()),
+        };
+        let phases: Vec<_> = names
+            .iter()
+            .map(|name| policies.get(name).and_then(current_phase))
+            .collect();
+        if phases.iter().all(|phase| *phase == Some(wished)) {
+            return ControlFlow::Break(Ended::Reached(wished));
+        }
+        let final_phase = |phase: &Phase| matches!(phase, Phase::Completed | Phase::Failed);
+        match phases
+            .into_iter()
+            .flatten()
+            .filter(final_phase)
+            .find(|phase| *phase != wished)
+        {
+            Some(other) => ControlFlow::Break(Ended::InVain(other)),
+            None => ControlFlow::Continue(()),
+        }
+    }
+}
+
+impl Ended {
+    /// As it stands in the summary of `-o json`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Reached(phase) | Self::InVain(phase) => match phase {
+                Phase::Progressing => "Progressing",
+                Phase::Holding => "Holding",
+                Phase::Paused => "Paused",
+                Phase::Completed => "Completed",
+                Phase::Failed => "Failed",
+            },
+            Self::TimedOut => "TimedOut",
+            Self::Interrupted => "Interrupted",
+        }
+    }
+
+    pub fn outcome(self, until: &Until) -> Outcome {
+        match (self, until) {
+            (Self::Reached(_), _) => Outcome::AsWished,
+            (Self::InVain(_), _) | (Self::Interrupted, Until::Goal { .. }) => Outcome::No,
+            (Self::TimedOut, _) => Outcome::TimedOut,
+            (Self::Interrupted, _) => Outcome::AsWished,
+        }
+    }
+}
+
+fn phase(goal: Goal) -> Phase {
+    match goal {
+        Goal::Completed => Phase::Completed,
+        Goal::Holding => Phase::Holding,
+        Goal::Failed => Phase::Failed,
+    }
+}
+
+/// The phase, if it is about the spec as it is now.
+fn current_phase(policy: &StagedBindingPolicy) -> Option<Phase> {
+    let status = policy.status.as_ref()?;
+    (status.observed_generation == policy.metadata.generation)
+        .then_some(status.phase)
+        .flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn policies(phases: &[(&str, Phase, i64)]) -> Policies {
+        let policy = |(name, phase, observed): &(&str, Phase, i64)| {
+            let mut policy = StagedBindingPolicy::default();
+            policy.metadata.name = Some((*name).to_owned());
+            policy.metadata.generation = Some(2);
+            let status = policy.status.insert(Default::default());
+            (status.phase, status.observed_generation) = (Some(*phase), Some(*observed));
+            ((*name).to_owned(), policy)
+        };
+        phases.iter().map(policy).collect()
+    }
+
+    fn goal(goal: Goal) -> Until {
+        Until::Goal {
+            goal,
+            policies: BTreeSet::from(["a".to_owned(), "b".to_owned()]),
+        }
+    }
+
+    #[test]
+    fn every_applied_policy_must_be_there_and_no_other_counts() {
+        let completed = policies(&[
+            ("a", Phase::Completed, 2),
+            ("b", Phase::Completed, 2),
+            ("c", Phase::Failed, 2),
+        ]);
+        assert_eq!(
+            goal(Goal::Completed).reached(&completed),
+            ControlFlow::Break(Ended::Reached(Phase::Completed))
+        );
+        let one = policies(&[("a", Phase::Completed, 2)]);
+        assert_eq!(goal(Goal::Completed).reached(&one), ControlFlow::Continue(()));
+    }
+
+    #[test]
+    fn a_phase_of_an_older_generation_does_not_count() {
+        let stale = policies(&[("a", Phase::Completed, 2), ("b", Phase::Completed, 1)]);
+        assert_eq!(goal(Goal::Completed).reached(&stale), ControlFlow::Continue(()));
+    }
+
+    #[test]
+    fn a_final_phase_that_is_not_the_wished_one_ends_it_in_vain() {
+        let failed = policies(&[("a", Phase::Failed, 2), ("b", Phase::Holding, 2)]);
+        assert_eq!(
+            goal(Goal::Completed).reached(&failed),
+            ControlFlow::Break(Ended::InVain(Phase::Failed))
+        );
+        let held = policies(&[("a", Phase::Completed, 2), ("b", Phase::Holding, 2)]);
+        assert_eq!(goal(Goal::Completed).reached(&held), ControlFlow::Continue(()));
+        assert_eq!(
+            goal(Goal::Holding).reached(&held),
+            ControlFlow::Break(Ended::InVain(Phase::Completed))
+        );
+    }
+}

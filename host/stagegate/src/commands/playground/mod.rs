@@ -1,0 +1,147 @@
+//! `stagegate playground`: API server, simulated clusters and all controllers in this process; the files applied, the
+//! rollout shown until its end. Nothing outside of the process is touched but one kubeconfig file.
+
+use std::collections::BTreeSet;
+use std::io::{self, Write as _};
+use std::net::{Ipv4Addr, SocketAddr};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, anyhow};
+use stagegate_embedded::clusters::{self, Clusters};
+use stagegate_embedded::{Server, TokioClock};
+use tokio::net::TcpListener;
+
+use self::goal::{Ended, Until};
+use self::kubeconfig::Written;
+use super::signals::Signals;
+use super::{Failure, Result};
+use crate::args::{Format, PlaygroundArgs};
+use crate::manifests::{self, Manifest};
+use crate::shell::{self, ControllerName, Delays, Options};
+use crate::view::View;
+use crate::view::follow::follow;
+
+mod apply;
+mod goal;
+mod kubeconfig;
+
+/// The delay of each part that stands in KubeStellar's place; KubeStellar's own are seconds.
+const DELAY_MS: u64 = 100;
+/// Longest wait for `--until` unless `--timeout` says otherwise.
+const TIMEOUT: Duration = Duration::from_secs(60);
+
+/// # Errors
+/// Files that cannot be read or that the API server refuses; a port, a file or a task that fails.
+pub async fn play(args: &PlaygroundArgs) -> Result {
+    let began = Instant::now();
+    let mut signals = Signals::catch()?;
+    let manifests = manifests::read(&args.files).map_err(|error| Failure::Input(error.into()))?;
+    let until = until(args, &manifests)?;
+
+    let clock = TokioClock::shared();
+    let server = Server::new(clock.clone());
+    let definitions = stagegate_api::crd::all_for_playground();
+    server
+        .install_crds(definitions)
+        .context("installing the definitions")
+        .map_err(Failure::Outside)?;
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
+        .await
+        .context("opening a port on the loopback");
+    let listener = listener.map_err(Failure::Outside)?;
+    let address = listener.local_addr()?;
+    let serving = tokio::spawn({
+        let server = server.clone();
+        async move { server.serve(listener, std::future::pending::<()>()).await }
+    });
+    let kubeconfig = Written::to(args.kubeconfig.as_deref(), &server.kubeconfig(address))?;
+    announce(address, &kubeconfig, began.elapsed())?;
+
+    let clusters = Clusters::start(server.client(), clock.clone(), clusters::Settings::default());
+    let running = shell::start(server.client(), clock, options(args)).await;
+    let mut running = running.context("starting the controllers").map_err(Failure::Outside)?;
+    apply::all(&server.client(), &manifests).await?;
+
+    let mut view = View::on_stdout(args.output);
+    let ended = tokio::select! {
+        ended = follow(server.client(), None, &mut view, |policies| until.reached(policies)) => ended?,
+        () = signals.next() => Ended::Interrupted,
+        () = timeout(args, &until) => Ended::TimedOut,
+        error = running.failed() => return Err(Failure::Outside(error)),
+        served = serving => return Err(server_ended(served)),
+    };
+    view.finish(ended.as_str())?;
+    if args.serve && ended != Ended::Interrupted {
+        say(args.output, "serving until Ctrl-C")?;
+        tokio::select! {
+            () = signals.next() => {}
+            error = running.failed() => return Err(Failure::Outside(error)),
+        }
+    }
+    running.stop().await;
+    clusters.stop().await;
+    Ok(ended.outcome(&until))
+}
+
+fn until(args: &PlaygroundArgs, manifests: &[Manifest]) -> Result<Until> {
+    let policies = manifests
+        .iter()
+        .filter(|manifest| manifest.kind() == "StagedBindingPolicy");
+    let policies: BTreeSet<String> = policies.map(|policy| policy.name().to_owned()).collect();
+    if policies.is_empty() && (args.until.is_some() || !args.serve) {
+        let advice =
+            "no StagedBindingPolicy is in the files, so nothing would end; add one, or --serve without --until";
+        return Err(Failure::Input(anyhow!(advice)));
+    }
+    Ok(match (args.until, args.serve) {
+        (Some(goal), _) => Until::Goal { goal, policies },
+        (None, false) => Until::Completed { policies },
+        (None, true) => Until::Interrupted,
+    })
+}
+
+fn options(args: &PlaygroundArgs) -> Options {
+    Options {
+        controllers: BTreeSet::from([
+            ControllerName::Staging,
+            ControllerName::Binding,
+            ControllerName::Combine,
+        ]),
+        settle_ms: super::milliseconds(args.settle),
+        delays: Delays {
+            binding_ms: DELAY_MS,
+            combine_ms: DELAY_MS,
+        },
+        ..Options::default()
+    }
+}
+
+/// Never, unless something is waited for.
+async fn timeout(args: &PlaygroundArgs, until: &Until) {
+    match (args.timeout, until) {
+        (Some(timeout), _) => tokio::time::sleep(timeout).await,
+        (None, Until::Goal { .. }) => tokio::time::sleep(TIMEOUT).await,
+        (None, Until::Completed { .. } | Until::Interrupted) => std::future::pending().await,
+    }
+}
+
+fn announce(address: SocketAddr, kubeconfig: &Written, took: Duration) -> io::Result<()> {
+    let mut out = io::stderr();
+    writeln!(out, "API server ready on http://{address} in {} ms", took.as_millis())?;
+    writeln!(out, "export KUBECONFIG={}", kubeconfig.path().display())
+}
+
+fn say(format: Format, text: &str) -> io::Result<()> {
+    match format {
+        Format::Text => writeln!(io::stderr(), "{text}"),
+        Format::Json => Ok(()),
+    }
+}
+
+fn server_ended(served: std::result::Result<io::Result<()>, tokio::task::JoinError>) -> Failure {
+    Failure::Outside(match served {
+        Ok(Ok(())) => anyhow!("the API server has ended"),
+        Ok(Err(error)) => anyhow::Error::new(error).context("serving the API"),
+        Err(error) => anyhow::Error::new(error).context("the API server broke off"),
+    })
+}

@@ -1,0 +1,53 @@
+//! `stagegate run`: the controllers against a real cluster, until a signal.
+
+use std::io;
+
+use anyhow::Context as _;
+use stagegate_embedded::TokioClock;
+use tracing_subscriber::EnvFilter;
+
+use super::signals::Signals;
+use super::{Failure, Outcome, Result, connection};
+use crate::args::{Controller, RunArgs};
+use crate::shell::{self, ControllerName, Options};
+
+/// # Errors
+/// A kubeconfig that cannot be used; a server that does not answer at the start; a controller that broke off.
+pub async fn controllers(args: &RunArgs) -> Result {
+    log();
+    let mut signals = Signals::catch()?;
+    let client = connection::client(&args.cluster).await?;
+    let options = Options {
+        controllers: args.controllers.iter().map(|name| controller(*name)).collect(),
+        settle_ms: super::milliseconds(args.settle),
+        ..Options::default()
+    };
+    let started = tokio::select! {
+        started = shell::start(client, TokioClock::shared(), options) => started,
+        () = signals.next() => return Ok(Outcome::AsWished),
+    };
+    let mut running = started.context("starting the controllers").map_err(Failure::Outside)?;
+    tokio::select! {
+        error = running.failed() => return Err(Failure::Outside(error)),
+        () = signals.next() => tracing::info!("stopping"),
+    }
+    running.stop().await;
+    Ok(Outcome::AsWished)
+}
+
+fn controller(name: Controller) -> ControllerName {
+    match name {
+        Controller::Staging => ControllerName::Staging,
+        Controller::Binding => ControllerName::Binding,
+        Controller::Combine => ControllerName::Combine,
+    }
+}
+
+/// To standard error; `RUST_LOG` says how much.
+fn log() {
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_unset| EnvFilter::new("info"));
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(io::stderr)
+        .init();
+}

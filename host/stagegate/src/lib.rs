@@ -1,0 +1,9 @@
+//! The host: watches, decides through `stagegate-decide`, applies, and shows what happens. The binary is a thin shell
+//! around [`commands`]; tests drive the same code in process.
+
+pub mod args;
+pub mod commands;
+pub mod controllers;
+pub mod manifests;
+pub mod shell;
+pub mod view;

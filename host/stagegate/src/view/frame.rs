@@ -1,0 +1,209 @@
+//! The live screen's content: policies, their stages, and for the active one every check and what is still missing.
+//! Lines are pieces of styled text, so that colours and widths are the screen's business.
+
+use std::time::Duration;
+
+use anstyle::{AnsiColor, Style};
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use kube::ResourceExt as _;
+use stagegate_api::{
+    CheckStatus, ObjectStatus, Outcome, Phase, StageState, StageStatus, StagedBindingPolicy, StagedBindingPolicyStatus,
+};
+
+use super::line::{printable, seconds};
+use super::{Moment, Policies, change};
+
+/// One line of the screen.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Line(pub Vec<Piece>);
+
+/// Text in one style, without control characters.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Piece {
+    pub style: Style,
+    pub text: String,
+}
+
+const DIM: Style = Style::new().dimmed();
+const BOLD: Style = Style::new().bold();
+
+/// The whole screen.
+pub fn lines(policies: &Policies, moment: Moment) -> Vec<Line> {
+    if policies.is_empty() {
+        return vec![Line::default().and(DIM, &format!("no StagedBindingPolicy yet  {}", seconds(moment.elapsed)))];
+    }
+    policies.values().flat_map(|policy| of_policy(policy, moment)).collect()
+}
+
+fn of_policy(policy: &StagedBindingPolicy, moment: Moment) -> Vec<Line> {
+    let nothing = StagedBindingPolicyStatus::default();
+    let status = policy.status.as_ref().unwrap_or(&nothing);
+    let mut head = Line::default().and(BOLD, &policy.name_any()).and(Style::new(), "  ");
+    head = match status.phase {
+        Some(phase) => head.and(of_phase(phase), &format!("{phase:?}")),
+        None => head.and(DIM, "waiting for the controller"),
+    };
+    let reason = status.reason.as_deref().unwrap_or_default();
+    if !reason.is_empty() && status.phase.is_none_or(|phase| format!("{phase:?}") != reason) {
+        head = head.and(Style::new(), &format!("  {reason}"));
+    }
+    head = head.and(DIM, &format!("  {}", seconds(moment.elapsed)));
+    let mut lines = vec![head];
+    let explanation = change::explanation(policy, reason);
+    let told_by_a_check = status
+        .stages
+        .iter()
+        .flat_map(|stage| &stage.checks)
+        .any(|check| check.message == explanation);
+    if !explanation.is_empty() && !told_by_a_check {
+        lines.push(Line::default().and(DIM, "  ").and(Style::new(), &explanation));
+    }
+    let width = policy
+        .spec
+        .stages
+        .iter()
+        .map(|stage| stage.name.len())
+        .max()
+        .unwrap_or_default();
+    for (name, record) in stages(policy, status) {
+        lines.extend(of_stage(name, record, width, moment.now));
+    }
+    lines
+}
+
+/// The spec's stages in order, each with its record; then records of stages that are no longer in the spec.
+fn stages<'a>(
+    policy: &'a StagedBindingPolicy,
+    status: &'a StagedBindingPolicyStatus,
+) -> Vec<(&'a str, Option<&'a StageStatus>)> {
+    let record = |name: &str| status.stages.iter().find(|record| record.name == name);
+    let in_spec = policy
+        .spec
+        .stages
+        .iter()
+        .map(|stage| (stage.name.as_str(), record(&stage.name)));
+    let left = status
+        .stages
+        .iter()
+        .filter(|record| !policy.spec.stages.iter().any(|stage| stage.name == record.name));
+    in_spec
+        .chain(left.map(|record| (record.name.as_str(), Some(record))))
+        .collect()
+}
+
+fn of_stage(name: &str, record: Option<&StageStatus>, width: usize, now: Timestamp) -> Vec<Line> {
+    let state = record.map_or(StageState::Pending, |record| record.state);
+    let (symbol, style) = match state {
+        StageState::Pending => ("○", DIM),
+        StageState::Active => ("◐", AnsiColor::Cyan.on_default().bold()),
+        StageState::Passed => ("●", AnsiColor::Green.on_default()),
+        StageState::Outdated => ("◌", DIM),
+    };
+    let head = Line::default()
+        .and(style, &format!("  {symbol} {name:width$}  {:9}", format!("{state:?}")))
+        .and(
+            Style::new(),
+            &record.map(|record| clusters(&record.destinations)).unwrap_or_default(),
+        );
+    let Some(record) = record else { return vec![head] };
+    let mut lines = vec![head.and(DIM, &times(record, now))];
+    if state == StageState::Active {
+        lines.extend(record.checks.iter().map(of_check));
+        lines.extend(record.objects.iter().flat_map(owed));
+        if !record.not_judged.is_empty() {
+            lines.push(Line::default().and(DIM, &format!("      not judged: {}", record.not_judged.join(", "))));
+        }
+    }
+    if let Some(message) = &record.message {
+        lines.push(Line::default().and(DIM, &format!("      {message}")));
+    }
+    lines
+}
+
+fn of_check(check: &CheckStatus) -> Line {
+    let style = match check.outcome {
+        Outcome::Pass => AnsiColor::Green.on_default(),
+        Outcome::Hold => AnsiColor::Yellow.on_default(),
+        Outcome::Unknown => AnsiColor::Magenta.on_default(),
+    };
+    Line::default()
+        .and(Style::new(), &format!("      {:10}", check.name))
+        .and(style, &format!("{:8}", format!("{:?}", check.outcome)))
+        .and(Style::new(), &check.reason)
+        .and(
+            DIM,
+            &if check.message.is_empty() {
+                String::new()
+            } else {
+                format!("  {}", check.message)
+            },
+        )
+}
+
+/// What clusters have not answered since an edit, and what each last said.
+fn owed(object: &ObjectStatus) -> Vec<Line> {
+    let namespace = object
+        .namespace
+        .as_ref()
+        .map(|namespace| format!("{namespace}/"))
+        .unwrap_or_default();
+    let about = |cluster: &str, rest: String| {
+        let text = format!("      {cluster}: {} {namespace}{} {rest}", object.resource, object.name);
+        Line::default().and(AnsiColor::Magenta.on_default(), &text)
+    };
+    let last = |update: &stagegate_api::PendingUpdate| match update.r#gen.as_str() {
+        "" => format!("edited, last report {}", update.at),
+        generation => format!("edited, last report {} of generation {generation}", update.at),
+    };
+    object
+        .updates
+        .iter()
+        .map(|update| about(&update.cluster, last(update)))
+        .collect()
+}
+
+fn clusters(names: &[String]) -> String {
+    const SHOWN: usize = 8;
+    match names.len().checked_sub(SHOWN) {
+        None | Some(0) => names.join(", "),
+        Some(more) => format!("{} and {more} more", names[..SHOWN].join(", ")),
+    }
+}
+
+fn times(record: &StageStatus, now: Timestamp) -> String {
+    let since = |from: &Time, to: Timestamp| seconds(Duration::try_from(to.duration_since(from.0)).unwrap_or_default());
+    match (&record.placed_at, &record.passed_at) {
+        (Some(placed), Some(passed)) => format!("  passed after {}", since(placed, passed.0)),
+        (None, Some(passed)) => format!("  passed {} ago", since(passed, now)),
+        (Some(placed), None) => format!("  placed {} ago", since(placed, now)),
+        (None, None) => String::new(),
+    }
+}
+
+fn of_phase(phase: Phase) -> Style {
+    match phase {
+        Phase::Progressing => AnsiColor::Cyan.on_default(),
+        Phase::Holding => AnsiColor::Yellow.on_default(),
+        Phase::Paused => DIM,
+        Phase::Completed => AnsiColor::Green.on_default().bold(),
+        Phase::Failed => AnsiColor::Red.on_default().bold(),
+    }
+}
+
+impl Line {
+    fn and(mut self, style: Style, text: &str) -> Self {
+        if !text.is_empty() {
+            self.0.push(Piece {
+                style,
+                text: printable(text),
+            });
+        }
+        self
+    }
+
+    /// Without styles.
+    pub fn plain(&self) -> String {
+        self.0.iter().map(|piece| piece.text.as_str()).collect()
+    }
+}

@@ -1,0 +1,73 @@
+//! A change as one line: for people (`12.3s nginx dev Progressing SettlingBinding: …`) or as a JSON object.
+
+use std::time::Duration;
+
+use serde::Serialize;
+
+use super::change::{Change, What};
+
+/// Without the line end, whatever the change's texts hold.
+pub fn text(change: &Change, elapsed: Duration) -> String {
+    let mut line = format!("{:>6} {}", seconds(elapsed), change.policy);
+    if let Some(stage) = &change.stage {
+        line.push(' ');
+        line.push_str(stage);
+    }
+    line.push(' ');
+    line.push_str(&match &change.what {
+        What::Phase { phase, reason, message } if format!("{phase:?}") == *reason => join(reason, message),
+        What::Phase { phase, reason, message } => join(&format!("{phase:?} {reason}"), message),
+        What::State { state, clusters } if clusters.is_empty() => format!("{state:?}"),
+        What::State { state, clusters } => format!("{state:?} on {}", clusters.join(", ")),
+        What::Check {
+            check,
+            outcome,
+            reason,
+            message,
+        } => join(&format!("{check} {outcome:?} {reason}"), message),
+        What::Note { message } => format!("note: {message}"),
+        What::Deleted => "deleted".to_owned(),
+    });
+    printable(&line)
+}
+
+/// `{"elapsedMs": 12300, "policy": …, "stage": …, "type": …, …}`.
+///
+/// # Errors
+/// None in practice: every key is a string.
+pub fn json(change: &Change, elapsed: Duration) -> serde_json::Result<String> {
+    #[derive(Serialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Timed<'a> {
+        elapsed_ms: u64,
+        #[serde(flatten)]
+        change: &'a Change,
+    }
+    serde_json::to_string(&Timed {
+        elapsed_ms: milliseconds(elapsed),
+        change,
+    })
+}
+
+pub(super) fn milliseconds(elapsed: Duration) -> u64 {
+    u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX)
+}
+
+pub(super) fn seconds(elapsed: Duration) -> String {
+    format!("{:.1}s", elapsed.as_secs_f64())
+}
+
+/// Status holds what servers and users wrote: control characters could move the cursor or forge a line.
+pub(super) fn printable(text: &str) -> String {
+    text.chars()
+        .map(|character| if character.is_control() { ' ' } else { character })
+        .collect()
+}
+
+fn join(head: &str, message: &str) -> String {
+    if message.is_empty() {
+        head.trim_end().to_owned()
+    } else {
+        format!("{}: {message}", head.trim_end())
+    }
+}

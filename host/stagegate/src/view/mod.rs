@@ -1,0 +1,152 @@
+//! The live view: what StagedBindingPolicies say about their rollouts, as a redrawn screen, as one line per change, or
+//! as JSON lines.
+//!
+//! Everything shown comes from the policies' spec and status, so that `watch` sees on any cluster what the playground
+//! shows. What is shown is computed by pure functions ([`change`], [`frame`], [`verdicts`]); only [`View`] writes, and
+//! only [`follow`] reads from a cluster.
+
+use std::collections::BTreeMap;
+use std::io::{self, IsTerminal as _, Write};
+use std::time::{Duration, Instant};
+
+use jiff::Timestamp;
+use kube::ResourceExt as _;
+use stagegate_api::StagedBindingPolicy;
+
+use self::screen::Screen;
+use crate::args::Format;
+
+pub mod change;
+pub mod follow;
+pub mod frame;
+pub mod line;
+pub mod screen;
+pub mod verdicts;
+
+/// The policies by name.
+pub type Policies = BTreeMap<String, StagedBindingPolicy>;
+
+/// Shows policies as they change.
+pub struct View<W> {
+    out: W,
+    mode: Mode,
+    started: Instant,
+    policies: Policies,
+}
+
+enum Mode {
+    Screen(Screen),
+    Lines,
+    Json,
+}
+
+/// The time on both clocks of a view: since it began, and of the day.
+#[derive(Clone, Copy, Debug)]
+pub struct Moment {
+    pub elapsed: Duration,
+    pub now: Timestamp,
+}
+
+impl View<io::Stdout> {
+    /// On standard output: redrawn in place on a terminal, lines anywhere else.
+    pub fn on_stdout(format: Format) -> Self {
+        let out = io::stdout();
+        let mode = match format {
+            Format::Json => Mode::Json,
+            Format::Text if out.is_terminal() && screen::can_redraw() => Mode::Screen(Screen::default()),
+            Format::Text => Mode::Lines,
+        };
+        Self {
+            out,
+            mode,
+            started: Instant::now(),
+            policies: Policies::new(),
+        }
+    }
+}
+
+impl<W: Write> View<W> {
+    pub fn policies(&self) -> &Policies {
+        &self.policies
+    }
+
+    /// A policy as it is now.
+    ///
+    /// # Errors
+    /// Those of the output.
+    pub fn show(&mut self, policy: StagedBindingPolicy) -> io::Result<()> {
+        let name = policy.name_any();
+        let changes = change::between(self.policies.get(&name), &policy);
+        self.policies.insert(name, policy);
+        self.write(&changes)
+    }
+
+    /// A policy is gone.
+    ///
+    /// # Errors
+    /// Those of the output.
+    pub fn remove(&mut self, name: &str) -> io::Result<()> {
+        if self.policies.remove(name).is_none() {
+            return Ok(());
+        }
+        self.write(&[change::Change::gone(name)])
+    }
+
+    /// Lets the times of a screen go on.
+    ///
+    /// # Errors
+    /// Those of the output.
+    pub fn tick(&mut self) -> io::Result<()> {
+        self.write(&[])
+    }
+
+    /// The last word: every stage's verdicts, as a table or as the summary object.
+    ///
+    /// # Errors
+    /// Those of the output.
+    pub fn finish(&mut self, ended: &str) -> io::Result<()> {
+        let moment = self.moment();
+        match &self.mode {
+            Mode::Json => {
+                let summary = verdicts::Summary::of(&self.policies, ended, moment.elapsed);
+                writeln!(
+                    self.out,
+                    "{}",
+                    serde_json::to_string(&summary).map_err(io::Error::other)?
+                )
+            }
+            Mode::Screen(_) => writeln!(self.out, "\n{}", verdicts::table(&self.policies, screen::width())),
+            Mode::Lines => writeln!(self.out, "{}", verdicts::table(&self.policies, None)),
+        }?;
+        self.out.flush()
+    }
+
+    fn write(&mut self, changes: &[change::Change]) -> io::Result<()> {
+        let moment = self.moment();
+        match &mut self.mode {
+            Mode::Screen(screen) => screen.draw(&mut self.out, &frame::lines(&self.policies, moment))?,
+            Mode::Lines => {
+                for change in changes {
+                    writeln!(self.out, "{}", line::text(change, moment.elapsed))?;
+                }
+            }
+            Mode::Json => {
+                for change in changes {
+                    writeln!(
+                        self.out,
+                        "{}",
+                        line::json(change, moment.elapsed).map_err(io::Error::other)?
+                    )?;
+                }
+            }
+        }
+        self.out.flush()
+    }
+
+    fn moment(&self) -> Moment {
+        Moment {
+            elapsed: self.started.elapsed(),
+            now: Timestamp::now(),
+        }
+    }
+}

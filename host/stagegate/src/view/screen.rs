@@ -1,0 +1,122 @@
+//! Redraws lines in place on a terminal, cut to its size. Must not know what the lines say.
+
+use std::io::{self, Write};
+
+use super::frame::Line;
+
+/// How many lines stand on the terminal from the last time.
+#[derive(Default)]
+pub struct Screen {
+    drawn: usize,
+}
+
+/// Whether the terminal can move its cursor.
+pub fn can_redraw() -> bool {
+    std::env::var_os("TERM").is_none_or(|term| term != "dumb")
+}
+
+/// Columns of the terminal on standard output.
+pub fn width() -> Option<u16> {
+    terminal_size::terminal_size().map(|(width, _)| width.0)
+}
+
+impl Screen {
+    /// Replaces what was drawn before.
+    pub(super) fn draw(&mut self, out: &mut impl Write, lines: &[Line]) -> io::Result<()> {
+        let size = terminal_size::terminal_size();
+        let (columns, rows) = size.map_or((80, 24), |(width, height)| (width.0 as usize, height.0 as usize));
+        let rendered = render(lines, columns, rows.saturating_sub(1), colours());
+        // One write, so that no half-drawn frame shows: up to the first line, clear from there, the lines.
+        let up = if self.drawn == 0 {
+            String::new()
+        } else {
+            format!("\x1b[{}A", self.drawn)
+        };
+        self.drawn = rendered.len();
+        let body: String = rendered.iter().map(|line| format!("{line}\n")).collect();
+        out.write_all(format!("{up}\r\x1b[0J{body}").as_bytes())
+    }
+}
+
+/// <https://no-color.org>: any value but the empty one.
+fn colours() -> bool {
+    std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+}
+
+/// Cut to `columns` and `rows`: a line that wraps, or a frame that scrolls, could not be redrawn in place.
+fn render(lines: &[Line], columns: usize, rows: usize, colours: bool) -> Vec<String> {
+    let mut rendered: Vec<String> = lines
+        .iter()
+        .take(rows)
+        .map(|line| render_line(line, columns, colours))
+        .collect();
+    if lines.len() > rows
+        && let Some(last) = rendered.last_mut()
+    {
+        *last = format!("… {} more lines", lines.len() - rows + 1);
+    }
+    rendered
+}
+
+fn render_line(line: &Line, columns: usize, colours: bool) -> String {
+    let mut room = columns;
+    let mut text = String::new();
+    for piece in &line.0 {
+        let cut: String = match piece.text.chars().count() {
+            length if length <= room => piece.text.clone(),
+            _ => piece.text.chars().take(room.saturating_sub(1)).chain(['…']).collect(),
+        };
+        room = room.saturating_sub(piece.text.chars().count());
+        match colours {
+            true => text.push_str(&format!("{0}{cut}{0:#}", piece.style)),
+            false => text.push_str(&cut),
+        }
+        if room == 0 {
+            break;
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use anstyle::{AnsiColor, Style};
+
+    use super::*;
+    use crate::view::frame::Piece;
+
+    fn line(texts: &[&str]) -> Line {
+        Line(
+            texts
+                .iter()
+                .map(|text| Piece {
+                    style: Style::new(),
+                    text: (*text).to_owned(),
+                })
+                .collect(),
+        )
+    }
+
+    #[test]
+    fn a_line_is_cut_to_the_width_across_its_pieces() {
+        assert_eq!(render_line(&line(&["abc", "defgh"]), 6, false), "abcde…");
+        assert_eq!(render_line(&line(&["abc", "def"]), 6, false), "abcdef");
+        assert_eq!(render_line(&line(&["abc", "def", "g"]), 3, false), "abc");
+    }
+
+    #[test]
+    fn a_frame_that_is_too_high_says_how_much_is_hidden() {
+        let lines = vec![line(&["one"]), line(&["two"]), line(&["three"])];
+        assert_eq!(render(&lines, 80, 2, false), ["one", "… 2 more lines"]);
+    }
+
+    #[test]
+    fn colours_are_escapes_only_when_wanted() {
+        let coloured = Line(vec![Piece {
+            style: AnsiColor::Red.on_default(),
+            text: "no".to_owned(),
+        }]);
+        assert_eq!(render_line(&coloured, 80, true), "\x1b[31mno\x1b[0m");
+        assert_eq!(render_line(&coloured, 80, false), "no");
+    }
+}

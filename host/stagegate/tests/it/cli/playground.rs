@@ -1,0 +1,188 @@
+//! `stagegate playground`: whole rollouts in one process of the real binary.
+
+use std::io::{BufRead as _, BufReader, Read as _};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use super::{repository, stagegate, text};
+
+/// The JSON lines of a playground, the last of which is the summary.
+fn events(output: &[u8]) -> Vec<Value> {
+    let parse = |line: &str| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"));
+    text(output).lines().map(parse).collect()
+}
+
+#[test]
+fn the_three_stages_are_taken_in_order_and_within_ten_seconds() {
+    let began = Instant::now();
+    let sample = repository("deploy/examples/three-stages");
+    let ended = stagegate(&["playground", &sample, "--until", "Completed", "-o", "json"]);
+    let took = began.elapsed();
+    assert_eq!(
+        ended.status.code(),
+        Some(0),
+        "{}\n{}",
+        text(&ended.stdout),
+        text(&ended.stderr)
+    );
+    assert!(took < Duration::from_secs(10), "took {took:?}");
+
+    let events = events(&ended.stdout);
+    let passed: Vec<&str> = events
+        .iter()
+        .filter(|event| event["type"] == "state" && event["state"] == "Passed")
+        .filter_map(|event| event["stage"].as_str())
+        .collect();
+    assert_eq!(passed, ["dev", "test", "prod"]);
+    let summary = events.last().expect("a summary");
+    assert_eq!(summary["type"], "summary");
+    assert_eq!(summary["ended"], "Completed");
+    assert_eq!(summary["policies"][0]["phase"], "Completed");
+    assert_eq!(summary["policies"][0]["activeStage"], "prod");
+    assert_eq!(
+        summary["policies"][0]["stages"][2]["clusters"],
+        serde_json::json!(["prod-1", "prod-2"])
+    );
+}
+
+#[test]
+fn both_original_samples_complete_unchanged() {
+    for sample in ["original-nginx-obj.yaml", "original-nginx-combinedstatus.yaml"] {
+        let (setting, policy) = (
+            repository("deploy/examples/nginx-original"),
+            repository(&format!("tests/data/{sample}")),
+        );
+        let ended = stagegate(&["playground", &setting, &policy, "--until", "Completed"]);
+        assert_eq!(
+            ended.status.code(),
+            Some(0),
+            "{sample}\n{}\n{}",
+            text(&ended.stdout),
+            text(&ended.stderr)
+        );
+        let shown = text(&ended.stdout);
+        assert!(shown.contains("Completed"), "{shown}");
+        assert!(shown.contains("POLICY"), "no table at the end: {shown}");
+    }
+}
+
+#[test]
+fn a_goal_that_is_not_reached_in_time_is_exit_code_3_and_the_last_words_say_what_was_missing() {
+    let sample = repository("deploy/examples/three-stages");
+    let ended = stagegate(&[
+        "playground",
+        &sample,
+        "--until",
+        "Failed",
+        "--timeout",
+        "600ms",
+        "-o",
+        "json",
+    ]);
+    assert_eq!(
+        ended.status.code(),
+        Some(3),
+        "{}\n{}",
+        text(&ended.stdout),
+        text(&ended.stderr)
+    );
+    let events = events(&ended.stdout);
+    let summary = events.last().expect("a summary");
+    assert_eq!(
+        (&summary["type"], &summary["ended"]),
+        (&"summary".into(), &"TimedOut".into())
+    );
+}
+
+#[test]
+fn what_the_api_server_refuses_is_named_by_file_document_and_message() {
+    let file = std::env::temp_dir().join(format!("stagegate-test-{}-refused.yaml", std::process::id()));
+    let manifests = "\
+apiVersion: v1
+kind: Namespace
+metadata: {name: fine}
+---
+apiVersion: community.kubestellar.io/v1alpha1
+kind: StagedBindingPolicy
+metadata: {name: refused}
+spec:
+  downsync: [{resources: [deployments]}]
+  stages: []
+";
+    std::fs::write(&file, manifests).expect("the temporary directory is writable");
+    let path = file.display().to_string();
+    let ended = stagegate(&["playground", &path, "--until", "Completed"]);
+    let said = text(&ended.stderr);
+    assert_eq!(ended.status.code(), Some(2), "{said}");
+    assert!(
+        said.contains(&format!(
+            "{path}:5: document 2: applying StagedBindingPolicy \"refused\""
+        )),
+        "{said}"
+    );
+    assert!(said.contains("spec.stages"), "{said}");
+    drop(std::fs::remove_file(file));
+}
+
+#[test]
+fn a_served_playground_answers_on_its_kubeconfig_until_it_is_interrupted() {
+    let kubeconfig = std::env::temp_dir().join(format!("stagegate-test-{}-served.kubeconfig", std::process::id()));
+    let path = kubeconfig.display().to_string();
+    let mut child = Command::new(env!("CARGO_BIN_EXE_stagegate"))
+        .args([
+            "playground",
+            &repository("deploy/examples/three-stages/clusters.yaml"),
+            "--serve",
+            "--kubeconfig",
+            &path,
+        ])
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the binary was built with this test");
+    let mut stderr = BufReader::new(child.stderr.take().expect("piped"));
+    let mut ready = String::new();
+    stderr.read_line(&mut ready).expect("a first line");
+    assert!(ready.starts_with("API server ready on http://127.0.0.1:"), "{ready}");
+
+    let begun = Instant::now();
+    let clusters = loop {
+        let watched = stagegate_api_get(&path, "/apis/cluster.open-cluster-management.io/v1/managedclusters");
+        let names = watched.matches("\"ManagedCluster\"").count();
+        if names >= 5 || begun.elapsed() > Duration::from_secs(10) {
+            break names;
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    };
+    assert!(clusters >= 5, "{clusters} clusters");
+    let interrupted = Command::new("kill")
+        .args(["-INT", &child.id().to_string()])
+        .status()
+        .expect("kill exists");
+    assert!(interrupted.success());
+    let ended = child.wait().expect("the child was started");
+    let mut rest = String::new();
+    stderr.read_to_string(&mut rest).expect("text");
+    assert_eq!(ended.code(), Some(0), "{rest}");
+    drop(std::fs::remove_file(kubeconfig));
+}
+
+/// A plain GET of the server that a kubeconfig names.
+fn stagegate_api_get(kubeconfig: &str, path: &str) -> String {
+    use std::io::Write as _;
+    let text = std::fs::read_to_string(kubeconfig).expect("written before the server is ready");
+    let address = text.split("http://").nth(1).expect("a server").trim_start();
+    let address: String = address
+        .chars()
+        .take_while(|character| character.is_ascii_digit() || ".:".contains(*character))
+        .collect();
+    let mut stream = std::net::TcpStream::connect(&address).expect("the server listens");
+    let request =
+        format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nAccept: application/json\r\nConnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).expect("the server reads");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("the server answers in text");
+    answer
+}

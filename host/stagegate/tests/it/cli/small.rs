@@ -1,0 +1,90 @@
+//! The commands that only print, and what is common to all: usage errors and exit codes.
+
+use super::{repository, stagegate, text};
+
+#[test]
+fn the_definition_in_deploy_is_what_the_binary_prints() {
+    let printed = stagegate(&["crds"]);
+    assert_eq!(printed.status.code(), Some(0));
+    let kept = std::fs::read_to_string(repository("deploy/crds/stagedbindingpolicies.yaml")).unwrap_or_default();
+    assert!(
+        kept == text(&printed.stdout),
+        "deploy/crds/stagedbindingpolicies.yaml is not fresh: run `make crds`"
+    );
+}
+
+#[test]
+fn completions_name_every_subcommand() {
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let printed = stagegate(&["completions", shell]);
+        assert_eq!(printed.status.code(), Some(0), "{shell}");
+        let script = text(&printed.stdout);
+        for command in [
+            "playground",
+            "run",
+            "watch",
+            "lint",
+            "cel",
+            "crds",
+            "completions",
+            "version",
+        ] {
+            assert!(script.contains(command), "{shell} completes no {command}");
+        }
+    }
+}
+
+#[test]
+fn the_version_is_the_packages() {
+    let printed = stagegate(&["version"]);
+    assert_eq!(
+        text(&printed.stdout),
+        format!("stagegate {}\n", env!("CARGO_PKG_VERSION"))
+    );
+    assert_eq!(text(&stagegate(&["--version"]).stdout), text(&printed.stdout));
+}
+
+#[test]
+fn a_usage_error_is_exit_code_2_and_leaves_standard_output_empty() {
+    let wrong: [&[&str]; 10] = [
+        &[],
+        &["no-such-command"],
+        &["playground"],
+        &["playground", "x.yaml", "--until", "Perfect"],
+        &["playground", "x.yaml", "--timeout", "soon"],
+        &["playground", "x.yaml", "--settle", "0s"],
+        &["lint"],
+        &["lint", "/no/such/file.yaml"],
+        &["cel", "true"],
+        &["run", "--controllers", "everything"],
+    ];
+    for arguments in wrong {
+        let ended = stagegate(arguments);
+        assert_eq!(ended.status.code(), Some(2), "{arguments:?}: {}", text(&ended.stderr));
+        assert_eq!(text(&ended.stdout), "", "{arguments:?}");
+        assert_ne!(text(&ended.stderr), "", "{arguments:?}");
+    }
+}
+
+#[test]
+fn a_cluster_that_does_not_answer_is_exit_code_4() {
+    let kubeconfig = std::env::temp_dir().join(format!("stagegate-test-{}-nobody.kubeconfig", std::process::id()));
+    // Port 9 of the loopback: discard, where nobody listens.
+    let text_of_it = "\
+apiVersion: v1
+kind: Config
+current-context: nobody
+contexts: [{name: nobody, context: {cluster: nobody}}]
+clusters: [{name: nobody, cluster: {server: 'http://127.0.0.1:9'}}]
+";
+    std::fs::write(&kubeconfig, text_of_it).expect("the temporary directory is writable");
+    let path = kubeconfig.display().to_string();
+    for command in ["run", "watch"] {
+        let ended = stagegate(&[command, "--kubeconfig", &path]);
+        assert_eq!(ended.status.code(), Some(4), "{command}: {}", text(&ended.stderr));
+        assert!(text(&ended.stderr).contains("error: "), "{command}");
+    }
+    let wrong_context = stagegate(&["watch", "--kubeconfig", &path, "--context", "other"]);
+    assert_eq!(wrong_context.status.code(), Some(2), "{}", text(&wrong_context.stderr));
+    drop(std::fs::remove_file(kubeconfig));
+}

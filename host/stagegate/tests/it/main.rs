@@ -1,0 +1,6 @@
+//! The integration tests of the host, in one binary.
+
+mod cli;
+mod shell;
+mod harness;
+mod scenarios;
