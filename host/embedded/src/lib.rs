@@ -33,6 +33,6 @@ mod store;
 mod write;
 
 pub use clock::{Clock, SharedClock, TokioClock};
-pub use refusal::{Cause, Refusal};
+pub use refusal::Refusal;
 pub use requests::{Fault, FaultAnswer, Request, RequestLog};
 pub use server::{InstallError, Server};

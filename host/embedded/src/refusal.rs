@@ -9,14 +9,14 @@ use crate::kinds::Kind;
 
 /// One field that is wrong, as in `Status.details.causes`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Cause {
+pub(crate) struct Cause {
     pub reason: &'static str,
     pub field: String,
     pub message: String,
 }
 
 impl Cause {
-    pub fn invalid(field: impl Into<String>, value: &Value, why: impl std::fmt::Display) -> Self {
+    pub(crate) fn invalid(field: impl Into<String>, value: &Value, why: impl std::fmt::Display) -> Self {
         let message = format!("Invalid value: {}: {why}", shown(value));
         Self {
             reason: "FieldValueInvalid",
@@ -25,7 +25,7 @@ impl Cause {
         }
     }
 
-    pub fn required(field: impl Into<String>, why: &str) -> Self {
+    pub(crate) fn required(field: impl Into<String>, why: &str) -> Self {
         let message = if why.is_empty() {
             "Required value".to_owned()
         } else {
@@ -38,7 +38,7 @@ impl Cause {
         }
     }
 
-    pub fn forbidden(field: impl Into<String>, why: impl std::fmt::Display) -> Self {
+    pub(crate) fn forbidden(field: impl Into<String>, why: impl std::fmt::Display) -> Self {
         Self {
             reason: "FieldValueForbidden",
             field: field.into(),
@@ -46,7 +46,7 @@ impl Cause {
         }
     }
 
-    pub fn duplicate(field: impl Into<String>, value: &Value) -> Self {
+    pub(crate) fn duplicate(field: impl Into<String>, value: &Value) -> Self {
         Self {
             reason: "FieldValueDuplicate",
             field: field.into(),
@@ -95,18 +95,18 @@ impl Refusal {
         self
     }
 
-    pub fn not_found(kind: &Kind, name: &str) -> Self {
+    pub(crate) fn not_found(kind: &Kind, name: &str) -> Self {
         Self::new(404, "NotFound", format!("{} \"{name}\" not found", kind.resource())).about(kind, name)
     }
 
     /// A path that is served by nobody.
-    pub fn no_such_path() -> Self {
+    pub(crate) fn no_such_path() -> Self {
         let mut refusal = Self::new(404, "NotFound", "the server could not find the requested resource");
         refusal.details = json!({});
         refusal
     }
 
-    pub fn already_exists(kind: &Kind, name: &str) -> Self {
+    pub(crate) fn already_exists(kind: &Kind, name: &str) -> Self {
         Self::new(
             409,
             "AlreadyExists",
@@ -115,19 +115,19 @@ impl Refusal {
         .about(kind, name)
     }
 
-    pub fn conflict(kind: &Kind, name: &str, why: &str) -> Self {
+    pub(crate) fn conflict(kind: &Kind, name: &str, why: &str) -> Self {
         let message = format!("Operation cannot be fulfilled on {} \"{name}\": {why}", kind.resource());
         Self::new(409, "Conflict", message).about(kind, name)
     }
 
     /// The answer to a write that carried an old resourceVersion.
-    pub fn modified(kind: &Kind, name: &str) -> Self {
+    pub(crate) fn modified(kind: &Kind, name: &str) -> Self {
         let why = "the object has been modified; please apply your changes to the latest version and try again";
         Self::conflict(kind, name, why)
     }
 
     /// Server-side apply met fields of other managers: (manager, field) pairs.
-    pub fn apply_conflict(conflicts: &[(String, String)]) -> Self {
+    pub(crate) fn apply_conflict(conflicts: &[(String, String)]) -> Self {
         let causes: Vec<Value> = conflicts
             .iter()
             .map(|(manager, field)| {
@@ -149,7 +149,7 @@ impl Refusal {
         refusal
     }
 
-    pub fn invalid(kind: &Kind, name: &str, causes: &[Cause]) -> Self {
+    pub(crate) fn invalid(kind: &Kind, name: &str, causes: &[Cause]) -> Self {
         let listed: Vec<String> = causes
             .iter()
             .map(|c| {
@@ -179,7 +179,7 @@ impl Refusal {
         refusal
     }
 
-    pub fn forbidden(kind: &Kind, name: &str, why: &str) -> Self {
+    pub(crate) fn forbidden(kind: &Kind, name: &str, why: &str) -> Self {
         Self::new(
             403,
             "Forbidden",
@@ -188,11 +188,11 @@ impl Refusal {
         .about(kind, name)
     }
 
-    pub fn bad_request(message: impl Into<String>) -> Self {
+    pub(crate) fn bad_request(message: impl Into<String>) -> Self {
         Self::new(400, "BadRequest", message)
     }
 
-    pub fn method_not_allowed() -> Self {
+    pub(crate) fn method_not_allowed() -> Self {
         Self::new(
             405,
             "MethodNotAllowed",
@@ -200,11 +200,11 @@ impl Refusal {
         )
     }
 
-    pub fn unsupported_media_type(message: impl Into<String>) -> Self {
+    pub(crate) fn unsupported_media_type(message: impl Into<String>) -> Self {
         Self::new(415, "UnsupportedMediaType", message)
     }
 
-    pub fn too_large(limit_bytes: usize) -> Self {
+    pub(crate) fn too_large(limit_bytes: usize) -> Self {
         Self::new(
             413,
             "RequestEntityTooLarge",
@@ -213,11 +213,11 @@ impl Refusal {
     }
 
     /// The asked-for revision is no longer (or not) kept.
-    pub fn expired(asked: u64, oldest: u64) -> Self {
+    pub(crate) fn expired(asked: u64, oldest: u64) -> Self {
         Self::new(410, "Expired", format!("too old resource version: {asked} ({oldest})"))
     }
 
-    pub fn version_too_large(asked: u64, current: u64) -> Self {
+    pub(crate) fn version_too_large(asked: u64, current: u64) -> Self {
         let message = format!("Too large resource version: {asked}, current: {current}");
         let mut refusal = Self::new(504, "Timeout", message);
         refusal.details = json!({
@@ -227,12 +227,12 @@ impl Refusal {
         refusal
     }
 
-    pub fn internal(message: impl Into<String>) -> Self {
+    pub(crate) fn internal(message: impl Into<String>) -> Self {
         Self::new(500, "InternalError", message)
     }
 
     /// What an injected fault answers; the reason is the one Kubernetes pairs with the code.
-    pub fn injected(code: u16) -> Self {
+    pub(crate) fn injected(code: u16) -> Self {
         let reason = match code {
             400 => "BadRequest",
             403 => "Forbidden",
@@ -248,7 +248,7 @@ impl Refusal {
         Self::new(code, reason, format!("injected fault {code}"))
     }
 
-    pub fn to_json(&self) -> Value {
+    pub(crate) fn to_json(&self) -> Value {
         let mut status = json!({
             "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
             "message": self.message, "reason": self.reason, "code": self.code,

@@ -52,8 +52,6 @@ pub struct Kind {
 pub enum Body {
     /// A built-in type: decoded and encoded again, so that wrong types are refused and unknown fields noticed.
     Typed(fn(&Value) -> Result<Value, serde_json::Error>),
-    /// Stored as it comes.
-    Opaque,
     Structural(Box<Schema>),
 }
 
@@ -85,7 +83,7 @@ impl Kind {
     pub fn schema(&self) -> Option<&Schema> {
         match &self.body {
             Body::Structural(schema) => Some(schema),
-            Body::Typed(_) | Body::Opaque => None,
+            Body::Typed(_) => None,
         }
     }
 

@@ -87,7 +87,7 @@ impl Writer<'_> {
                 schema.fill_defaults(object);
                 causes.extend(schema.validate(object, old));
             }
-            Body::Typed(_) | Body::Opaque => crate::kinds::builtin::fill_defaults(&self.kind, object),
+            Body::Typed(_) => crate::kinds::builtin::fill_defaults(&self.kind, object),
         }
         if causes.is_empty() {
             Ok(())
@@ -100,9 +100,15 @@ impl Writer<'_> {
 /// Drops what the kind does not have, and says what that was.
 pub(super) fn drop_unknown(kind: &Kind, body: &mut Value) -> Result<Vec<String>, Refusal> {
     let undecodable = |error: serde_json::Error| {
-        let (kind, version) = (&kind.kind, &kind.version);
+        let Kind { kind, version, .. } = kind;
+        // The decoder quotes what it did not understand.
+        let why = if kind == "Secret" {
+            "a field has the wrong type".to_owned()
+        } else {
+            error.to_string()
+        };
         Refusal::bad_request(format!(
-            "{kind} in version \"{version}\" cannot be handled as a {kind}: {error}"
+            "{kind} in version \"{version}\" cannot be handled as a {kind}: {why}"
         ))
     };
     let mut dropped = Vec::new();
@@ -115,7 +121,6 @@ pub(super) fn drop_unknown(kind: &Kind, body: &mut Value) -> Result<Vec<String>,
             dropped.extend(schema.prune(body));
             drop_unknown_metadata(body, &mut dropped).map_err(undecodable)?;
         }
-        Body::Opaque => drop_unknown_metadata(body, &mut dropped).map_err(undecodable)?,
     }
     Ok(dropped)
 }

@@ -375,6 +375,17 @@ async fn unknown_fields_are_dropped_or_refused() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_refused_secret_is_not_quoted() {
+    let (_server, client) = server();
+    for data in [json!({"k": "hunter2!"}), json!({"k": ["hunter2!"]}), json!("hunter2!")] {
+        let body = json!({"metadata": {"name": "s"}, "data": data});
+        let (code, answer) = send(&client, "POST", "/api/v1/namespaces/default/secrets", body).await;
+        assert_eq!(code, 400);
+        assert!(!answer.to_string().contains("hunter2"), "{answer}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn large_objects_fit_up_to_the_limit() {
     let (_server, client) = server();
     let path = "/api/v1/namespaces/default/configmaps";
