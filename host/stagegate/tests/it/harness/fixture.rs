@@ -1,0 +1,88 @@
+//! The small shop that scenarios roll out: clusters, workload, collectors, a policy of three stages.
+
+use stagegate_embedded::clusters::ObjectRef;
+
+pub const NAMESPACE: &str = "shop";
+
+/// Two dev clusters, one for tests, two for production; collectors; no workload yet.
+pub fn shop() -> String {
+    let clusters = [("dev-1", "dev"), ("dev-2", "dev"), ("test-1", "test"), ("prod-1", "prod"), ("prod-2", "prod")];
+    let clusters: Vec<_> = clusters.iter().map(|(name, env)| cluster(name, env, "{readyAfter: 1s}")).collect();
+    format!("{}\n---\n{}\n---\napiVersion: v1\nkind: Namespace\nmetadata: {{name: {NAMESPACE}}}\n", clusters.join("\n---\n"), collectors())
+}
+
+/// `spec` in flow style.
+pub fn cluster(name: &str, env: &str, spec: &str) -> String {
+    format!(
+        "apiVersion: playground.community.kubestellar.io/v1alpha1\nkind: SimulatedCluster\n\
+         metadata: {{name: {name}, labels: {{env: {env}}}}}\nspec: {spec}"
+    )
+}
+
+/// `worst` is the lowest number of available replicas of any cluster, `total` their sum.
+fn collectors() -> &'static str {
+    "\
+apiVersion: control.kubestellar.io/v1alpha1
+kind: StatusCollector
+metadata: {name: worst}
+spec:
+  combinedFields: [{name: available, type: MIN, subject: returned.status.availableReplicas}]
+  limit: 20
+---
+apiVersion: control.kubestellar.io/v1alpha1
+kind: StatusCollector
+metadata: {name: total}
+spec:
+  combinedFields: [{name: available, type: SUM, subject: returned.status.availableReplicas}]
+  limit: 20"
+}
+
+/// A Deployment of two replicas that policies select by `app`.
+pub fn workload(app: &str) -> String {
+    format!(
+        "\
+apiVersion: apps/v1
+kind: Deployment
+metadata: {{name: {app}, namespace: {NAMESPACE}, labels: {{app: {app}}}}}
+spec:
+  replicas: 2
+  selector: {{matchLabels: {{app: {app}}}}}
+  template:
+    metadata: {{labels: {{app: {app}}}}}
+    spec: {{containers: [{{name: {app}, image: 'registry.example/{app}:1'}}]}}
+"
+    )
+}
+
+/// Three stages, dev, test and prod; each goes on when the worst cluster has two replicas available.
+pub fn policy(app: &str) -> String {
+    let condition = "combinedStatus.results.exists(r, r.name == 'worst' && r.rows.exists(row, \
+                     row.columns.exists(col, col.type == 'Number' && double(col.float) >= 2.0)))";
+    let stage = |name: &str| {
+        format!(
+            "  - name: {name}\n    clusterSelectors: [{{matchLabels: {{env: {name}}}}}]\n    condition: \"{condition}\"\n"
+        )
+    };
+    format!(
+        "\
+apiVersion: community.kubestellar.io/v1alpha1
+kind: StagedBindingPolicy
+metadata: {{name: {app}}}
+spec:
+  downsync:
+  - apiGroup: apps
+    resources: [deployments]
+    namespaces: [{NAMESPACE}]
+    objectSelectors: [{{matchLabels: {{app: {app}}}}}]
+    statusCollectors: [worst, total]
+  stages:
+{}{}{}",
+        stage("dev"),
+        stage("test"),
+        stage("prod")
+    )
+}
+
+pub fn deployment_of(app: &str) -> ObjectRef {
+    ObjectRef::namespaced("apps", "deployments", NAMESPACE, app)
+}

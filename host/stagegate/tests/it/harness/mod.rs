@@ -1,0 +1,346 @@
+//! A world in one process and in virtual time: API server, simulated clusters, our stand-ins for KubeStellar, and the
+//! host with its real code paths, each of which can be stopped and started apart. Must not look into any of them:
+//! it sees what a user sees, the truth of the clusters excepted.
+
+mod fixture;
+mod tap;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::events::v1::Event;
+use kube::api::{DeleteParams, DynamicObject, Patch, PatchParams, PostParams};
+use kube::core::GroupVersionKind;
+use kube::{Api, Client, ResourceExt as _};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use stagegate::manifests;
+use stagegate::shell::{self, ControllerName, Delays, Imitation, Options, Running};
+use stagegate_api::{
+    BindingPolicy, CombinedStatus, Phase, SimulatedCluster, StageState, StagedBindingPolicy, StagedBindingPolicyStatus,
+    StatusCollector, crd,
+};
+use stagegate_embedded::clusters::{self, Clusters, ObjectRef};
+use stagegate_embedded::{Server, SharedClock, TokioClock};
+use tokio::time::Instant;
+
+pub use fixture::{NAMESPACE, cluster, deployment_of, policy, shop, workload};
+pub use tap::Tap;
+
+/// How often a condition that is waited for is looked at.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// How fast everything but the host is; the host's settle time goes with it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pace {
+    /// The playground's.
+    Fast,
+    /// KubeStellar's own delays.
+    KubeStellar,
+}
+
+impl Pace {
+    fn delays(self) -> Delays {
+        match self {
+            Self::Fast => Delays { binding_ms: 100, combine_ms: 100 },
+            Self::KubeStellar => Delays::default(),
+        }
+    }
+
+    fn settle_ms(self) -> i64 {
+        match self {
+            Self::Fast => 200,
+            Self::KubeStellar => 3_000,
+        }
+    }
+}
+
+pub struct World {
+    pub server: Server,
+    pub client: Client,
+    pub clusters: clusters::Running,
+    pub tap: Tap,
+    clock: SharedClock,
+    pace: Pace,
+    host: Option<Running>,
+    parts: Option<Running>,
+}
+
+impl World {
+    pub async fn start(pace: Pace) -> World {
+        Self::start_with(pace, crd::all_for_playground()).await
+    }
+
+    /// A world whose API server takes anything under the named resource, as one without its schema would.
+    pub async fn start_loose(plural: &str) -> World {
+        let mut definitions = crd::all_for_playground();
+        for definition in definitions.iter_mut().filter(|definition| definition.spec.names.plural == plural) {
+            for version in &mut definition.spec.versions {
+                let anything = serde_json::json!({"openAPIV3Schema": {
+                    "type": "object", "x-kubernetes-preserve-unknown-fields": true,
+                }});
+                version.schema = serde_json::from_value(anything).unwrap();
+            }
+        }
+        Self::start_with(Pace::Fast, definitions).await
+    }
+
+    async fn start_with(
+        pace: Pace,
+        definitions: Vec<k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition>,
+    ) -> World {
+        let clock = TokioClock::shared();
+        let server = Server::new(clock.clone());
+        server.install_crds(definitions).unwrap();
+        let client = server.client();
+        let clusters = Clusters::start(client.clone(), clock.clone(), clusters::Settings::default());
+        let tap = Tap::new(server.router());
+        let mut world = World { server, client, clusters, tap, clock, pace, host: None, parts: None };
+        world.start_parts(Imitation::default()).await;
+        world.start_host().await;
+        world
+    }
+
+    // -- the processes
+
+    pub async fn start_host(&mut self) {
+        let options = Options {
+            controllers: BTreeSet::from([ControllerName::Staging]),
+            settle_ms: self.pace.settle_ms(),
+            ..Options::default()
+        };
+        self.host = Some(shell::start(self.tap.client(), self.clock.clone(), options).await.unwrap());
+    }
+
+    pub async fn start_parts(&mut self, imitate: Imitation) {
+        let options = Options {
+            controllers: BTreeSet::from([ControllerName::Binding, ControllerName::Combine]),
+            delays: self.pace.delays(),
+            imitate,
+            ..Options::default()
+        };
+        self.parts = Some(shell::start(self.client.clone(), self.clock.clone(), options).await.unwrap());
+    }
+
+    pub fn host(&self) -> &Running {
+        self.host.as_ref().expect("the host runs")
+    }
+
+    pub async fn stop_host(&mut self) {
+        if let Some(host) = self.host.take() {
+            host.stop().await;
+        }
+    }
+
+    /// As `kill -9` would: nothing is finished.
+    pub fn kill_host(&mut self) {
+        drop(self.host.take());
+    }
+
+    pub async fn restart_host(&mut self) {
+        self.stop_host().await;
+        self.start_host().await;
+    }
+
+    pub async fn stop_parts(&mut self) {
+        if let Some(parts) = self.parts.take() {
+            parts.stop().await;
+        }
+    }
+
+    pub async fn restart_parts(&mut self, imitate: Imitation) {
+        self.stop_parts().await;
+        self.start_parts(imitate).await;
+    }
+
+    // -- what a user does
+
+    /// Creates every document of the text.
+    pub async fn apply(&self, text: &str) {
+        for document in documents(text) {
+            if let Err(error) = self.create(&document).await {
+                panic!("{error}: {document}");
+            }
+        }
+    }
+
+    pub async fn create(&self, document: &Value) -> kube::Result<DynamicObject> {
+        let member = |name: &str| document[name].as_str().unwrap_or_default();
+        let (group, version) = member("apiVersion").split_once('/').unwrap_or(("", member("apiVersion")));
+        let gvk = GroupVersionKind::gvk(group, version, member("kind"));
+        let (resource, _) = kube::discovery::pinned_kind(&self.client, &gvk).await?;
+        let api: Api<DynamicObject> = match document["metadata"]["namespace"].as_str() {
+            Some(namespace) => Api::namespaced_with(self.client.clone(), namespace, &resource),
+            None => Api::all_with(self.client.clone(), &resource),
+        };
+        api.create(&PostParams::default(), &serde_json::from_value(document.clone()).unwrap()).await
+    }
+
+    pub async fn edit_policy(&self, name: &str, patch: Value) {
+        self.merge(&self.policies(), name, patch).await;
+    }
+
+    pub async fn edit_cluster(&self, name: &str, spec: Value) {
+        let clusters: Api<SimulatedCluster> = Api::all(self.client.clone());
+        self.merge(&clusters, name, serde_json::json!({"spec": spec})).await;
+    }
+
+    pub async fn edit_deployment(&self, name: &str, patch: Value) {
+        self.merge(&self.deployments(), name, patch).await;
+    }
+
+    pub async fn edit_collector(&self, name: &str, spec: Value) {
+        let collectors: Api<StatusCollector> = Api::all(self.client.clone());
+        self.merge(&collectors, name, serde_json::json!({"spec": spec})).await;
+    }
+
+    pub async fn merge<K: Clone + DeserializeOwned + std::fmt::Debug>(&self, api: &Api<K>, name: &str, patch: Value) {
+        api.patch(name, &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();
+    }
+
+    pub async fn delete<K: Clone + DeserializeOwned + std::fmt::Debug>(&self, api: &Api<K>, name: &str) {
+        api.delete(name, &DeleteParams::default()).await.unwrap();
+    }
+
+    // -- what a user sees
+
+    pub fn policies(&self) -> Api<StagedBindingPolicy> {
+        Api::all(self.client.clone())
+    }
+
+    pub fn deployments(&self) -> Api<Deployment> {
+        Api::namespaced(self.client.clone(), NAMESPACE)
+    }
+
+    pub fn binding_policies(&self) -> Api<BindingPolicy> {
+        Api::all(self.client.clone())
+    }
+
+    pub fn combined(&self) -> Api<CombinedStatus> {
+        Api::namespaced(self.client.clone(), NAMESPACE)
+    }
+
+    pub async fn status(&self, policy: &str) -> StagedBindingPolicyStatus {
+        self.policies().get(policy).await.unwrap().status.unwrap_or_default()
+    }
+
+    /// Which stages have an open BindingPolicy.
+    pub async fn open(&self, policy: &str) -> Vec<String> {
+        let prefix = format!("{policy}.stage.");
+        let all = self.binding_policies().list(&Default::default()).await.unwrap();
+        let open = all.items.into_iter().filter(|placement| !placement.spec.cluster_selectors.is_empty());
+        open.filter_map(|placement| placement.name_any().strip_prefix(&prefix).map(str::to_owned)).collect()
+    }
+
+    /// The Events about a policy, by reason: the notes.
+    pub async fn events(&self, policy: &str) -> BTreeMap<String, Vec<String>> {
+        let all = Api::<Event>::all(self.client.clone()).list(&Default::default()).await.unwrap();
+        let mut by_reason = BTreeMap::<String, Vec<String>>::new();
+        for event in all.items {
+            if event.regarding.as_ref().and_then(|regarding| regarding.name.as_deref()) == Some(policy) {
+                by_reason.entry(event.reason.unwrap_or_default()).or_default().push(event.note.unwrap_or_default());
+            }
+        }
+        by_reason
+    }
+
+    pub fn is_in(&self, cluster: &str, object: &ObjectRef) -> bool {
+        self.clusters.truth().present(cluster, object).is_some()
+    }
+
+    pub fn writes(&self) -> u64 {
+        self.server.requests().writes()
+    }
+
+    // -- waiting
+
+    /// Waits until the policy's status is as `is` says, for at most `seconds` of virtual time.
+    pub async fn until(&self, policy: &str, seconds: u64, is: impl Fn(&StagedBindingPolicyStatus) -> bool) {
+        let end = Instant::now() + Duration::from_secs(seconds);
+        loop {
+            let status = self.status(policy).await;
+            if is(&status) {
+                return;
+            }
+            if Instant::now() >= end {
+                panic!("{policy} not so within {seconds} s:\n{}\n{}", report(&status), self.picture().await);
+            }
+            tokio::time::sleep(LOOK).await;
+        }
+    }
+
+    pub async fn until_phase(&self, policy: &str, phase: Phase, seconds: u64) {
+        self.until(policy, seconds, |status| status.phase == Some(phase)).await;
+    }
+
+    pub async fn until_stage(&self, policy: &str, stage: &str, seconds: u64) {
+        self.until(policy, seconds, |status| status.active_stage.as_deref() == Some(stage)).await;
+    }
+
+    /// Waits for anything else.
+    pub async fn until_so(&self, what: &str, seconds: u64, is: impl AsyncFn() -> bool) {
+        let end = Instant::now() + Duration::from_secs(seconds);
+        while !is().await {
+            if Instant::now() >= end {
+                panic!("not within {seconds} s: {what}\n{}", self.picture().await);
+            }
+            tokio::time::sleep(LOOK).await;
+        }
+    }
+
+    /// Looks all the time that the policy's status stays as `is` says.
+    pub async fn stays(&self, policy: &str, seconds: u64, is: impl Fn(&StagedBindingPolicyStatus) -> bool) {
+        let end = Instant::now() + Duration::from_secs(seconds);
+        while Instant::now() < end {
+            let status = self.status(policy).await;
+            assert!(is(&status), "{policy} did not stay so for {seconds} s:\n{}", report(&status));
+            tokio::time::sleep(LOOK).await;
+        }
+    }
+
+    pub async fn pass(&self, seconds: u64) {
+        tokio::time::sleep(Duration::from_secs(seconds)).await;
+    }
+
+    /// The stage is the active one, it is open, and it does not move on for `seconds`.
+    pub async fn holds(&self, policy: &str, stage: &str, seconds: u64) {
+        self.stays(policy, seconds, |status| {
+            status.active_stage.as_deref() == Some(stage) && status.phase != Some(Phase::Completed)
+        })
+        .await;
+        assert!(self.open(policy).await.contains(&stage.to_owned()), "{stage} is not placed");
+    }
+
+    /// What a failing test prints: placements and clusters.
+    async fn picture(&self) -> String {
+        let placements = self.binding_policies().list(&Default::default()).await.unwrap();
+        let open = |placement: &BindingPolicy| !placement.spec.cluster_selectors.is_empty();
+        let names: Vec<_> = placements.iter().map(|placement| (placement.name_any(), open(placement))).collect();
+        let truth = self.clusters.truth().clusters;
+        let held: Vec<_> = truth.iter().map(|(name, objects)| (name, objects.keys().map(ToString::to_string).collect::<Vec<_>>())).collect();
+        format!("placements (open?): {names:?}\nclusters: {held:?}")
+    }
+}
+
+/// The reason word and all messages of a status, as one text.
+pub fn said(status: &StagedBindingPolicyStatus) -> String {
+    let conditions = status.conditions.iter().map(|condition| format!("{}: {}", condition.reason, condition.message));
+    let checks = status.stages.iter().flat_map(|stage| &stage.checks);
+    let checks = checks.map(|check| format!("{}: {}", check.reason, check.message));
+    conditions.chain(checks).collect::<Vec<_>>().join("\n")
+}
+
+pub fn state_of(status: &StagedBindingPolicyStatus, stage: &str) -> Option<StageState> {
+    status.stages.iter().find(|record| record.name == stage).map(|record| record.state)
+}
+
+fn report(status: &StagedBindingPolicyStatus) -> String {
+    format!("{:?}/{:?} at {:?}\n{}", status.phase, status.reason, status.active_stage, said(status))
+}
+
+fn documents(text: &str) -> Vec<Value> {
+    let file = manifests::File { path: PathBuf::from("scenario.yaml"), text: text.to_owned() };
+    manifests::parse(file).unwrap().into_iter().map(|manifest| manifest.value).collect()
+}

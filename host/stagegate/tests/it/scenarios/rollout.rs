@@ -1,0 +1,96 @@
+//! Rollouts that nothing disturbs: they complete, in order, on proof, and the workload stays where it ended.
+
+use serde_json::json;
+use stagegate_api::{Phase, StageState};
+
+use crate::harness::{Pace, World, cluster, deployment_of, policy, shop, state_of, workload};
+
+#[tokio::test(start_paused = true)]
+async fn three_stages_complete_each_only_after_its_clusters_have_really_answered() {
+    let world = World::start(Pace::Fast).await;
+    world.apply(&shop()).await;
+    world.edit_cluster("dev-2", json!({"readyAfter": "30s"})).await;
+    world.apply(&workload("web")).await;
+    world.apply(&policy("web")).await;
+    world.until_stage("web", "dev", 5).await;
+    world.holds("web", "dev", 25).await;
+    assert!(!world.is_in("test-1", &deployment_of("web")));
+    world.until_stage("web", "test", 10).await;
+    world.until_stage("web", "prod", 10).await;
+    world.until_phase("web", Phase::Completed, 10).await;
+    for name in ["prod-1", "prod-2"] {
+        assert!(world.is_in(name, &deployment_of("web")));
+    }
+    world.until_so("the first stages are left", 10, async || {
+        !world.is_in("dev-1", &deployment_of("web")) && !world.is_in("test-1", &deployment_of("web"))
+    })
+    .await;
+    world.pass(3600).await;
+    assert_eq!(world.open("web").await, ["prod"], "the last stage stays placed");
+    assert_eq!(world.clusters.truth().removals("prod-1", &deployment_of("web")), []);
+}
+
+#[tokio::test(start_paused = true)]
+async fn with_previous_stages_kept_the_workload_spreads() {
+    let world = World::start(Pace::Fast).await;
+    world.apply(&shop()).await;
+    world.apply(&workload("web")).await;
+    world.apply(&policy("web").replace("spec:\n  downsync", "spec:\n  previousStages: Keep\n  downsync")).await;
+    world.until_phase("web", Phase::Completed, 30).await;
+    world.pass(600).await;
+    assert_eq!(world.open("web").await, ["dev", "prod", "test"]);
+    for name in ["dev-1", "dev-2", "test-1", "prod-1", "prod-2"] {
+        assert!(world.is_in(name, &deployment_of("web")), "{name}");
+        assert_eq!(world.clusters.truth().removals(name, &deployment_of("web")), []);
+    }
+    let status = world.status("web").await;
+    assert_eq!(state_of(&status, "dev"), Some(StageState::Passed));
+}
+
+#[tokio::test(start_paused = true)]
+async fn at_kubestellars_own_pace_three_stages_complete_within_a_minute() {
+    let world = World::start(Pace::KubeStellar).await;
+    world.apply(&shop()).await;
+    world.apply(&workload("web")).await;
+    world.apply(&policy("web")).await;
+    world.until_phase("web", Phase::Completed, 60).await;
+}
+
+/// The sample of the original project, in both its forms, on one dev cluster whose sum is 1.
+async fn the_original_sample_completes(text: &str) {
+    let world = World::start(Pace::Fast).await;
+    world.apply(&cluster("dev-1", "dev", "{readyAfter: 1s}")).await;
+    world.apply(&cluster("prod-1", "prod", "{readyAfter: 1s}")).await;
+    world.apply("apiVersion: v1\nkind: Namespace\nmetadata: {name: shop}").await;
+    world
+        .apply(
+            "\
+apiVersion: control.kubestellar.io/v1alpha1
+kind: StatusCollector
+metadata: {name: deployments-aggregator}
+spec:
+  combinedFields: [{name: sum, type: SUM, subject: returned.status.availableReplicas}]
+  limit: 20",
+        )
+        .await;
+    let labelled = workload("nginx").replace("labels: {app: nginx}}\nspec", "labels: {app.kubernetes.io/name: nginx}}\nspec");
+    world.apply(&labelled.replace("replicas: 2", "replicas: 1")).await;
+    world.apply(text).await;
+    let name = "nginx-staged-bindingpolicy";
+    world.until_stage(name, "dev", 5).await;
+    world.until_stage(name, "prod", 10).await;
+    world.until_phase(name, Phase::Completed, 10).await;
+    world.pass(3600).await;
+    assert_eq!(world.open(name).await, ["prod"]);
+    assert!(world.is_in("prod-1", &deployment_of("nginx")), "the last stage stays placed");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_original_sample_with_its_condition_on_combined_status_completes_unchanged() {
+    the_original_sample_completes(include_str!("../../../../../tests/data/original-nginx-combinedstatus.yaml")).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_original_sample_with_its_condition_on_obj_completes_unchanged() {
+    the_original_sample_completes(include_str!("../../../../../tests/data/original-nginx-obj.yaml")).await;
+}

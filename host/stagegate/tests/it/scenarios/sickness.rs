@@ -1,0 +1,116 @@
+//! Clusters that are sick, silent or dying: the stage waits, says which cluster it is, and nobody else is held up.
+
+use kube::Api;
+use serde_json::{Value, json};
+use stagegate::shell::Imitation;
+use stagegate_api::{Phase, WorkStatus};
+
+use crate::harness::{Pace, World, deployment_of, policy, said, shop, workload};
+
+fn sick(status: Value) -> Value {
+    json!({"rules": [{"kind": "Deployment", "name": "web", "status": status}]})
+}
+
+/// The policy waits at dev and names the cluster; another one, in the same clusters, completes meanwhile.
+async fn waits_for(world: &World, cluster: &str) {
+    world.apply(&workload("other")).await;
+    world.apply(&policy("other")).await;
+    world.holds("web", "dev", 60).await;
+    let status = world.status("web").await;
+    assert!(said(&status).contains(cluster), "{}", said(&status));
+    assert!(!world.is_in("test-1", &deployment_of("web")));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cluster_that_never_becomes_available_holds_its_stage_and_is_named() {
+    let world = World::start(Pace::Fast).await;
+    world.apply(&shop()).await;
+    world.edit_cluster("dev-2", sick(json!({"availableReplicas": null}))).await;
+    world.apply(&workload("web")).await;
+    world.apply(&policy("web")).await;
+    world.until_stage("web", "dev", 5).await;
+    waits_for(&world, "dev-2").await;
+    world.until_phase("other", Phase::Completed, 1).await;
+    world.edit_cluster("dev-2", json!({"rules": []})).await;
+    world.until_phase("web", Phase::Completed, 30).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cluster_that_runs_too_little_makes_the_condition_false_and_the_policy_holding() {
+    let world = World::start(Pace::Fast).await;
+    world.apply(&shop()).await;
+    world.edit_cluster("dev-2", sick(json!({"availableReplicas": 1}))).await;
+    world.apply(&workload("web")).await;
+    world.apply(&policy("web")).await;
+    world.until_phase("web", Phase::Holding, 20).await;
+    world.holds("web", "dev", 60).await;
+    assert_eq!(world.status("web").await.reason.as_deref(), Some("ConditionFalse"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_unreachable_cluster_holds_its_stage_and_is_named() {
+    let world = World::start(Pace::Fast).await;
+    world.apply(&shop()).await;
+    world.edit_cluster("dev-2", json!({"unreachable": true})).await;
+    world.apply(&workload("web")).await;
+    world.apply(&policy("web")).await;
+    world.until_stage("web", "dev", 5).await;
+    world.holds("web", "dev", 60).await;
+    let status = world.status("web").await;
+    assert!(said(&status).contains("dev-2"), "{}", said(&status));
+    world.edit_cluster("dev-2", json!({"unreachable": false})).await;
+    world.until_phase("web", Phase::Completed, 30).await;
+}
+
+/// dev passes its condition and soaks for two minutes; meanwhile a cluster dies.
+async fn dies_while_its_stage_soaks(imitate: Imitation, die: impl AsyncFn(&World)) {
+    let mut world = World::start(Pace::Fast).await;
+    world.restart_parts(imitate).await;
+    world.apply(&shop()).await;
+    world.apply(&workload("web")).await;
+    world.apply(&policy("web").replacen("    condition:", "    soak: 2m\n    condition:", 1)).await;
+    world.until_stage("web", "dev", 5).await;
+    world.until("web", 30, |status| status.stages.iter().any(|stage| stage.passing_since.is_some())).await;
+    world.pass(60).await;
+    die(&world).await;
+    world.pass(5).await;
+    world.holds("web", "dev", 600).await;
+    let status = world.status("web").await;
+    assert!(said(&status).contains("dev-2"), "{}", said(&status));
+    assert!(!world.is_in("test-1", &deployment_of("web")));
+    assert!(world.is_in("dev-1", &deployment_of("web")), "what is placed stays placed");
+}
+
+async fn loses_its_counters(world: &World) {
+    let status = json!({"availableReplicas": null, "readyReplicas": null});
+    world.edit_cluster("dev-2", json!({"readyAfter": "1s", "rules": [{"kind": "Deployment", "status": status}]})).await;
+}
+
+async fn loses_its_report(world: &World) {
+    let reports: Api<WorkStatus> = Api::namespaced(world.client.clone(), "dev-2");
+    for report in reports.list(&Default::default()).await.unwrap() {
+        world.delete(&reports, report.metadata.name.as_deref().unwrap()).await;
+    }
+}
+
+const ONE_WAY: Imitation = Imitation { empties_on_restart: false, compares_one_way: true };
+
+#[tokio::test(start_paused = true)]
+async fn a_cluster_that_dies_behind_a_minimum_after_having_been_well_does_not_pass() {
+    dies_while_its_stage_soaks(Imitation::default(), loses_its_counters).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cluster_whose_report_vanishes_after_having_been_well_does_not_pass() {
+    dies_while_its_stage_soaks(Imitation::default(), loses_its_report).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cluster_that_dies_does_not_pass_even_where_rows_are_compared_one_way() {
+    dies_while_its_stage_soaks(ONE_WAY, loses_its_counters).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_vanished_report_does_not_pass_even_where_rows_are_compared_one_way() {
+    dies_while_its_stage_soaks(ONE_WAY, loses_its_report).await;
+}
