@@ -1,6 +1,7 @@
 //! Integration tests of `stagegate-evaluate`: expressions and answers, errors, and hostile texts in child processes.
 
 mod answers;
+mod conformance;
 mod errors;
 mod hostile;
 mod values;
