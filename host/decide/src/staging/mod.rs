@@ -51,7 +51,7 @@ use status::Standing;
 /// What to do about one policy now.
 pub fn decide(facts: &Facts) -> Decision {
     let policy = &facts.policy.object;
-    if policy.metadata.deletion_timestamp.is_some() {
+    if policy.metadata.deletion_timestamp.is_some() || !slot::is_identified(&policy.metadata) {
         return Decision::Act(Plan::default());
     }
     if placing::is_view_stale(facts) {

@@ -14,7 +14,7 @@ use super::handover::{HandOver, Pair, hand_over};
 use super::plan::{Event, Placement, Question, Write};
 use super::reason::Reason;
 use super::rollout::{Draft, Rollout};
-use super::slot::{Own, Slot, Stamp, precondition};
+use super::slot::{Own, Slot, Stamp, is_identified, precondition};
 use super::{collector, record};
 use crate::names::{Digest, PlacementName};
 
@@ -46,7 +46,11 @@ impl Rollout<'_> {
         let ours = collector::object();
         match &self.facts.evidence_collector {
             None => vec![Write::CreateEvidenceCollector(ours)],
-            Some(live) if collector::is_ours(&live.object) && !collector::has_our_spec(&live.object) => {
+            Some(live)
+                if collector::is_ours(&live.object)
+                    && !collector::has_our_spec(&live.object)
+                    && is_identified(&live.object.metadata) =>
+            {
                 vec![Write::RestoreEvidenceCollector {
                     precondition: precondition(&live.object.metadata),
                     collector: ours,

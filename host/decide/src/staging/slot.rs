@@ -4,6 +4,7 @@
 //! to do about any.
 
 use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{Resource as _, ResourceExt as _};
 use stagegate_api::{BindingPolicy, annotation};
 
@@ -87,6 +88,9 @@ impl<'a> Slot<'a> {
             return Self::Leaving;
         }
         let own = Own::of(object);
+        if !is_identified(object.meta()) {
+            return Self::Undecodable("it has no uid or no resourceVersion");
+        }
         if object.spec.cluster_selectors.is_empty() {
             Self::Closed(own)
         } else {
@@ -154,7 +158,13 @@ pub fn is_owned(facts: &Facts, object: &BindingPolicy) -> bool {
     !uid.is_empty() && object.owner_references().iter().any(|owner| owner.uid == uid)
 }
 
-pub fn precondition(meta: &k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta) -> Precondition {
+/// Whether a write to it can be conditional; what the API server stores always can.
+pub fn is_identified(meta: &ObjectMeta) -> bool {
+    let is_there = |text: &Option<String>| text.as_ref().is_some_and(|text| !text.is_empty());
+    is_there(&meta.uid) && is_there(&meta.resource_version)
+}
+
+pub fn precondition(meta: &ObjectMeta) -> Precondition {
     Precondition {
         uid: meta.uid.clone().unwrap_or_default(),
         resource_version: meta.resource_version.clone().unwrap_or_default(),

@@ -4,5 +4,8 @@
 
 mod binding;
 mod combine;
+mod defects;
+mod observe;
 mod staging;
+mod staging_properties;
 mod world;

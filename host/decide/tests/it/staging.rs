@@ -7,11 +7,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
+use std::sync::LazyLock;
 
 use serde::Deserialize;
 use serde_json::{Value, json};
 use stagegate_decide::names::Digest;
-use stagegate_decide::staging::Facts;
+use stagegate_decide::staging::{Facts, Plan};
 
 use crate::world::{self, Answers, Change, Outcome, directory, fill, short, status_after};
 
@@ -84,49 +85,67 @@ struct Expect {
 
 #[test]
 fn every_case_holds() {
-    let base = world::base();
+    let cases = cases();
+    let mut failures = Vec::new();
+    for (name, case) in &cases {
+        let failed = run(case).unwrap_or_else(|failure| vec![failure]);
+        failures.extend(
+            failed
+                .into_iter()
+                .map(|failure| format!("{name} ({}): {failure}", case.why)),
+        );
+    }
+    assert!(
+        failures.is_empty(),
+        "{} failures in {} cases:\n{}",
+        failures.len(),
+        cases.len(),
+        failures.join("\n")
+    );
+}
+
+fn cases() -> Vec<(String, Case)> {
     let mut paths: Vec<PathBuf> = std::fs::read_dir(directory())
         .unwrap()
         .map(|entry| entry.unwrap().path())
         .collect();
     paths.retain(|path| path.is_file() && !path.ends_with("base.yaml"));
     paths.sort();
-    let mut failures = Vec::new();
-    for path in &paths {
-        let name = path.file_name().unwrap().to_string_lossy().into_owned();
-        let text = std::fs::read_to_string(path).unwrap();
-        match serde_saphyr::from_str::<Case>(&text) {
-            Ok(case) => {
-                let failed = run(&case, &base).unwrap_or_else(|failure| vec![failure]);
-                failures.extend(
-                    failed
-                        .into_iter()
-                        .map(|failure| format!("{name} ({}): {failure}", case.why)),
-                );
-            }
-            Err(error) => failures.push(format!("{name}: {error}")),
-        }
-    }
-    assert!(
-        failures.is_empty(),
-        "{} failures in {} cases:\n{}",
-        failures.len(),
-        paths.len(),
-        failures.join("\n")
-    );
+    let read = |path: PathBuf| {
+        let name = path.file_stem().unwrap().to_string_lossy().into_owned();
+        let case = serde_saphyr::from_str(&std::fs::read_to_string(&path).unwrap());
+        let case = case.unwrap_or_else(|error| panic!("{name}: {error}"));
+        (name, case)
+    };
+    paths.into_iter().map(read).collect()
 }
 
-fn run(case: &Case, base: &Value) -> Result<Vec<String>, String> {
-    let mut world = base.clone();
-    for name in &case.worlds {
-        Change::named(name)?.apply(&mut world)?;
+/// Where the cases begin, for what must hold in all of them.
+pub fn beginnings() -> Vec<(String, Value, Answers, Change)> {
+    static ALL: LazyLock<Vec<(String, Value, Answers, Change)>> = LazyLock::new(|| {
+        let begin = |(name, case): (String, Case)| (name, case.world().unwrap(), case.answers, anew(&case.anew));
+        cases().into_iter().map(begin).collect()
+    });
+    ALL.clone()
+}
+
+impl Case {
+    fn world(&self) -> Result<Value, String> {
+        let mut world = world::base();
+        for name in &self.worlds {
+            Change::named(name)?.apply(&mut world)?;
+        }
+        Change {
+            unset: self.unset.clone(),
+            set: self.set.clone(),
+        }
+        .apply(&mut world)?;
+        Ok(world)
     }
-    Change {
-        unset: case.unset.clone(),
-        set: case.set.clone(),
-    }
-    .apply(&mut world)?;
-    let mut outcome = world::settle(world, None, &case.answers, &anew(&case.anew))?;
+}
+
+fn run(case: &Case) -> Result<Vec<String>, String> {
+    let mut outcome = world::settle(case.world()?, None, &case.answers, &anew(&case.anew))?;
     let mut failures = check(&case.expect, &outcome);
     let mut answers = case.answers.clone();
     for (number, step) in case.then.iter().enumerate() {
@@ -228,15 +247,24 @@ fn check(expect: &Expect, outcome: &Outcome) -> Vec<String> {
     if let Some(wanted) = &expect.clauses {
         want("clauses", json!(wanted), json!(clauses));
     }
+    failures.extend(check_time_and_words(expect, plan, facts));
+    failures
+}
+
+/// When it wakes, and what the Progressing condition says.
+fn check_time_and_words(expect: &Expect, plan: &Plan, facts: &Facts) -> Vec<String> {
+    let mut failures = Vec::new();
     let wake = plan
         .wake_at
         .map(|at| i64::try_from(at.duration_since(facts.now).as_millis()).unwrap());
-    if let Some(wanted) = expect.wake_after_ms {
-        want("wake after", json!(wanted), json!(wake));
+    let is_as_wanted = match expect.wake_after_ms {
+        Some(wanted) => wake == Some(wanted),
+        None => wake.is_none() || !expect.never_wakes,
+    };
+    if !is_as_wanted {
+        failures.push(format!("wakes after {wake:?} ms"));
     }
-    if expect.never_wakes {
-        want("wake after", Value::Null, json!(wake));
-    }
+    let status = status_after(plan, facts);
     let progressing = status
         .conditions
         .iter()

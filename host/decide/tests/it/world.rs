@@ -96,7 +96,11 @@ pub fn fill(value: &mut Value, plan: &str) {
         Value::String(text) if text == "$evidenceSpec" => *value = json!(evidence::collector_spec()),
         Value::Array(items) => items.iter_mut().for_each(|item| fill(item, plan)),
         Value::Object(members) => match members.get("$planOf").cloned() {
-            Some(clauses) => *value = json!(plan_of(&serde_json::from_value::<Vec<DownsyncClause>>(clauses).unwrap())),
+            Some(clauses) => {
+                *value = json!(plan_of(
+                    &serde_json::from_value::<Vec<DownsyncClause>>(clauses).unwrap()
+                ))
+            }
             None => members.values_mut().for_each(|member| fill(member, plan)),
         },
         _ => {}
@@ -109,16 +113,16 @@ pub fn fill(value: &mut Value, plan: &str) {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Answers {
     #[serde(default)]
-    refused: BTreeMap<String, String>,
+    pub refused: BTreeMap<String, String>,
     #[serde(default)]
-    filter: BTreeMap<String, Verdict>,
+    pub filter: BTreeMap<String, Verdict>,
     pub condition: Option<Verdict>,
     /// By the CombinedStatus's `namespace/name`, before `condition`.
     #[serde(default)]
-    conditions: BTreeMap<String, Verdict>,
+    pub conditions: BTreeMap<String, Verdict>,
     /// `null`: not found.
     #[serde(default)]
-    objects: BTreeMap<ObjectKey, Option<ObjectMeta>>,
+    pub objects: BTreeMap<ObjectKey, Option<ObjectMeta>>,
 }
 
 /// What came of asking and answering.
@@ -146,6 +150,9 @@ pub fn settle(mut world: Value, known: Option<&Facts>, answers: &Answers, anew: 
     let (mut asked, mut clauses) = (BTreeSet::new(), Vec::new());
     for _ in 0..ROUNDS_MAX {
         let questions = match decide(&facts) {
+            Decision::Act(plan) if facts.read == Read::Cached && plan.writes.iter().any(Write::places) => {
+                return Err("placed on cached facts".to_owned());
+            }
             Decision::Act(plan) => {
                 return Ok(Outcome {
                     plan,

@@ -1,0 +1,93 @@
+//! Runs `tests/cases/observe/sequences.yaml`: what was seen of a Binding over time, and what is known of it then.
+
+use jiff::Timestamp;
+use serde::Deserialize;
+use stagegate_api::{Binding, BindingSpec, BoundObject, Destination};
+use stagegate_decide::names::ObjectKey;
+use stagegate_decide::staging::{Observed, observe};
+
+use crate::world::directory;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Sequence {
+    why: String,
+    steps: Vec<Step>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Step {
+    at: i64,
+    #[serde(default)]
+    gone: bool,
+    #[serde(default)]
+    owner: String,
+    /// As [`Observed::members`] has them.
+    #[serde(default)]
+    members: Vec<String>,
+    since: i64,
+    lost_at: Option<i64>,
+}
+
+impl Step {
+    fn binding(&self) -> Binding {
+        let mut spec = BindingSpec::default();
+        for member in &self.members {
+            match member.strip_prefix("cluster ") {
+                Some(cluster) => spec.destinations.push(Destination {
+                    cluster_id: cluster.to_owned(),
+                }),
+                None => spec
+                    .workload
+                    .namespace_scope
+                    .push(bound(member.parse().unwrap(), self.at)),
+            }
+        }
+        let mut binding = Binding::new("shop.stage.dev", spec);
+        let owner = serde_json::json!([{
+            "apiVersion": "control.kubestellar.io/v1alpha1", "kind": "BindingPolicy", "name": "shop.stage.dev",
+            "uid": self.owner, "controller": true,
+        }]);
+        binding.metadata.owner_references = serde_json::from_value(owner).unwrap();
+        binding.metadata.resource_version = Some(self.at.to_string());
+        binding
+    }
+}
+
+fn bound(key: ObjectKey, at: i64) -> BoundObject {
+    let ObjectKey {
+        group,
+        resource,
+        namespace,
+        name,
+    } = key;
+    let (version, resource_version) = ("v1".to_owned(), at.to_string());
+    BoundObject {
+        group,
+        version,
+        resource,
+        namespace,
+        name,
+        resource_version,
+        ..BoundObject::default()
+    }
+}
+
+#[test]
+fn every_sequence_is_known_as_it_was_seen() {
+    let path = directory().join("observe/sequences.yaml");
+    let sequences: Vec<Sequence> = serde_saphyr::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
+    let second = |number: i64| Timestamp::from_second(number).unwrap();
+    for Sequence { why, steps } in sequences {
+        let mut known: Option<Observed> = None;
+        for step in steps {
+            let binding = (!step.gone).then(|| step.binding());
+            let seen = observe(known.as_ref(), binding.as_ref(), second(step.at));
+            assert_eq!(seen.since, second(step.since), "{why}: since, at {}", step.at);
+            assert_eq!(seen.lost_at, step.lost_at.map(second), "{why}: lost, at {}", step.at);
+            assert_eq!(seen.members.len(), step.members.len(), "{why}: members, at {}", step.at);
+            known = Some(seen);
+        }
+    }
+}
