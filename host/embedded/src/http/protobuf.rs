@@ -1,6 +1,6 @@
-//! The protobuf bodies that kubectl sends when it creates a ConfigMap, Secret, Namespace or ServiceAccount by flags.
-//! Anything else is refused: a body that is understood in part is not understood. Field numbers are those of
-//! `k8s.io/api/core/v1/generated.proto` and `k8s.io/apimachinery/pkg/{runtime,apis/meta/v1}/generated.proto`.
+//! The protobuf bodies that kubectl sends when it creates a ConfigMap, Secret, Namespace, ServiceAccount or Deployment by
+//! flags. Anything else is refused: a body that is understood in part is not understood. Field numbers are those of the
+//! `generated.proto` files of `k8s.io/api/{core,apps}/v1` and `k8s.io/apimachinery/pkg/{runtime,apis/meta/v1}`.
 
 use k8s_openapi::ByteString;
 use serde_json::{Map, Value};
@@ -17,12 +17,12 @@ const MAGIC: &[u8] = b"k8s\0";
 enum Shape {
     Text,
     Flag,
+    Number,
     Texts,
     TextMap,
     BytesMap,
     Message(&'static [Field]),
-    /// Written by the client without being meant: accepted when empty.
-    Empty,
+    Messages(&'static [Field]),
 }
 
 /// Number, JSON name, shape.
@@ -32,15 +32,12 @@ const METADATA: &[Field] = &[
     (1, "name", Shape::Text),
     (2, "generateName", Shape::Text),
     (3, "namespace", Shape::Text),
-    (4, "selfLink", Shape::Empty),
-    (5, "uid", Shape::Empty),
-    (6, "resourceVersion", Shape::Empty),
-    (7, "generation", Shape::Empty),
-    (8, "creationTimestamp", Shape::Empty),
     (11, "labels", Shape::TextMap),
     (12, "annotations", Shape::TextMap),
     (14, "finalizers", Shape::Texts),
 ];
+
+const ONLY_METADATA: &[Field] = &[(1, "metadata", Shape::Message(METADATA))];
 
 const CONFIG_MAP: &[Field] = &[
     (1, "metadata", Shape::Message(METADATA)),
@@ -57,15 +54,40 @@ const SECRET: &[Field] = &[
     (5, "immutable", Shape::Flag),
 ];
 
-const NAMESPACE: &[Field] = &[
-    (1, "metadata", Shape::Message(METADATA)),
-    (2, "spec", Shape::Empty),
-    (3, "status", Shape::Empty),
+const PORT: &[Field] = &[
+    (1, "name", Shape::Text),
+    (3, "containerPort", Shape::Number),
+    (4, "protocol", Shape::Text),
 ];
 
-const SERVICE_ACCOUNT: &[Field] = &[
+const CONTAINER: &[Field] = &[
+    (1, "name", Shape::Text),
+    (2, "image", Shape::Text),
+    (3, "command", Shape::Texts),
+    (4, "args", Shape::Texts),
+    (6, "ports", Shape::Messages(PORT)),
+];
+
+const POD_TEMPLATE: &[Field] = &[
     (1, "metadata", Shape::Message(METADATA)),
-    (4, "automount", Shape::Empty),
+    (
+        2,
+        "spec",
+        Shape::Message(&[(2, "containers", Shape::Messages(CONTAINER))]),
+    ),
+];
+
+const DEPLOYMENT: &[Field] = &[
+    (1, "metadata", Shape::Message(METADATA)),
+    (
+        2,
+        "spec",
+        Shape::Message(&[
+            (1, "replicas", Shape::Number),
+            (2, "selector", Shape::Message(&[(1, "matchLabels", Shape::TextMap)])),
+            (3, "template", Shape::Message(POD_TEMPLATE)),
+        ]),
+    ),
 ];
 
 const TYPE_META: &[Field] = &[(1, "apiVersion", Shape::Text), (2, "kind", Shape::Text)];
@@ -90,8 +112,8 @@ pub(super) fn decode(body: &[u8]) -> Result<Value, Refusal> {
     ) {
         (Some("v1"), Some("ConfigMap")) => CONFIG_MAP,
         (Some("v1"), Some("Secret")) => SECRET,
-        (Some("v1"), Some("Namespace")) => NAMESPACE,
-        (Some("v1"), Some("ServiceAccount")) => SERVICE_ACCOUNT,
+        (Some("v1"), Some("Namespace" | "ServiceAccount")) => ONLY_METADATA,
+        (Some("apps/v1"), Some("Deployment")) => DEPLOYMENT,
         (_, kind) => {
             let message = format!(
                 "protobuf is not read for kind {:?}: send JSON",
@@ -117,6 +139,18 @@ fn not_understood(number: u64) -> Refusal {
 enum Wire<'a> {
     Number(u64),
     Bytes(&'a [u8]),
+}
+
+impl Wire<'_> {
+    /// Zero, no bytes, or a message of such fields: strings and numbers that are not set.
+    fn holds_nothing(&self) -> bool {
+        match self {
+            Wire::Number(number) => *number == 0,
+            Wire::Bytes(bytes) => {
+                fields(bytes).all(|field| matches!(field, Ok((_, Wire::Number(0) | Wire::Bytes([])))))
+            }
+        }
+    }
 }
 
 /// The fields of a message with their numbers.
@@ -161,26 +195,29 @@ fn varint(rest: &mut &[u8]) -> Result<u64, Refusal> {
     Err(broken("a number is too large"))
 }
 
+/// Reads a message. Fields that are not in the schema may only be there because Go writes what is not set.
 fn message(bytes: &[u8], schema: &[Field]) -> Result<Map<String, Value>, Refusal> {
     let mut object = Map::new();
     for field in fields(bytes) {
         let (number, wire) = field?;
         let Some((_, name, shape)) = schema.iter().find(|(known, ..)| *known == number) else {
+            if wire.holds_nothing() {
+                continue;
+            }
             return Err(not_understood(number));
         };
         match (shape, wire) {
-            (Shape::Empty, Wire::Number(0)) => {}
-            (Shape::Empty, Wire::Bytes(bytes)) if holds_nothing(bytes) => {}
             (Shape::Flag, Wire::Number(flag)) => set(&mut object, name, Value::from(flag != 0)),
+            // Negative numbers are sent as their 64 bits.
+            (Shape::Number, Wire::Number(number)) => set(&mut object, name, Value::from(number.cast_signed())),
             (Shape::Text, Wire::Bytes([])) => {}
             (Shape::Text, Wire::Bytes(bytes)) => set(&mut object, name, text(bytes)?),
             (Shape::Message(schema), Wire::Bytes(bytes)) => {
                 set(&mut object, name, Value::Object(message(bytes, schema)?));
             }
-            (Shape::Texts, Wire::Bytes(bytes)) => {
-                if let Value::Array(items) = object.entry(*name).or_insert_with(|| Value::Array(Vec::new())) {
-                    items.push(text(bytes)?);
-                }
+            (Shape::Texts, Wire::Bytes(bytes)) => push(&mut object, name, text(bytes)?),
+            (Shape::Messages(schema), Wire::Bytes(bytes)) => {
+                push(&mut object, name, Value::Object(message(bytes, schema)?));
             }
             (Shape::TextMap | Shape::BytesMap, Wire::Bytes(bytes)) => {
                 let (key, value) = entry(bytes)?;
@@ -199,13 +236,14 @@ fn message(bytes: &[u8], schema: &[Field]) -> Result<Map<String, Value>, Refusal
     Ok(object)
 }
 
-/// No bytes, or a message of empty fields: Go writes strings and numbers that are not set.
-fn holds_nothing(bytes: &[u8]) -> bool {
-    fields(bytes).all(|field| matches!(field, Ok((_, Wire::Number(0) | Wire::Bytes([])))))
-}
-
 fn set(object: &mut Map<String, Value>, name: &str, value: Value) {
     object.insert(name.to_owned(), value);
+}
+
+fn push(object: &mut Map<String, Value>, name: &str, item: Value) {
+    if let Value::Array(items) = object.entry(name).or_insert_with(|| Value::Array(Vec::new())) {
+        items.push(item);
+    }
 }
 
 /// A map's entry: key 1, value 2.
