@@ -1,8 +1,6 @@
 //! The live screen's content: policies, their stages, and for the active one every check and what is still missing.
 //! Lines are pieces of styled text, so that colours and widths are the screen's business.
 
-use std::time::Duration;
-
 use anstyle::{AnsiColor, Style};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -172,12 +170,19 @@ fn clusters(names: &[String]) -> String {
 }
 
 fn times(record: &StageStatus, now: Timestamp) -> String {
-    let since = |from: &Time, to: Timestamp| seconds(Duration::try_from(to.duration_since(from.0)).unwrap_or_default());
     match (&record.placed_at, &record.passed_at) {
-        (Some(placed), Some(passed)) => format!("  passed after {}", since(placed, passed.0)),
-        (None, Some(passed)) => format!("  passed {} ago", since(passed, now)),
-        (Some(placed), None) => format!("  placed {} ago", since(placed, now)),
+        (Some(placed), Some(passed)) => format!("  passed after {}", whole_seconds(placed, passed.0)),
+        (None, Some(passed)) => format!("  passed {} ago", whole_seconds(passed, now)),
+        (Some(placed), None) => format!("  placed {} ago", whole_seconds(placed, now)),
         (None, None) => String::new(),
+    }
+}
+
+/// Times in a status have no fractions: anything finer would be invented.
+fn whole_seconds(from: &Time, to: Timestamp) -> String {
+    match to.duration_since(from.0).as_secs() {
+        ..1 => "less than 1s".to_owned(),
+        seconds => format!("{seconds}s"),
     }
 }
 
