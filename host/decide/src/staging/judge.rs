@@ -69,6 +69,35 @@ pub fn judge(subjected: Subjected<'_>) -> Judgement {
     }
 }
 
+/// The objects of an open placement that is not judged now, with the edits that their clusters have not answered; `None`
+/// where status holds nothing of this placement to go on from.
+pub fn follow(subjected: Subjected<'_>) -> Option<(Vec<ObjectStatus>, Vec<Question>)> {
+    let Subjected {
+        facts,
+        stage,
+        own,
+        recorded,
+        ..
+    } = subjected;
+    let recorded = recorded.filter(|recorded| record::is_of(recorded, own) && !recorded.objects.is_empty())?;
+    let placed = Placed {
+        facts,
+        stage,
+        own,
+        record: recorded,
+    };
+    let (_, binding) = placed.binding().ok()?;
+    let mut judging = Judging {
+        subjected,
+        questions: Vec::new(),
+    };
+    let objects = bound::objects(binding);
+    judging.ask_about_objects(&objects);
+    let mut record = recorded.clone();
+    judging.track(&placed, &objects, &mut record);
+    Some((record.objects, judging.questions))
+}
+
 struct Judging<'a> {
     subjected: Subjected<'a>,
     questions: Vec<Question>,

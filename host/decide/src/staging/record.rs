@@ -18,11 +18,7 @@ use crate::names::{Digest, ObjectKey};
 /// The record of this very attempt: the one in status, or a new one. On the same placement (an in-place update keeps
 /// its uid) the objects and destinations go on, because old evidence may still be the newest there will be.
 pub fn roll(recorded: Option<&StageStatus>, own: &Own<'_>, now: Timestamp) -> StageStatus {
-    let placement = BindingPolicyRef {
-        name: own.object.name_any(),
-        uid: own.uid().to_owned(),
-    };
-    let same_placement = recorded.filter(|recorded| recorded.binding_policy.as_ref() == Some(&placement));
+    let same_placement = recorded.filter(|recorded| is_of(recorded, own));
     let state = StageState::Active;
     if let Some(recorded) = same_placement.filter(|recorded| recorded.attempt == Some(own.attempt)) {
         let plan = Some(own.plan.to_string());
@@ -39,7 +35,7 @@ pub fn roll(recorded: Option<&StageStatus>, own: &Own<'_>, now: Timestamp) -> St
         plan: Some(own.plan.to_string()),
         attempt: Some(own.attempt),
         placed_at: Some(from(now)),
-        binding_policy: Some(placement),
+        binding_policy: Some(placement_of(own)),
         destinations: same_placement
             .map(|recorded| recorded.destinations.clone())
             .unwrap_or_default(),
@@ -59,6 +55,18 @@ pub fn from(now: Timestamp) -> Time {
         now.as_second()
     };
     Time(Timestamp::from_second(second).unwrap_or(now))
+}
+
+/// Whether a record is of this very placement, whatever the attempt.
+pub fn is_of(recorded: &StageStatus, own: &Own<'_>) -> bool {
+    recorded.binding_policy.as_ref() == Some(&placement_of(own))
+}
+
+fn placement_of(own: &Own<'_>) -> BindingPolicyRef {
+    BindingPolicyRef {
+        name: own.object.name_any(),
+        uid: own.uid().to_owned(),
+    }
 }
 
 /// The Binding's set is accepted: it is what later sets are compared with. An object whose collectors and clusters

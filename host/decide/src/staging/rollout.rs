@@ -10,7 +10,7 @@ use stagegate_api::{
 
 use super::facts::{Facts, Read};
 use super::finding::Finding;
-use super::judge::{Judgement, Subjected, foreign_collector, judge};
+use super::judge::{Judgement, Subjected, follow, foreign_collector, judge};
 use super::plan::{Decision, Event, Plan, Question, Write};
 use super::reason::Reason;
 use super::slot::{Slot, is_owned};
@@ -89,6 +89,7 @@ impl<'a> Rollout<'a> {
         draft.writes.extend(self.stamps());
         let mut records = self.records();
         let active = self.active();
+        self.follow(active, &mut draft, &mut records);
         let standing = match (self.active_gone(), active) {
             (Some(finding), _) => {
                 draft.stalled = Some(finding.clone());
@@ -99,6 +100,28 @@ impl<'a> Rollout<'a> {
         };
         self.remove_previous(&mut draft, &mut records);
         self.finish(draft, records, standing)
+    }
+
+    /// Edits are followed in every open placement, judged or not: when a new plan reaches it in place, its clusters owe
+    /// answers to the edits that they have not answered, and to no others.
+    fn follow(&self, active: Option<usize>, draft: &mut Draft, records: &mut [StageStatus]) {
+        for (index, record) in records.iter_mut().enumerate() {
+            let Some(own) = self.slots[index].open() else { continue };
+            if active == Some(index) && self.is_current(index, own) {
+                continue;
+            }
+            let followed = follow(Subjected {
+                facts: self.facts,
+                stage: self.stage(index),
+                own,
+                recorded: self.recorded(index),
+                is_handing_over: false,
+            });
+            if let Some((objects, questions)) = followed {
+                record.objects = objects;
+                draft.questions.extend(questions);
+            }
+        }
     }
 
     /// Places and judges the active stage, and opens the next one when all passes.

@@ -128,15 +128,14 @@ impl<'a> Rollout<'a> {
                         ..base
                     };
                 }
-                let state = match self.slots[index].open() {
+                let open = self.slots[index].open();
+                let state = match open {
                     Some(own) if own.plan != self.checked.plan => StageState::Outdated,
-                    _ => StageState::Pending,
+                    Some(_) => StageState::Active,
+                    None => StageState::Pending,
                 };
-                let base = if state == StageState::Outdated {
-                    recorded.cloned().unwrap_or_default()
-                } else {
-                    StageStatus::default()
-                };
+                // What is placed keeps its record through a change in place: the evidence may stay what it is.
+                let base = recorded.filter(|_| open.is_some()).cloned().unwrap_or_default();
                 let attempt = recorded.and_then(|recorded| recorded.attempt);
                 StageStatus {
                     name,
