@@ -118,30 +118,47 @@ impl Controller for Staging {
 
     async fn reconcile(&self, policy: &String) -> Result<Next, RequestError> {
         let mut memory = self.memories().remove(policy).unwrap_or_default();
-        let Some(facts) = self.facts(policy, &memory) else {
+        let Some(mut facts) = self.facts(policy, &memory) else {
             return Ok(Next::default());
         };
+        self.recover_status(policy, &mut facts).await?;
         let about = reference(&facts.policy.object);
         let result = self.converse(policy, facts, &mut memory).await;
         self.memories().insert(policy.clone(), memory);
-        if let Err(error) = &result
-            && !error.is_outdated()
-        {
-            let note = format!("{}; trying again later", error.chain());
-            self.context.events.send(Notice {
-                about,
-                warning: true,
-                reason: "RequestFailed".to_owned(),
-                note,
-            });
-        }
-        result
+        result.map_err(|failure| {
+            let (reason, error) = match failure {
+                Failure::Read(error) => ("ReadFailed", error),
+                Failure::Write(error) => ("WriteFailed", error),
+            };
+            if !error.is_outdated() {
+                let note = format!("{}; trying again later", error.chain());
+                self.context.events.send(Notice {
+                    about,
+                    warning: true,
+                    reason: reason.to_owned(),
+                    note,
+                });
+            }
+            error
+        })
+    }
+}
+
+/// What a reconcile failed at: people look for the cause in different places.
+enum Failure {
+    Read(RequestError),
+    Write(RequestError),
+}
+
+impl From<RequestError> for Failure {
+    fn from(error: RequestError) -> Self {
+        Self::Read(error)
     }
 }
 
 impl Staging {
     /// Questions and answers, then the writes.
-    async fn converse(&self, policy: &str, mut facts: Facts, memory: &mut Memory) -> Result<Next, RequestError> {
+    async fn converse(&self, policy: &str, mut facts: Facts, memory: &mut Memory) -> Result<Next, Failure> {
         let mut conflicts = 0;
         for _round in 0..ROUNDS_MAX {
             match decide(&facts) {
@@ -175,7 +192,7 @@ impl Staging {
                             return Ok(Next::default());
                         }
                     }
-                    Err(error) => return Err(error),
+                    Err(error) => return Err(Failure::Write(error)),
                 },
             }
         }
@@ -195,6 +212,14 @@ impl Staging {
             &self.index,
             (memory, self.context.clock.now(), settings),
         )
+    }
+
+    /// A policy whose spec cannot be read has a status all the same, and writing one must not lose what it says.
+    async fn recover_status(&self, policy: &str, facts: &mut Facts) -> Result<(), RequestError> {
+        if facts.policy.undecodable.is_some() {
+            facts.policy.object.status = read::status(&self.context.client, policy).await?;
+        }
+        Ok(())
     }
 
     async fn carry_out(&self, policy: &str, plan: &Plan) -> Result<(), RequestError> {
@@ -238,6 +263,7 @@ impl Staging {
             return Ok(false);
         };
         facts.policy = gather::policy_facts(&read);
+        self.recover_status(policy, facts).await?;
         let mut names = self.index().placements_of(policy);
         names.extend(facts.placements.keys().cloned());
         facts.placements = read::placements(&self.context.client, &names).await?;

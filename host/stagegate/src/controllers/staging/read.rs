@@ -5,11 +5,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use futures::stream::{self, StreamExt as _, TryStreamExt as _};
 use kube::api::ListParams;
-use kube::core::{DynamicObject, ObjectMeta as KubeMeta, PartialObjectMeta};
+use kube::core::{ApiResource, DynamicObject, ObjectMeta as KubeMeta, PartialObjectMeta};
 use kube::{Api, Client, Resource};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
-use stagegate_api::{Binding, BindingPolicy, CombinedStatusView, StagedBindingPolicy, StatusCollector, label};
+use stagegate_api::{
+    Binding, BindingPolicy, CombinedStatusView, StagedBindingPolicy, StagedBindingPolicyStatus, StatusCollector, label,
+};
 use stagegate_decide::names::{Digest, ObjectKey};
 use stagegate_decide::staging::{Decoded, ObjectFacts, ObjectMeta};
 
@@ -28,6 +30,15 @@ const STATUS_MANAGER: &str = "Status";
 /// `None`: not there (any more).
 pub async fn policy(client: &Client, name: &str) -> Result<Option<Guarded<StagedBindingPolicy>>, RequestError> {
     get_one(client, name).await
+}
+
+/// The status alone, of a policy whose spec cannot be decoded. `None`: there is none that can.
+pub async fn status(client: &Client, policy: &str) -> Result<Option<StagedBindingPolicyStatus>, RequestError> {
+    let resource = ApiResource::erase::<StagedBindingPolicy>(&());
+    let api: Api<DynamicObject> = Api::all_with(client.clone(), &resource);
+    let object = get_opt(&api, format!("get stagedbindingpolicies {policy}"), policy).await?;
+    let status = object.and_then(|mut object| object.data.get_mut("status").map(Value::take));
+    Ok(status.and_then(|status| serde_json::from_value(status).ok()))
 }
 
 pub async fn placements(
