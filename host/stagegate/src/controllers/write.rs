@@ -3,13 +3,13 @@
 use std::fmt::Debug;
 
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions, PropagationPolicy};
+use kube::core::PartialObjectMeta;
 use kube::{Api, Resource};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 use stagegate_decide::staging::Precondition;
 
-use crate::shell::events::REPORTER;
 use crate::shell::request::{RequestError, request};
 
 /// The object that a write is about and the version it was decided on.
@@ -36,40 +36,76 @@ pub fn whole<T: Serialize>(value: &T, members: &[&str]) -> Value {
     Value::Object(whole)
 }
 
-/// A merge patch of the object itself.
-pub async fn patch<K>(api: &Api<K>, name: &str, body: Value) -> Result<(), RequestError>
-where
-    K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug,
-{
-    let (params, body) = (patching(), Patch::Merge(body));
-    let what = format!("patch {} {name}", K::plural(&()));
-    request(what, api.patch(name, &params, &body)).await.map(drop)
+/// What is written by patches and deletes: of the answer only the metadata is read, because an object that cannot be
+/// decoded must not make a write look failed.
+pub type Patches<K> = Api<PartialObjectMeta<K>>;
+
+/// Writes under one field manager's name.
+#[derive(Clone, Copy, Debug)]
+pub struct Writer {
+    pub manager: &'static str,
 }
 
-/// Replaces the status, whose top-level members are `members`.
-pub async fn patch_status<K, S>(
-    api: &Api<K>,
-    target: Target<'_>,
-    status: &S,
-    members: &[&str],
-) -> Result<(), RequestError>
-where
-    K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug,
-    S: Serialize,
-{
-    let body = json!({"metadata": metadata(target.precondition), "status": whole(status, members)});
-    let (params, body) = (patching(), Patch::Merge(body));
-    let what = format!("patch status of {} {}", K::plural(&()), target.name);
-    request(what, api.patch_status(target.name, &params, &body))
-        .await
-        .map(drop)
+impl Writer {
+    /// A merge patch of the object itself.
+    pub async fn patch<K>(&self, api: &Patches<K>, name: &str, body: Value) -> Result<(), RequestError>
+    where
+        K: Kind,
+    {
+        let (params, body) = (self.patching(), Patch::Merge(body));
+        let what = format!("patch {} {name}", K::plural(&()));
+        request(what, api.patch(name, &params, &body)).await.map(drop)
+    }
+
+    /// Replaces the status; `status` is [`whole`].
+    pub async fn patch_status<K>(&self, api: &Patches<K>, target: Target<'_>, status: Value) -> Result<(), RequestError>
+    where
+        K: Kind,
+    {
+        let body = json!({"metadata": metadata(target.precondition), "status": status});
+        let (params, body) = (self.patching(), Patch::Merge(body));
+        let what = format!("patch status of {} {}", K::plural(&()), target.name);
+        request(what, api.patch_status(target.name, &params, &body))
+            .await
+            .map(drop)
+    }
+
+    /// Creates it; a name that is taken is a conflict.
+    pub async fn create<K: Kind + Serialize>(&self, api: &Api<K>, object: &K) -> Result<(), RequestError> {
+        let what = format!(
+            "create {} {}",
+            K::plural(&()),
+            object.meta().name.as_deref().unwrap_or_default()
+        );
+        request(what, api.create(&self.posting(), object)).await.map(drop)
+    }
+
+    /// Puts it in place of the version that it carries.
+    pub async fn replace<K: Kind + Serialize>(&self, api: &Api<K>, object: &K) -> Result<(), RequestError> {
+        let name = object.meta().name.as_deref().unwrap_or_default();
+        let what = format!("replace {} {name}", K::plural(&()));
+        request(what, api.replace(name, &self.posting(), object))
+            .await
+            .map(drop)
+    }
+
+    fn posting(&self) -> PostParams {
+        PostParams {
+            field_manager: Some(self.manager.to_owned()),
+            ..PostParams::default()
+        }
+    }
+
+    fn patching(&self) -> PatchParams {
+        PatchParams {
+            field_manager: Some(self.manager.to_owned()),
+            ..PatchParams::default()
+        }
+    }
 }
 
 /// Deletes that version of it; one that is gone already is fine.
-pub async fn delete<K>(api: &Api<K>, target: Target<'_>) -> Result<(), RequestError>
-where
-    K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug,
-{
+pub async fn delete<K: Kind>(api: &Patches<K>, target: Target<'_>) -> Result<(), RequestError> {
     let params = DeleteParams {
         preconditions: Some(Preconditions {
             uid: Some(target.precondition.uid.clone()),
@@ -85,43 +121,7 @@ where
     }
 }
 
-/// Creates it; a name that is taken is a conflict.
-pub async fn create<K>(api: &Api<K>, object: &K) -> Result<(), RequestError>
-where
-    K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Serialize + Debug,
-{
-    let what = format!(
-        "create {} {}",
-        K::plural(&()),
-        object.meta().name.as_deref().unwrap_or_default()
-    );
-    request(what, api.create(&posting(), object)).await.map(drop)
-}
+/// A kind that is known when the program is compiled.
+pub trait Kind: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug {}
 
-/// Puts it in place of the version that it carries.
-pub async fn replace<K>(api: &Api<K>, object: &K) -> Result<(), RequestError>
-where
-    K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Serialize + Debug,
-{
-    let name = object.meta().name.as_deref().unwrap_or_default();
-    request(
-        format!("replace {} {name}", K::plural(&())),
-        api.replace(name, &posting(), object),
-    )
-    .await
-    .map(drop)
-}
-
-fn posting() -> PostParams {
-    PostParams {
-        field_manager: Some(REPORTER.to_owned()),
-        ..PostParams::default()
-    }
-}
-
-fn patching() -> PatchParams {
-    PatchParams {
-        field_manager: Some(REPORTER.to_owned()),
-        ..PatchParams::default()
-    }
-}
+impl<K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug> Kind for K {}

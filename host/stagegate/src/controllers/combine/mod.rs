@@ -26,7 +26,7 @@ use self::evaluate::{Inputs, Returned};
 use self::index::{Index, Key};
 use super::kinds::{Guarded, Kinds};
 use super::objects::{api_resource, object_key};
-use super::write::{Target, create, delete, patch_status, replace};
+use super::write::{Patches, Target, Writer, delete, whole};
 use crate::shell::bounded::BoundedMap;
 use crate::shell::controller::{self, Controller, Next};
 use crate::shell::queue::Queue;
@@ -34,6 +34,10 @@ use crate::shell::request::{RequestError, request};
 use crate::shell::start::{Context, Tasks};
 use crate::shell::store::{Change, ObjectId, Store};
 
+const WRITER: Writer = Writer {
+    manager: "stagegate-combine",
+};
+const COLLECTOR_STATUS_MEMBERS: &[&str] = &["observedGeneration", "errors"];
 const STATUS_MEMBERS: &[&str] = &["conditions", "observedGeneration", "errors"];
 /// Workload objects kept for the next combination of the same version.
 const OBJECTS_MAX: usize = 1024;
@@ -298,30 +302,33 @@ impl Combine {
                     name: Some(name),
                     ..ObjectMeta::default()
                 };
-                let created = create(
-                    &Api::all(client()),
-                    &Namespace {
-                        metadata,
-                        ..Namespace::default()
-                    },
-                )
-                .await;
+                let created = WRITER
+                    .create(
+                        &Api::all(client()),
+                        &Namespace {
+                            metadata,
+                            ..Namespace::default()
+                        },
+                    )
+                    .await;
                 if created.as_ref().err().is_none_or(RequestError::is_conflict) {
                     self.report_namespace.store(true, Ordering::Relaxed);
                     return Ok(());
                 }
                 created
             }
-            Write::Create(combined) => create(&namespaced(client(), &combined), &combined).await,
+            Write::Create(combined) => WRITER.create(&namespaced(client(), &combined), &combined).await,
             Write::Update { combined_status, .. } => {
-                replace(&namespaced(client(), &combined_status), &combined_status).await
+                WRITER
+                    .replace(&namespaced(client(), &combined_status), &combined_status)
+                    .await
             }
             Write::Delete {
                 namespace,
                 name,
                 precondition,
             } => {
-                let api: Api<CombinedStatus> = Api::namespaced(client(), &namespace);
+                let api: Patches<CombinedStatus> = Api::namespaced(client(), &namespace);
                 delete(
                     &api,
                     Target {
@@ -336,29 +343,31 @@ impl Combine {
                 precondition,
                 status,
             } => {
-                let api: Api<StatusCollector> = Api::all(client());
+                let api: Patches<StatusCollector> = Api::all(client());
                 let target = Target {
                     name: &name,
                     precondition: &precondition,
                 };
-                patch_status(&api, target, &status, &["observedGeneration", "errors"]).await
+                WRITER
+                    .patch_status(&api, target, whole(&status, COLLECTOR_STATUS_MEMBERS))
+                    .await
             }
             Write::BindingStatus {
                 name,
                 precondition,
                 status,
             } => {
-                let api: Api<Binding> = Api::all(client());
-                patch_status(
-                    &api,
-                    Target {
-                        name: &name,
-                        precondition: &precondition,
-                    },
-                    &status,
-                    STATUS_MEMBERS,
-                )
-                .await
+                let api: Patches<Binding> = Api::all(client());
+                WRITER
+                    .patch_status(
+                        &api,
+                        Target {
+                            name: &name,
+                            precondition: &precondition,
+                        },
+                        whole(&status, STATUS_MEMBERS),
+                    )
+                    .await
             }
         }
     }

@@ -5,9 +5,11 @@ use serde_json::json;
 use stagegate_api::{BindingPolicy, StagedBindingPolicy, StatusCollector};
 use stagegate_decide::staging::{Placement, Write};
 
-use crate::controllers::write::{Target, create, delete, metadata, patch, patch_status, whole};
+use crate::controllers::write::{Patches, Target, Writer, delete, metadata, whole};
+use crate::shell::events::REPORTER;
 use crate::shell::request::RequestError;
 
+const WRITER: Writer = Writer { manager: REPORTER };
 const PLACEMENT_MEMBERS: &[&str] = &["clusterSelectors", "downsync"];
 const COLLECTOR_MEMBERS: &[&str] = &["filter", "groupBy", "combinedFields", "select", "limit"];
 const STATUS_MEMBERS: &[&str] = &[
@@ -24,10 +26,9 @@ const STATUS_MEMBERS: &[&str] = &[
 /// # Errors
 /// [`RequestError::is_outdated`] when the object is not the version that was decided on.
 pub async fn write(client: &Client, policy: &str, write: &Write) -> Result<(), RequestError> {
-    let placements: Api<BindingPolicy> = Api::all(client.clone());
-    let collectors: Api<StatusCollector> = Api::all(client.clone());
+    let placements: Patches<BindingPolicy> = Api::all(client.clone());
     match write {
-        Write::CreateEvidenceCollector(collector) => match create(&collectors, collector).await {
+        Write::CreateEvidenceCollector(collector) => match WRITER.create(&Api::all(client.clone()), collector).await {
             // Another policy's reconcile was first, or it is foreign: its watch event tells which.
             Err(error) if error.is_conflict() => Ok(()),
             answer => answer,
@@ -38,11 +39,15 @@ pub async fn write(client: &Client, policy: &str, write: &Write) -> Result<(), R
         } => {
             let name = collector.metadata.name.as_deref().unwrap_or_default();
             let body = json!({"metadata": metadata(precondition), "spec": whole(&collector.spec, COLLECTOR_MEMBERS)});
-            patch(&collectors, name, body).await
+            WRITER
+                .patch::<StatusCollector>(&Api::all(client.clone()), name, body)
+                .await
         }
-        Write::CreateClosed(placement) => create(&placements, placement).await,
+        Write::CreateClosed(placement) => WRITER.create(&Api::all(client.clone()), placement).await,
         Write::Open(placement) | Write::Update(placement) | Write::Adopt(placement) | Write::Stamp(placement) => {
-            patch(&placements, placement.name.as_str(), placement_patch(placement)).await
+            WRITER
+                .patch(&placements, placement.name.as_str(), placement_patch(placement))
+                .await
         }
         Write::Remove { name, precondition } => {
             delete(
@@ -55,17 +60,17 @@ pub async fn write(client: &Client, policy: &str, write: &Write) -> Result<(), R
             .await
         }
         Write::Status { precondition, status } => {
-            let api: Api<StagedBindingPolicy> = Api::all(client.clone());
-            patch_status(
-                &api,
-                Target {
-                    name: policy,
-                    precondition,
-                },
-                status,
-                STATUS_MEMBERS,
-            )
-            .await
+            let api: Patches<StagedBindingPolicy> = Api::all(client.clone());
+            WRITER
+                .patch_status(
+                    &api,
+                    Target {
+                        name: policy,
+                        precondition,
+                    },
+                    whole(status, STATUS_MEMBERS),
+                )
+                .await
         }
     }
 }

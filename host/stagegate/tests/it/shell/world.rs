@@ -2,42 +2,58 @@
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::time::Duration;
 
-use kube::api::{ApiResource, DynamicObject, PostParams};
+use k8s_openapi::api::events::v1::Event;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::api::{ApiResource, DynamicObject, ListParams, PostParams};
 use kube::{Api, Client};
 use stagegate::manifests;
 use stagegate::shell::{self, ControllerName, Counters, Delays, Options, Running};
 use stagegate_api::{Phase, StagedBindingPolicy, crd};
-use stagegate_embedded::{Server, SharedClock, TokioClock, clusters};
+use stagegate_embedded::{Server, TokioClock, clusters};
 
 pub struct World {
     pub server: Server,
     pub client: Client,
-    pub clock: SharedClock,
-    pub clusters: clusters::Running,
     pub running: Running,
+    _clusters: clusters::Running,
 }
 
 pub fn options() -> Options {
     Options {
-        controllers: BTreeSet::from([ControllerName::Staging, ControllerName::Binding, ControllerName::Combine]),
+        controllers: BTreeSet::from([
+            ControllerName::Staging,
+            ControllerName::Binding,
+            ControllerName::Combine,
+        ]),
         settle_ms: 200,
-        delays: Delays { binding_ms: 100, combine_ms: 100 },
+        delays: Delays {
+            binding_ms: 100,
+            combine_ms: 100,
+        },
         ..Options::default()
     }
 }
 
 impl World {
     pub async fn start() -> Self {
+        Self::start_with(crd::all_for_playground()).await
+    }
+
+    pub async fn start_with(definitions: Vec<CustomResourceDefinition>) -> Self {
         let clock = TokioClock::shared();
         let server = Server::new(clock.clone());
-        server.install_crds(crd::all_for_playground()).unwrap();
+        server.install_crds(definitions).unwrap();
         let client = server.client();
         let clusters = clusters::Clusters::start(client.clone(), clock.clone(), clusters::Settings::default());
         let running = shell::start(client.clone(), clock.clone(), options()).await.unwrap();
-        Self { server, client, clock, clusters, running }
+        Self {
+            server,
+            client,
+            _clusters: clusters,
+            running,
+        }
     }
 
     pub fn counters(&self) -> Counters {
@@ -50,7 +66,29 @@ impl World {
     }
 
     pub async fn policy(&self, name: &str) -> StagedBindingPolicy {
-        Api::<StagedBindingPolicy>::all(self.client.clone()).get(name).await.unwrap()
+        Api::<StagedBindingPolicy>::all(self.client.clone())
+            .get(name)
+            .await
+            .unwrap()
+    }
+
+    /// As stored, whatever the rest of the object is.
+    pub async fn status(&self, name: &str) -> serde_json::Value {
+        let resource = resource("community.kubestellar.io/v1alpha1", "StagedBindingPolicy");
+        let api: Api<DynamicObject> = Api::all_with(self.client.clone(), &resource);
+        api.get(name).await.unwrap().data["status"].take()
+    }
+
+    /// What was told about the policy.
+    pub async fn events(&self, name: &str) -> Vec<Event> {
+        let api: Api<Event> = Api::all(self.client.clone());
+        let events = api.list(&ListParams::default()).await.unwrap();
+        let about = |event: &Event| event.regarding.as_ref().and_then(|about| about.name.clone());
+        events
+            .items
+            .into_iter()
+            .filter(|event| about(event).as_deref() == Some(name))
+            .collect()
     }
 
     /// Waits (virtual time) until the policy is as `is` says.
@@ -61,18 +99,28 @@ impl World {
             if is(&policy) {
                 return;
             }
-            assert!(tokio::time::Instant::now() < end, "not within {limit:?}; status: {:#?}", policy.status);
+            assert!(
+                tokio::time::Instant::now() < end,
+                "not within {limit:?}; status: {:#?}",
+                policy.status
+            );
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
     }
 
     pub async fn until_phase(&self, name: &str, phase: Phase, limit: Duration) {
-        self.until(name, limit, |policy| policy.status.as_ref().and_then(|status| status.phase) == Some(phase)).await;
+        self.until(name, limit, |policy| {
+            policy.status.as_ref().and_then(|status| status.phase) == Some(phase)
+        })
+        .await;
     }
 }
 
 pub async fn create(client: &Client, text: &str) {
-    let file = manifests::File { path: PathBuf::from("inline.yaml"), text: text.to_owned() };
+    let file = manifests::File {
+        path: PathBuf::from("inline.yaml"),
+        text: text.to_owned(),
+    };
     for manifest in manifests::parse(file).unwrap() {
         let object: DynamicObject = serde_json::from_value(manifest.value.clone()).unwrap();
         let resource = resource(manifest.api_version(), manifest.kind());
@@ -103,16 +151,16 @@ fn resource(api_version: &str, kind: &str) -> ApiResource {
 
 /// The manifests of a sample below `deploy/examples`.
 pub fn example(name: &str) -> Vec<String> {
-    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../deploy/examples").join(name);
-    let mut paths: Vec<_> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+        .join("../../deploy/examples")
+        .join(name);
+    let mut paths: Vec<_> = std::fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .collect();
     paths.sort();
-    paths.into_iter().map(|path| std::fs::read_to_string(path).unwrap()).collect()
-}
-
-/// Shared by tests that need a server without clusters.
-pub fn server() -> (Server, SharedClock) {
-    let clock: Arc<_> = TokioClock::shared();
-    let server = Server::new(clock.clone());
-    server.install_crds(crd::all_for_playground()).unwrap();
-    (server, clock)
+    paths
+        .into_iter()
+        .map(|path| std::fs::read_to_string(path).unwrap())
+        .collect()
 }

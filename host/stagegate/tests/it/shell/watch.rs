@@ -1,0 +1,131 @@
+//! Watches that the server breaks, refuses or does not know, and objects that cannot be decoded.
+
+use std::time::Duration;
+
+use kube::Api;
+use serde_json::json;
+use stagegate::shell;
+use stagegate_api::{BindingPolicy, Phase, crd};
+use stagegate_embedded::{Fault, FaultAnswer, Server, TokioClock};
+
+use super::world::{World, create, example, options};
+
+const POLICIES: &str = "stagedbindingpolicies.community.kubestellar.io";
+
+/// The watch request is answered so, several times; kube's own watcher would ask for ever with the same version.
+async fn a_new_list_follows(code: u16) {
+    let (server, clock) = (Server::new(TokioClock::shared()), TokioClock::shared());
+    server.install_crds(crd::all_for_playground()).unwrap();
+    let broken = Fault {
+        times: 4,
+        ..Fault::new("watch", POLICIES, FaultAnswer::Status(code))
+    };
+    server.inject(broken);
+    let running = shell::start(server.client(), clock, options()).await.unwrap();
+    tokio::time::sleep(Duration::from_secs(30)).await;
+    let lists = server.requests().count("list", POLICIES);
+    assert!(lists >= 2, "{lists} list(s) after watch requests answered {code}");
+    create(&server.client(), &example("three-stages")[2]).await;
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let placements: Api<BindingPolicy> = Api::all(server.client());
+    assert!(
+        placements.get_opt("nginx.stage.dev").await.unwrap().is_some(),
+        "the policy was not seen"
+    );
+    running.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_request_answered_410_leads_to_a_new_list_within_30_s() {
+    a_new_list_follows(410).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_request_answered_504_leads_to_a_new_list_within_30_s() {
+    a_new_list_follows(504).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_written_before_every_needed_kind_was_listed_and_a_kind_may_come_late() {
+    let (server, clock) = (Server::new(TokioClock::shared()), TokioClock::shared());
+    let (late, early): (Vec<_>, Vec<_>) = crd::all_for_playground()
+        .into_iter()
+        .partition(|crd| crd.spec.names.kind == "CombinedStatus");
+    server.install_crds(early).unwrap();
+    let running = shell::start(server.client(), clock, options()).await.unwrap();
+    create(&server.client(), &example("three-stages")[2]).await;
+    let before = server.requests().writes();
+    tokio::time::sleep(Duration::from_secs(120)).await;
+    assert_eq!(server.requests().writes(), before);
+    server.install_crds(late).unwrap();
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    let placements: Api<BindingPolicy> = Api::all(server.client());
+    assert!(placements.get_opt("nginx.stage.dev").await.unwrap().is_some());
+    running.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_policy_that_cannot_be_decoded_says_so_and_stops_no_other() {
+    let world = World::start_with(loosened("StagedBindingPolicy", "spec")).await;
+    world
+        .create(
+            "apiVersion: community.kubestellar.io/v1alpha1\nkind: StagedBindingPolicy\n\
+             metadata: {name: odd}\nspec: {downsync: [], stages: none}\n",
+        )
+        .await;
+    for text in example("three-stages") {
+        world.create(&text).await;
+    }
+    world
+        .until_phase("nginx", Phase::Completed, Duration::from_secs(10))
+        .await;
+    let status = world.status("odd").await;
+    assert_eq!(status["reason"], json!("Undecodable"), "{status}");
+    let events = world.events("odd").await;
+    assert!(
+        events
+            .iter()
+            .any(|event| event.reason.as_deref() == Some("Undecodable")),
+        "{events:?}"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_collector_that_cannot_be_decoded_holds_only_the_policies_that_name_it() {
+    let world = World::start_with(loosened("StatusCollector", "spec")).await;
+    world
+        .create(
+            "apiVersion: control.kubestellar.io/v1alpha1\nkind: StatusCollector\n\
+             metadata: {name: odd}\nspec: {select: none, limit: 1}\n",
+        )
+        .await;
+    for text in example("three-stages") {
+        world.create(&text).await;
+    }
+    let policy = example("three-stages")[2].replace("name: nginx\n", "name: other\n");
+    world
+        .create(&policy.replace("[deployments-aggregator,", "[odd, deployments-aggregator,"))
+        .await;
+    world
+        .until_phase("nginx", Phase::Completed, Duration::from_secs(10))
+        .await;
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    let status = world.status("other").await;
+    assert_eq!(status["activeStage"], json!("dev"), "{status}");
+    assert_eq!(status["reason"], json!("StatusCollectorMissing"), "{status}");
+}
+
+/// The definitions, one with a part that takes anything.
+fn loosened(
+    kind: &str,
+    part: &str,
+) -> Vec<k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition> {
+    let mut definitions = crd::all_for_playground();
+    let definition = definitions.iter_mut().find(|crd| crd.spec.names.kind == kind).unwrap();
+    let mut value = serde_json::to_value(&*definition).unwrap();
+    let schema = &mut value["spec"]["versions"][0]["schema"]["openAPIV3Schema"];
+    schema.as_object_mut().unwrap().remove("x-kubernetes-validations");
+    schema["properties"][part] = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
+    *definition = serde_json::from_value(value).unwrap();
+    definitions
+}
