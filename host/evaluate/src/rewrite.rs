@@ -11,14 +11,32 @@ use std::mem;
 
 /// The variable in which the standard macros gather their result.
 const ACCUMULATOR: &str = "@result";
-/// Methods that copy each element of their receiver.
-const COPIES_ELEMENTS: &[&str] = &["@sortByAssociatedKeys", "flatten", "reverse", "slice", "sort"];
-/// Nodes of a loop's body that run in a unit of fuel.
-const NODES_PER_UNIT: usize = 8;
+/// The methods whose price is not that of copying their receiver: what the receiver is wrapped in, and the function that
+/// takes the place of the method, if one does, with the receiver as its first argument.
+const METHODS: &[(&str, &str, Option<&str>)] = &[
+    ("@sortByAssociatedKeys", charged::ELEMENTS, None),
+    ("distinct", charged::ELEMENTS, Some(charged::DISTINCT)),
+    ("flatten", charged::ELEMENTS, None),
+    ("indexOf", charged::COPY, Some(text::INDEX_OF)),
+    ("join", charged::ELEMENTS, Some(text::JOIN)),
+    ("lastIndexOf", charged::COPY, Some(text::LAST_INDEX_OF)),
+    ("matches", charged::COPY, Some(text::MATCHES)),
+    ("replace", charged::COPY, Some(text::REPLACE)),
+    ("reverse", charged::ELEMENTS, None),
+    ("slice", charged::ELEMENTS, None),
+    ("sort", charged::ELEMENTS, None),
+    ("split", charged::CHARACTERS, None),
+];
+/// Steps of a loop's body that run in a unit of fuel.
+const STEPS_PER_UNIT: usize = 8;
+/// Loops around a name that are searched for it in a step.
+const SCOPES_PER_STEP: usize = 2;
+/// A literal of so many bytes is copied for nothing.
+const FREE_BYTES: usize = 16;
 
 /// The tree that charges, and gives its result to [`charged::answer`].
 pub(crate) fn charging(mut tree: IdedExpr) -> IdedExpr {
-    expression(&mut tree);
+    Rewriter { depth: 0 }.expression(&mut tree);
     wrap(charged::ANSWER, &mut tree);
     tree
 }
@@ -43,172 +61,196 @@ pub(crate) fn qualified_name(expr: &IdedExpr) -> Option<String> {
     }
 }
 
-/// Rewrites `expr` in place and says how many nodes of it run, at most, each time it runs.
-fn expression(expr: &mut IdedExpr) -> usize {
-    match &mut expr.expr {
-        Expr::Unspecified | Expr::Ident(_) | Expr::Literal(_) => 1,
-        // A chain of names stays a unit: nothing is wrapped on the way down.
-        Expr::Select(select) => 1 + expression(&mut select.operand),
-        Expr::List(list) => 1 + list.elements.iter_mut().map(copied).sum::<usize>(),
-        Expr::Map(map) => {
-            1 + map
-                .entries
-                .iter_mut()
-                .map(|entry| entry_of(&mut entry.expr))
-                .sum::<usize>()
-        }
-        Expr::Struct(object) => {
-            1 + object
-                .entries
-                .iter_mut()
-                .map(|entry| entry_of(&mut entry.expr))
-                .sum::<usize>()
-        }
-        Expr::Comprehension(comprehension) => 1 + loop_over(comprehension),
-        Expr::Call(call) => {
-            let (nodes, copies) = call_of(call);
-            if copies {
-                wrap(charged::COPY, expr);
+/// Rewrites expressions in place. Each method returns how many steps the expression takes, at most, each time it runs,
+/// apart from what it charges for itself.
+struct Rewriter {
+    /// Loops around the expression.
+    depth: usize,
+}
+
+impl Rewriter {
+    fn expression(&mut self, expr: &mut IdedExpr) -> usize {
+        match &mut expr.expr {
+            Expr::Unspecified | Expr::Literal(_) => 1,
+            Expr::Ident(_) => self.search(),
+            // A chain of names stays a unit: nothing is wrapped on the way down. Each prefix of it is searched for.
+            Expr::Select(select) => self.search() + self.expression(&mut select.operand),
+            Expr::List(list) => {
+                1 + list
+                    .elements
+                    .iter_mut()
+                    .map(|element| self.copied(element))
+                    .sum::<usize>()
             }
-            1 + nodes
+            Expr::Map(map) => {
+                1 + map
+                    .entries
+                    .iter_mut()
+                    .map(|entry| self.entry(&mut entry.expr))
+                    .sum::<usize>()
+            }
+            Expr::Struct(made) => {
+                1 + made
+                    .entries
+                    .iter_mut()
+                    .map(|entry| self.entry(&mut entry.expr))
+                    .sum::<usize>()
+            }
+            Expr::Comprehension(comprehension) => 1 + self.comprehension(comprehension),
+            Expr::Call(call) => {
+                let copies = [operators::OPT_INDEX, operators::OPT_SELECT].contains(&call.func_name.as_str());
+                let steps = 1 + self.call(call);
+                if copies {
+                    // The optional is a copy of what it holds.
+                    wrap(charged::COPY, expr);
+                }
+                steps
+            }
         }
     }
-}
 
-fn entry_of(entry: &mut EntryExpr) -> usize {
-    match entry {
-        EntryExpr::StructField(field) => copied(&mut field.value),
-        EntryExpr::MapEntry(entry) => copied(&mut entry.key) + copied(&mut entry.value),
+    fn search(&self) -> usize {
+        1 + self.depth / SCOPES_PER_STEP
     }
-}
 
-/// Rewrites a comprehension. Its body is paid for by its range, before the first turn, so to the expression around it only
-/// the parts outside of the loop count.
-fn loop_over(comprehension: &mut ComprehensionExpr) -> usize {
-    let mut outside = expression(&mut comprehension.iter_range) + copied(&mut comprehension.accu_init);
-    let body = expression(&mut comprehension.loop_cond) + expression(&mut comprehension.loop_step);
-    let weight = i64::try_from(1 + body / NODES_PER_UNIT).unwrap_or(i64::MAX);
-    wrap(charged::RANGE, &mut comprehension.iter_range);
-    if let Expr::Call(range) = &mut comprehension.iter_range.expr {
-        range.args.push(IdedExpr {
-            id: 0,
-            expr: Expr::Literal(LiteralValue::Int(weight.into())),
-        });
-    }
-    let result_is_accumulator =
-        matches!(&comprehension.result.expr, Expr::Ident(name) if *name == comprehension.accu_var);
-    outside += if result_is_accumulator {
-        1
-    } else {
-        copied(&mut comprehension.result)
-    };
-    outside
-}
-
-/// Rewrites the parts of a call. The flag says that its result is a copy that nothing has paid for.
-fn call_of(call: &mut CallExpr) -> (usize, bool) {
-    match call.func_name.as_str() {
-        operators::CONDITIONAL
-        | operators::LOGICAL_AND
-        | operators::LOGICAL_OR
-        | operators::LOGICAL_NOT
-        | operators::NOT_STRICTLY_FALSE
-        | operators::INDEX => (call.args.iter_mut().map(expression).sum(), false),
-        operators::OPT_INDEX | operators::OPT_SELECT => (call.args.iter_mut().map(expression).sum(), true),
-        operators::EQUALS
-        | operators::NOT_EQUALS
-        | operators::LESS
-        | operators::LESS_EQUALS
-        | operators::GREATER
-        | operators::GREATER_EQUALS
-            if call.args.iter().any(is_literal) =>
-        {
-            // Comparing with a literal takes no longer than the literal is.
-            (call.args.iter_mut().map(expression).sum(), false)
+    fn entry(&mut self, entry: &mut EntryExpr) -> usize {
+        match entry {
+            EntryExpr::StructField(field) => self.copied(&mut field.value),
+            EntryExpr::MapEntry(entry) => self.copied(&mut entry.key) + self.copied(&mut entry.value),
         }
-        operators::ADD if call.args.first().is_some_and(is_accumulator) => {
-            (call.args.iter_mut().map(expression).sum(), false)
-        }
-        _ if call.target.is_some() => (method_of(call), false),
-        _ => (function_of(call), false),
     }
-}
 
-fn function_of(call: &mut CallExpr) -> usize {
-    let nodes = call.args.iter_mut().map(copied).sum();
-    if call.func_name == "matches" {
-        call.func_name = matches_of(&call.args).to_owned();
-    }
-    nodes
-}
-
-/// Rewrites a call with a receiver, or of a function with a qualified name.
-fn method_of(call: &mut CallExpr) -> usize {
-    let Some(receiver) = call.target.as_mut() else { return 0 };
-    if let Some(name) = qualified_name(receiver).map(|name| format!("{name}.{}", call.func_name))
-        && library::function(&name).is_some()
-    {
-        return match name.as_str() {
-            "lists.range" => call.args.iter_mut().map(|count| wrapped(charged::COUNT, count)).sum(),
-            _ => call.args.iter_mut().map(copied).sum(),
+    /// The body is paid for by the range, before the first turn: to the expression around it only the rest counts.
+    fn comprehension(&mut self, comprehension: &mut ComprehensionExpr) -> usize {
+        let before = self.expression(&mut comprehension.iter_range) + self.copied(&mut comprehension.accu_init);
+        self.depth += 1;
+        let body = self.expression(&mut comprehension.loop_cond) + self.expression(&mut comprehension.loop_step);
+        let is_accumulator = matches!(&comprehension.result.expr, Expr::Ident(name) if *name == comprehension.accu_var);
+        let after = if is_accumulator {
+            1
+        } else {
+            self.copied(&mut comprehension.result)
         };
+        self.depth -= 1;
+        let weight = i64::try_from(1 + body / STEPS_PER_UNIT).unwrap_or(i64::MAX);
+        wrap(charged::RANGE, &mut comprehension.iter_range);
+        if let Expr::Call(range) = &mut comprehension.iter_range.expr {
+            range.args.push(IdedExpr {
+                id: 0,
+                expr: Expr::Literal(LiteralValue::Int(weight.into())),
+            });
+        }
+        before + after
     }
-    let arguments = match call.func_name.as_str() {
-        "format" => call
+
+    fn call(&mut self, call: &mut CallExpr) -> usize {
+        match call.func_name.as_str() {
+            operators::CONDITIONAL
+            | operators::LOGICAL_AND
+            | operators::LOGICAL_OR
+            | operators::LOGICAL_NOT
+            | operators::NOT_STRICTLY_FALSE
+            | operators::INDEX
+            | operators::OPT_INDEX
+            | operators::OPT_SELECT => self.arguments(call),
+            // Comparing with a literal takes no longer than the literal is.
+            operators::EQUALS
+            | operators::NOT_EQUALS
+            | operators::LESS
+            | operators::LESS_EQUALS
+            | operators::GREATER
+            | operators::GREATER_EQUALS
+                if call.args.iter().any(is_literal) =>
+            {
+                self.arguments(call)
+            }
+            operators::ADD if call.args.first().is_some_and(is_accumulator) => self.arguments(call),
+            _ if call.target.is_some() => self.method(call),
+            _ => {
+                let steps = call.args.iter_mut().map(|argument| self.copied(argument)).sum();
+                if call.func_name == "matches" {
+                    call.func_name = matches_of(&call.args).to_owned();
+                }
+                steps
+            }
+        }
+    }
+
+    fn arguments(&mut self, call: &mut CallExpr) -> usize {
+        call.args.iter_mut().map(|argument| self.expression(argument)).sum()
+    }
+
+    /// A call with a receiver, which may be of a function with a qualified name.
+    fn method(&mut self, call: &mut CallExpr) -> usize {
+        let Some(mut receiver) = call.target.take() else {
+            return 0;
+        };
+        let qualified = qualified_name(&receiver).map(|name| format!("{name}.{}", call.func_name));
+        if let Some(name) = qualified.filter(|name| library::function(name).is_some()) {
+            call.target = Some(receiver);
+            let wrapper = if name == "lists.range" {
+                charged::COUNT
+            } else {
+                charged::COPY
+            };
+            return call
+                .args
+                .iter_mut()
+                .map(|argument| self.priced(wrapper, argument))
+                .sum();
+        }
+        let method = METHODS.iter().find(|(method, ..)| *method == call.func_name);
+        let (wrapper, instead) = method.map_or((charged::COPY, None), |(_, wrapper, instead)| (*wrapper, *instead));
+        let of_argument = if call.func_name == "format" {
+            charged::TEXT
+        } else {
+            charged::COPY
+        };
+        let steps = call
             .args
             .iter_mut()
-            .map(|list| wrapped(charged::TEXT, list))
-            .sum::<usize>(),
-        _ => call.args.iter_mut().map(copied).sum::<usize>(),
-    };
-    let replaced = text::REPLACED
-        .iter()
-        .find(|(method, _)| *method == call.func_name)
-        .map(|(_, function)| *function);
-    let receiver_nodes = match call.func_name.as_str() {
-        "split" => wrapped(charged::CHARACTERS, receiver),
-        "distinct" => wrapped(charged::ELEMENTS, receiver),
-        name if COPIES_ELEMENTS.contains(&name) => wrapped(charged::ELEMENTS, receiver),
-        _ => copied(receiver),
-    };
-    let replaced = if call.func_name == "distinct" {
-        Some(charged::DISTINCT)
-    } else {
-        replaced
-    };
-    if let (Some(function), Some(receiver)) = (replaced, call.target.take_if(|_| replaced.is_some())) {
-        let function = if function == text::MATCHES {
-            matches_of(&call.args)
-        } else {
-            function
-        };
-        call.func_name = function.to_owned();
-        call.args.insert(0, *receiver);
+            .map(|argument| self.priced(of_argument, argument))
+            .sum::<usize>()
+            + self.priced(wrapper, &mut receiver);
+        match instead {
+            Some(function) => {
+                let function = if function == text::MATCHES {
+                    matches_of(&call.args)
+                } else {
+                    function
+                };
+                call.func_name = function.to_owned();
+                call.args.insert(0, *receiver);
+            }
+            None => call.target = Some(receiver),
+        }
+        steps
     }
-    arguments + receiver_nodes
+
+    /// Rewrites `expr`, of which a copy is made.
+    fn copied(&mut self, expr: &mut IdedExpr) -> usize {
+        self.priced(charged::COPY, expr)
+    }
+
+    fn priced(&mut self, function: &str, expr: &mut IdedExpr) -> usize {
+        if function == charged::COPY && is_free(expr) {
+            return 1;
+        }
+        let steps = self.expression(expr);
+        wrap(function, expr);
+        1 + steps
+    }
 }
 
-/// The pattern is the last argument, whichever way `matches` is called.
+/// The pattern is the last argument, whichever way `matches` is called. All arguments are wrapped where they need to be.
 fn matches_of(args: &[IdedExpr]) -> &'static str {
-    if args.last().is_some_and(is_literal) {
-        text::MATCHES_LITERAL
-    } else {
-        text::MATCHES
+    match args.last().map(|pattern| &pattern.expr) {
+        Some(Expr::Literal(_)) => text::MATCHES_LITERAL,
+        Some(Expr::Call(copy)) if copy.func_name == charged::COPY && copy.args.iter().all(is_literal) => {
+            text::MATCHES_LITERAL
+        }
+        _ => text::MATCHES,
     }
-}
-
-/// Rewrites `expr`, of which a copy is made.
-fn copied(expr: &mut IdedExpr) -> usize {
-    if is_literal(expr) {
-        return 1;
-    }
-    wrapped(charged::COPY, expr)
-}
-
-fn wrapped(function: &str, expr: &mut IdedExpr) -> usize {
-    let nodes = expression(expr);
-    wrap(function, expr);
-    1 + nodes
 }
 
 fn wrap(function: &str, expr: &mut IdedExpr) {
@@ -227,6 +269,15 @@ fn wrap(function: &str, expr: &mut IdedExpr) {
 
 fn is_literal(expr: &IdedExpr) -> bool {
     matches!(expr.expr, Expr::Literal(_))
+}
+
+fn is_free(expr: &IdedExpr) -> bool {
+    match &expr.expr {
+        Expr::Literal(LiteralValue::String(text)) => text.inner().len() <= FREE_BYTES,
+        Expr::Literal(LiteralValue::Bytes(bytes)) => bytes.inner().len() <= FREE_BYTES,
+        Expr::Literal(_) => true,
+        _ => false,
+    }
 }
 
 fn is_accumulator(expr: &IdedExpr) -> bool {

@@ -9,23 +9,14 @@ use cel::common::types::{CelBool, CelInt, CelList, CelString, INT_TYPE, LIST_TYP
 use cel::common::value::CowVal;
 use cel::{DeclarationError, Env, ExecutionError};
 
-/// The methods of the engine that are replaced, and by what: the receiver becomes the first argument.
-pub(crate) const REPLACED: &[(&str, &str)] = &[
-    ("indexOf", INDEX_OF),
-    ("join", JOIN),
-    ("lastIndexOf", LAST_INDEX_OF),
-    ("matches", MATCHES),
-    ("replace", REPLACE),
-];
-
 /// `matches` with a pattern that stands in the expression: compiled and remembered before the first evaluation.
 pub(crate) const MATCHES_LITERAL: &str = "@matches@";
 /// `matches` with a pattern that is computed.
 pub(crate) const MATCHES: &str = "@matches";
-const INDEX_OF: &str = "@indexOf";
-const JOIN: &str = "@join";
-const LAST_INDEX_OF: &str = "@lastIndexOf";
-const REPLACE: &str = "@replace";
+pub(crate) const INDEX_OF: &str = "@indexOf";
+pub(crate) const JOIN: &str = "@join";
+pub(crate) const LAST_INDEX_OF: &str = "@lastIndexOf";
+pub(crate) const REPLACE: &str = "@replace";
 
 const BYTES_PER_UNIT: usize = 16;
 /// For compiling a computed pattern, whether or not it is remembered: what is charged may not depend on history.
