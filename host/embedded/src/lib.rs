@@ -3,8 +3,8 @@
 //!
 //! It must not become a second truth: it decides nothing that a real API server would not decide the same way, and it
 //! has no authentication. Known to differ: no RBAC, quotas, webhooks or admission policies; built-in kinds are decoded, not
-//! validated or run; versions of a definition are not converted, only renamed; no scale subresource; collection by owner
-//! happens within the write that causes it; reads are never stale and nothing fails unless a [`Fault`] says so.
+//! validated or run; versions of a definition are not converted, only renamed; collection by owner happens within the
+//! write that causes it; reads are never stale, and nothing fails unless a [`Fault`] says so.
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]

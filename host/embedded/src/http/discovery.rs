@@ -144,6 +144,12 @@ fn resource_list(kinds: &[SharedKind]) -> Value {
                 "kind": kind.kind, "verbs": STATUS_VERBS,
             }));
         }
+        if kind.scale.is_some() {
+            resources.push(json!({
+                "name": format!("{}/scale", kind.plural), "singularName": "", "namespaced": kind.namespaced,
+                "group": "autoscaling", "version": "v1", "kind": "Scale", "verbs": STATUS_VERBS,
+            }));
+        }
     }
     let group_version = kinds.first().map(|kind| kind.api_version()).unwrap_or_default();
     json!({"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": group_version, "resources": resources})
@@ -181,9 +187,16 @@ fn aggregated_resource(kind: &Kind) -> Value {
         "scope": if kind.namespaced { "Namespaced" } else { "Cluster" },
         "shortNames": kind.short_names, "categories": kind.categories,
     });
+    let mut subresources = Vec::new();
     if kind.status {
-        resource["subresources"] =
-            json!([{"subresource": "status", "responseKind": response_kind, "verbs": STATUS_VERBS}]);
+        subresources.push(json!({"subresource": "status", "responseKind": response_kind, "verbs": STATUS_VERBS}));
+    }
+    if kind.scale.is_some() {
+        let scale = json!({"group": "autoscaling", "version": "v1", "kind": "Scale"});
+        subresources.push(json!({"subresource": "scale", "responseKind": scale, "verbs": STATUS_VERBS}));
+    }
+    if !subresources.is_empty() {
+        resource["subresources"] = Value::Array(subresources);
     }
     resource
 }

@@ -5,6 +5,7 @@ mod discovery;
 mod openapi;
 mod protobuf;
 mod read;
+mod scale;
 mod table;
 mod target;
 mod view;
@@ -194,6 +195,10 @@ fn route(request: &Request<'_>) -> Result<Response, Refusal> {
     match resource.subresource.as_deref() {
         None => {}
         Some("status") if kind.status => {}
+        Some("scale") => {
+            let paths = kind.scale.as_ref().ok_or_else(Refusal::no_such_path)?;
+            return scale::answer(request, paths);
+        }
         Some(_) => return Err(Refusal::no_such_path()),
     }
     match call.verb(resource) {

@@ -39,7 +39,7 @@ impl Request<'_> {
     }
 
     /// Runs `write` under the state's lock, on the kind under which the objects are stored.
-    fn locked<T>(&self, write: impl FnOnce(&mut Writer<'_>) -> Result<T, Refusal>) -> Result<T, Refusal> {
+    pub(super) fn locked<T>(&self, write: impl FnOnce(&mut Writer<'_>) -> Result<T, Refusal>) -> Result<T, Refusal> {
         let author = self.author()?;
         let mut state = self.server.state();
         let kind = if self.kind.is_event_alias() {
@@ -48,7 +48,7 @@ impl Request<'_> {
         } else {
             self.kind.clone()
         };
-        let is_status = self.resource.subresource.is_some();
+        let is_status = self.resource.subresource.as_deref() == Some("status");
         let mut writer = Writer {
             state: &mut state,
             kind,

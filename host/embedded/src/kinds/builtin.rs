@@ -10,7 +10,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::{Body, Column, Kind, ResourceId, SharedKind};
+use super::{Body, Column, Kind, ResourceId, Scale, SharedKind};
 
 type Decode = fn(&Value) -> Result<Value, serde_json::Error>;
 
@@ -19,16 +19,18 @@ struct Traits {
     namespaced: bool,
     generation: bool,
     status: bool,
+    scale: bool,
     conditional_put: bool,
 }
 
-/// `n` namespaced, `g` generation, `s` status subresource, `c` PUT needs a resourceVersion.
+/// `n` namespaced, `g` generation, `s` status subresource, `r` scale (replicas), `c` PUT needs a resourceVersion.
 fn traits(letters: &str) -> Traits {
     let has = |letter| letters.contains(letter);
     Traits {
         namespaced: has('n'),
         generation: has('g'),
         status: has('s'),
+        scale: has('r'),
         conditional_put: has('c'),
     }
 }
@@ -58,15 +60,15 @@ const KINDS: &[Row] = &[
     ("v1", "persistentvolumes", "PersistentVolume", "pv", "s", typed::<api::core::v1::PersistentVolume>),
     ("v1", "persistentvolumeclaims", "PersistentVolumeClaim", "pvc", "ns",
         typed::<api::core::v1::PersistentVolumeClaim>),
-    ("v1", "replicationcontrollers", "ReplicationController", "rc", "ngs",
+    ("v1", "replicationcontrollers", "ReplicationController", "rc", "ngsr",
         typed::<api::core::v1::ReplicationController>),
     ("v1", "resourcequotas", "ResourceQuota", "quota", "ns", typed::<api::core::v1::ResourceQuota>),
     ("v1", "limitranges", "LimitRange", "limits", "n", typed::<api::core::v1::LimitRange>),
     ("v1", "podtemplates", "PodTemplate", "", "ng", typed::<api::core::v1::PodTemplate>),
-    ("apps/v1", "deployments", "Deployment", "deploy", "ngs", typed::<api::apps::v1::Deployment>),
-    ("apps/v1", "statefulsets", "StatefulSet", "sts", "ngs", typed::<api::apps::v1::StatefulSet>),
+    ("apps/v1", "deployments", "Deployment", "deploy", "ngsr", typed::<api::apps::v1::Deployment>),
+    ("apps/v1", "statefulsets", "StatefulSet", "sts", "ngsr", typed::<api::apps::v1::StatefulSet>),
     ("apps/v1", "daemonsets", "DaemonSet", "ds", "ngs", typed::<api::apps::v1::DaemonSet>),
-    ("apps/v1", "replicasets", "ReplicaSet", "rs", "ngs", typed::<api::apps::v1::ReplicaSet>),
+    ("apps/v1", "replicasets", "ReplicaSet", "rs", "ngsr", typed::<api::apps::v1::ReplicaSet>),
     ("apps/v1", "controllerrevisions", "ControllerRevision", "", "n", typed::<api::apps::v1::ControllerRevision>),
     ("batch/v1", "jobs", "Job", "", "ngs", typed::<api::batch::v1::Job>),
     ("batch/v1", "cronjobs", "CronJob", "cj", "ngs", typed::<api::batch::v1::CronJob>),
@@ -166,6 +168,7 @@ fn kind(&(group_version, plural, kind, short_names, letters, decode): &Row) -> K
         namespaced,
         generation,
         status,
+        scale,
         conditional_put,
     } = traits(letters);
     let mut columns: Vec<Column> = COLUMNS
@@ -207,6 +210,11 @@ fn kind(&(group_version, plural, kind, short_names, letters, decode): &Row) -> K
         namespaced,
         generation,
         status,
+        scale: scale.then(|| Scale {
+            wanted: "spec.replicas".to_owned(),
+            present: "status.replicas".to_owned(),
+            selector: Some("spec.selector".to_owned()),
+        }),
         conditional_put,
         body: Body::Typed(decode),
         columns,

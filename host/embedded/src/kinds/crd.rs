@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::{Body, Column, Kind, ResourceId, SharedKind};
+use super::{Body, Column, Kind, ResourceId, Scale, SharedKind};
 use crate::refusal::Cause;
 use crate::schema;
 
@@ -140,6 +140,7 @@ fn kind(names: &Names, version: &Value, path: &str) -> Result<Kind, Vec<Cause>> 
         status: version
             .pointer("/subresources/status")
             .is_some_and(|status| !status.is_null()),
+        scale: scale(version),
         conditional_put: true,
         body: Body::Structural(Box::new(schema)),
         columns,
@@ -151,6 +152,18 @@ fn kind(names: &Names, version: &Value, path: &str) -> Result<Kind, Vec<Cause>> 
             plural: names.plural.clone(),
         },
         document: document.clone(),
+    })
+}
+
+fn scale(version: &Value) -> Option<Scale> {
+    let paths = version
+        .pointer("/subresources/scale")
+        .filter(|scale| scale.is_object())?;
+    let path = |name: &str| paths[name].as_str().map(|path| path.trim_start_matches('.').to_owned());
+    Some(Scale {
+        wanted: path("specReplicasPath")?,
+        present: path("statusReplicasPath")?,
+        selector: path("labelSelectorPath"),
     })
 }
 

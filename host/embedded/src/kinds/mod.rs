@@ -36,6 +36,8 @@ pub struct Kind {
     pub generation: bool,
     /// `/status` exists, and only there is status written.
     pub status: bool,
+    /// `/scale` exists.
+    pub scale: Option<Scale>,
     /// PUT must carry a resourceVersion.
     pub conditional_put: bool,
     pub body: Body,
@@ -46,6 +48,15 @@ pub struct Kind {
     pub stored_as: ResourceId,
     /// The definition's schema as it was given, for `kubectl explain`.
     pub document: Value,
+}
+
+/// Where the numbers of the scale subresource stand, as dotted paths without a leading dot.
+#[derive(Clone, Debug)]
+pub struct Scale {
+    pub wanted: String,
+    pub present: String,
+    /// A label selector, as text or as an object with `matchLabels`.
+    pub selector: Option<String>,
 }
 
 /// How a body is read.

@@ -1,0 +1,97 @@
+//! The scale subresource: an object seen as `autoscaling/v1 Scale`, and a write of its number as a patch of the object.
+
+use axum::response::Response;
+use serde_json::{Value, json};
+
+use super::{Request, json_response};
+use crate::kinds::Scale;
+use crate::refusal::Refusal;
+use crate::store::{Key, Place, Revision};
+use crate::write::Patch;
+
+pub(super) fn answer(request: &Request<'_>, paths: &Scale) -> Result<Response, Refusal> {
+    let Request {
+        server,
+        kind,
+        resource,
+        call,
+    } = *request;
+    match call.verb(resource) {
+        "get" => {
+            let key = Key {
+                namespace: resource.namespace.clone(),
+                name: resource.name.clone(),
+            };
+            let place = Place {
+                resource: kind.stored_as.clone(),
+                key,
+            };
+            let found = server.state().get(&place).cloned();
+            let revision = found.ok_or_else(|| Refusal::not_found(kind, &resource.name))?;
+            Ok(json_response(200, scale_of(&revision, paths).to_string()))
+        }
+        "update" => write(request, paths, &call.json()?),
+        "patch" => match Patch::decode(call.media_type(), &call.body)? {
+            Patch::Merge(scale) | Patch::Strategic(scale) => write(request, paths, &scale),
+            Patch::Json(_) | Patch::Apply(_) => Err(Refusal::unsupported_media_type(
+                "scale takes merge patches and whole objects",
+            )),
+        },
+        _ => Err(Refusal::method_not_allowed()),
+    }
+}
+
+fn write(request: &Request<'_>, paths: &Scale, scale: &Value) -> Result<Response, Refusal> {
+    let Some(wanted) = scale["spec"]["replicas"].as_i64().filter(|wanted| *wanted >= 0) else {
+        return Err(Refusal::bad_request(
+            "spec.replicas of a Scale must be a number, at least 0",
+        ));
+    };
+    let nested = paths
+        .wanted
+        .rsplit('.')
+        .fold(json!(wanted), |inner, step| json!({step: inner}));
+    let mut patch = nested;
+    for field in ["resourceVersion", "uid"] {
+        if let Some(given) = scale["metadata"][field].as_str().filter(|given| !given.is_empty()) {
+            patch["metadata"][field] = Value::from(given);
+        }
+    }
+    let name = &request.resource.name;
+    let written = request.locked(|writer| writer.patch(name, Patch::Merge(patch)))?;
+    Ok(json_response(200, scale_of(&written.revision, paths).to_string()))
+}
+
+fn scale_of(revision: &Revision, paths: &Scale) -> Value {
+    let object = revision.value();
+    let at = |path: &str| path.split('.').try_fold(&object, |value, step| value.get(step));
+    let number = |path: &str| at(path).and_then(Value::as_i64).unwrap_or(0);
+    let metadata = &object["metadata"];
+    let mut scale = json!({
+        "kind": "Scale", "apiVersion": "autoscaling/v1",
+        "metadata": {
+            "name": metadata["name"], "uid": metadata["uid"], "resourceVersion": metadata["resourceVersion"],
+            "creationTimestamp": metadata["creationTimestamp"],
+        },
+        "spec": {"replicas": number(&paths.wanted)},
+        "status": {"replicas": number(&paths.present)},
+    });
+    if !revision.key.namespace.is_empty() {
+        scale["metadata"]["namespace"] = metadata["namespace"].clone();
+    }
+    if let Some(selector) = paths.selector.as_deref().and_then(at).and_then(selector_text) {
+        scale["status"]["selector"] = Value::from(selector);
+    }
+    scale
+}
+
+fn selector_text(selector: &Value) -> Option<String> {
+    if let Some(text) = selector.as_str() {
+        return Some(text.to_owned());
+    }
+    let labels = selector.get("matchLabels").unwrap_or(selector).as_object()?;
+    let pairs = labels
+        .iter()
+        .filter_map(|(key, value)| Some(format!("{key}={}", value.as_str()?)));
+    Some(pairs.collect::<Vec<_>>().join(","))
+}
