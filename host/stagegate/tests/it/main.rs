@@ -1,6 +1,9 @@
 //! The integration tests of the host, in one binary.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails by the panic")]
+
 mod cli;
 mod shell;
 mod harness;
+mod repository;
 mod scenarios;
