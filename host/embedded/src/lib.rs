@@ -2,9 +2,9 @@
 //! kube and kubectl use of a Kubernetes API server, over a socket or without one, and keeps everything in memory.
 //!
 //! It must not become a second truth: it decides nothing that a real API server would not decide the same way, and it
-//! has no authentication. Known to differ: no RBAC, quotas, webhooks or admission policies; built-in kinds are decoded, not
-//! validated or run; versions of a definition are not converted, only renamed; collection by owner happens within the
-//! write that causes it; reads are never stale, and nothing fails unless a [`Fault`] says so.
+//! has no authentication. Known to differ: no RBAC, quotas, webhooks or admission policies; built-in kinds are decoded,
+//! not validated or run; versions of a definition are not converted, only renamed; collection by owner happens within
+//! the write that causes it; reads are never stale, and nothing fails unless a [`Fault`] says so.
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]

@@ -32,12 +32,12 @@ impl NameRule {
     pub fn explanation(self) -> &'static str {
         match self {
             NameRule::Subdomain => {
-                "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must \
-                 start and end with an alphanumeric character"
+                "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and \
+                 must start and end with an alphanumeric character"
             }
             NameRule::Label => {
-                "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and \
-                 end with an alphanumeric character, at most 63 characters"
+                "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start \
+                 and end with an alphanumeric character, at most 63 characters"
             }
             NameRule::PathSegment => "may not be '.' or '..' and may not contain '/' or '%'",
         }

@@ -1,5 +1,5 @@
-//! What was asked of the server, counted and, for the most recent requests, kept; and faults that make it answer wrongly
-//! on purpose. Nothing here reads or changes an object.
+//! What was asked of the server, counted and, for the most recent requests, kept; and faults that make it answer
+//! wrongly on purpose. Nothing here reads or changes an object.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;

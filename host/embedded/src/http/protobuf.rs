@@ -1,6 +1,6 @@
-//! The protobuf bodies that kubectl sends when it creates a ConfigMap, Secret, Namespace, ServiceAccount or Deployment by
-//! flags. Anything else is refused: a body that is understood in part is not understood. Field numbers are those of the
-//! `generated.proto` files of `k8s.io/api/{core,apps}/v1` and `k8s.io/apimachinery/pkg/{runtime,apis/meta/v1}`.
+//! The protobuf bodies that kubectl sends when it creates a ConfigMap, Secret, Namespace, ServiceAccount or Deployment
+//! by flags. Anything else is refused: a body that is understood in part is not understood. Field numbers are those of
+//! the `generated.proto` files of `k8s.io/api/{core,apps}/v1` and `k8s.io/apimachinery/pkg/{runtime,apis/meta/v1}`.
 
 use k8s_openapi::ByteString;
 use serde_json::{Map, Value};

@@ -1,5 +1,5 @@
-//! From a CustomResourceDefinition to the kinds it defines, and the status an API server gives it. Nothing is registered
-//! here.
+//! From a CustomResourceDefinition to the kinds it defines, and the status an API server gives it. Nothing is
+//! registered here.
 
 use std::sync::Arc;
 

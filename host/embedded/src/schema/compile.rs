@@ -1,5 +1,5 @@
-//! From the `openAPIV3Schema` of a CustomResourceDefinition to a compiled schema, refusing what a real API server would:
-//! untyped nodes, broken patterns, rules that do not compile.
+//! From the `openAPIV3Schema` of a CustomResourceDefinition to a compiled schema, refusing what a real API server
+//! would: untyped nodes, broken patterns, rules that do not compile.
 
 use regex::Regex;
 use serde_json::Value;

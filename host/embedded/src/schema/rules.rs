@@ -10,7 +10,8 @@ use super::validate::join;
 use super::{ListKind, Schema};
 use crate::refusal::Cause;
 
-/// What one rule may cost. The time is generous, because a busy machine must not turn a valid object into a refused one.
+/// What one rule may cost. The time is generous, because a busy machine must not turn a valid object into a refused
+/// one.
 const BUDGET: Budget = Budget {
     fuel: 1_000_000,
     deadline_ms: 10_000,

@@ -1,4 +1,5 @@
-//! The bounded log of one resource's changes. Watchers keep a cursor into it; one that falls out of it has to list anew.
+//! The bounded log of one resource's changes. Watchers keep a cursor into it; one that falls out of it has to list
+//! anew.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

@@ -212,7 +212,8 @@ impl State {
         revision
     }
 
-    /// Stores a new state, or removes the object where that state is the end of its deletion: nothing holds it any more.
+    /// Stores a new state, or removes the object where that state is the end of its deletion: nothing holds it any
+    /// more.
     pub fn put_or_remove(&mut self, kind: &Kind, object: Value) -> Arc<Revision> {
         let metadata = &object["metadata"];
         let free = metadata["finalizers"].as_array().is_none_or(Vec::is_empty);

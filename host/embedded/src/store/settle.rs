@@ -1,5 +1,6 @@
 //! What follows from a change without anybody asking: garbage collection by owner, finished deletions, the contents of
-//! deleted namespaces and definitions. It runs to the end after every write, where a cluster's controllers take seconds.
+//! deleted namespaces and definitions. It runs to the end after every write, where a cluster's controllers take
+//! seconds.
 
 use std::sync::Arc;
 

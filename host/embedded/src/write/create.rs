@@ -129,8 +129,8 @@ impl Writer<'_> {
     }
 }
 
-/// An identifier that no other object of this server gets. It follows from the version, so that the same requests lead to
-/// the same identifiers and a seeded simulation repeats itself.
+/// An identifier that no other object of this server gets. It follows from the version, so that the same requests lead
+/// to the same identifiers and a seeded simulation repeats itself.
 fn unique_after(version: u64) -> uuid::Uuid {
     let hash: [u8; 32] = Sha256::digest(version.to_be_bytes()).into();
     let mut bytes = [0; 16];

@@ -1,5 +1,5 @@
-//! Strategic merge patch for built-in kinds: a merge patch whose lists merge by key, with `$patch`, `$deleteFromPrimitiveList`
-//! and `$retainKeys`. `$setElementOrder` only orders and is dropped.
+//! Strategic merge patch for built-in kinds: a merge patch whose lists merge by key, with `$patch`,
+//! `$deleteFromPrimitiveList` and `$retainKeys`. `$setElementOrder` only orders and is dropped.
 
 use serde_json::{Map, Value};
 

@@ -1,5 +1,5 @@
-//! Replacing an object or its status: concurrency checks, the split between spec and status, generation, and writes that
-//! change nothing.
+//! Replacing an object or its status: concurrency checks, the split between spec and status, generation, and writes
+//! that change nothing.
 
 use serde_json::{Map, Value};
 
@@ -95,8 +95,8 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// A patch may not change the uid; a version that does not fit is said first. Kubernetes answers a PUT with a conflict
-    /// and a patch as invalid.
+    /// A patch may not change the uid; a version that does not fit is said first. Kubernetes answers a PUT with a
+    /// conflict and a patch as invalid.
     pub(super) fn check_uid_of_patch(&self, current: &Revision, metadata: &Value) -> Result<(), Refusal> {
         let given = |field: &str| metadata[field].as_str().filter(|text| !text.is_empty());
         let fits = |field: &str, wanted: &str| given(field).is_none_or(|given| given == wanted);

@@ -168,7 +168,10 @@ async fn orphaned_dependents_stay_and_others_go_with_their_owner() {
     ] {
         let owner = create(&client, owner).await;
         let name = owner.metadata.name.clone().unwrap();
-        let reference = json!({"apiVersion": "test.stagegate.dev/v1", "kind": "Widget", "name": name, "uid": owner.metadata.uid, "blockOwnerDeletion": true});
+        let reference = json!({
+            "apiVersion": "test.stagegate.dev/v1", "kind": "Widget", "name": name, "uid": owner.metadata.uid,
+            "blockOwnerDeletion": true,
+        });
         let child: ConfigMap =
             serde_json::from_value(json!({"metadata": {"name": name, "ownerReferences": [reference]}})).unwrap();
         maps.create(&PostParams::default(), &child).await.unwrap();
@@ -203,7 +206,10 @@ async fn one_living_owner_is_enough() {
     let (a, b) = (create(&client, "a").await, create(&client, "b").await);
     let owners: Vec<_> = [&a, &b]
         .iter()
-        .map(|o| json!({"apiVersion": "test.stagegate.dev/v1", "kind": "Widget", "name": o.metadata.name, "uid": o.metadata.uid}))
+        .map(|owner| {
+            let kube::api::ObjectMeta { name, uid, .. } = &owner.metadata;
+            json!({"apiVersion": "test.stagegate.dev/v1", "kind": "Widget", "name": name, "uid": uid})
+        })
         .collect();
     let child = json!({"metadata": {"name": "child", "ownerReferences": owners}});
     assert_eq!(

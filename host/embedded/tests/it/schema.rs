@@ -101,7 +101,8 @@ async fn logic_and_unique_lists_are_kept() {
             "a": {"type": "string"}, "b": {"type": "string"},
             "set": {"type": "array", "x-kubernetes-list-type": "set", "items": {"type": "string"}},
             "map": {"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["k"],
-                "items": {"type": "object", "required": ["k"], "properties": {"k": {"type": "string"}, "v": {"type": "string"}}}},
+                "items": {"type": "object", "required": ["k"],
+                    "properties": {"k": {"type": "string"}, "v": {"type": "string"}}}},
             "one": {"type": "integer", "oneOf": [{"minimum": 10}, {"maximum": 20}]},
             "not": {"type": "string", "not": {"enum": ["x"]}},
         },
@@ -154,13 +155,15 @@ async fn rules_see_the_value_under_escaped_names() {
     let schema = json!({
         "type": "object",
         "properties": {
-            "min": {"type": "integer"}, "max": {"type": "integer"}, "max-surge": {"type": "integer"}, "in": {"type": "string"},
+            "min": {"type": "integer"}, "max": {"type": "integer"}, "max-surge": {"type": "integer"},
+            "in": {"type": "string"},
             "items": {"type": "array", "items": {"type": "object",
                 "properties": {"n": {"type": "integer"}},
                 "x-kubernetes-validations": [{"rule": "self.n > 0", "messageExpression": "'n is ' + string(self.n)"}]}},
         },
         "x-kubernetes-validations": [
-            {"rule": "!has(self.min) || !has(self.max) || self.min <= self.max", "message": "min must not exceed max", "fieldPath": ".min"},
+            {"rule": "!has(self.min) || !has(self.max) || self.min <= self.max", "fieldPath": ".min",
+                "message": "min must not exceed max"},
             {"rule": "!has(self.max__dash__surge) || self.max__dash__surge < 5"},
             {"rule": "!has(self.__in__) || self.__in__ != 'bad'", "message": "bad"},
             {"rule": "!has(self.min) || self.missing == 1", "message": "cannot be evaluated"},
@@ -183,9 +186,11 @@ async fn rules_see_the_value_under_escaped_names() {
 #[tokio::test(start_paused = true)]
 async fn rules_compare_with_the_old_value() {
     let client = gadgets(json!({"type": "object", "properties": {
-        "fixed": {"type": "string", "x-kubernetes-validations": [{"rule": "self == oldSelf", "message": "fixed for ever"}]},
+        "fixed": {"type": "string", "x-kubernetes-validations": [
+            {"rule": "self == oldSelf", "message": "fixed for ever"}]},
         "first": {"type": "string", "x-kubernetes-validations": [
-            {"rule": "oldSelf.hasValue() || self == 'start'", "message": "must begin with start", "optionalOldSelf": true}]},
+            {"rule": "oldSelf.hasValue() || self == 'start'", "message": "must begin with start",
+                "optionalOldSelf": true}]},
         "list": {"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["k"], "items": {
             "type": "object", "required": ["k"], "properties": {"k": {"type": "string"}, "v": {"type": "integer"}},
             "x-kubernetes-validations": [{"rule": "self.v >= oldSelf.v", "message": "may only grow"}]}},
