@@ -10,7 +10,7 @@ use super::bound;
 use super::facts::{BindingFacts, Decoded, Facts};
 use super::finding::Finding;
 use super::reason::Reason;
-use super::slot::{Own, later};
+use super::slot::{Own, after, later};
 use super::spec::CheckedStage;
 
 /// An open placement at the plan, about to be judged.
@@ -144,7 +144,7 @@ impl<'a> Placed<'a> {
         } else {
             facts.settings.settle()
         };
-        let until = since + rest;
+        let until = after(since, rest);
         // Seen by this process for the first time, and just as status has it: nothing new is known.
         let is_known = !is_lost
             && settled_at.is_some_and(|settled| unsettled_since.is_none_or(|since| since <= settled))

@@ -12,6 +12,7 @@ use stagegate_api::{BoundObject, EvidenceRow, ObjectStatus, PendingUpdate, Repor
 use super::facts::{ObjectMeta, Settings};
 use super::finding::Finding;
 use super::reason::Reason;
+use super::slot::after;
 use super::{bound, record};
 
 /// What is known of one object while its stage is judged.
@@ -170,7 +171,7 @@ impl Edited<'_> {
                         self.found.generation.unwrap_or_default()
                     ),
                 )
-                .wake_at(since + window)
+                .wake_at(after(since, window))
             };
             // The one that nobody but a human ends is named first.
             waiting.entry(finding.reason).or_insert(finding);

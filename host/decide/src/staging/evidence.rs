@@ -14,6 +14,7 @@ use super::facts::Decoded;
 use super::finding::Finding;
 use super::kinds;
 use super::reason::Reason;
+use super::slot::after;
 use crate::names::ObjectKey;
 
 /// etcd refuses larger objects (1.5 MiB), so only a control plane without that bound can hold one.
@@ -181,7 +182,11 @@ impl<'a> Subject<'a> {
     fn require_recombined(&self, collector: &str) -> Result<(), Finding> {
         let facts = self.placed.facts;
         let window = facts.settings.collector();
-        match facts.collectors_changed.get(collector).map(|changed| *changed + window) {
+        match facts
+            .collectors_changed
+            .get(collector)
+            .map(|changed| after(*changed, window))
+        {
             Some(until) if facts.now < until => Err(Finding::unknown(
                 Reason::StatusCollectorChanged,
                 format!("StatusCollector {collector} was changed: its answers count from {until:.1}"),

@@ -13,7 +13,7 @@ use super::finding::Finding;
 use super::plan::{Evidence, Question};
 use super::reason::Reason;
 use super::record::{self, Note, key_of};
-use super::slot::{Own, later};
+use super::slot::{Own, after, later};
 use super::spec::{CheckedStage, Expression};
 use super::{bound, collector, kinds};
 use crate::names::Digest;
@@ -123,7 +123,11 @@ impl<'a> Judging<'a> {
             record: &tracked,
             ..placed
         };
-        let settled = placed.complete()?;
+        let is_edited = record.objects != before.objects;
+        let settled = placed.complete().map_err(|finding| Finding {
+            is_restart: finding.is_restart && !is_edited,
+            ..finding
+        })?;
         if settled.is_newly_settled || record.objects.iter().any(|object| object.baseline.is_none()) {
             record::settle(record, &settled, own, facts.now);
         }
@@ -470,7 +474,7 @@ impl<'a> Judging<'a> {
                 .map_or(record::from(facts.now).0, |time| time.0),
         );
         record.passing_since = Some(Time(since));
-        let until = since + soak;
+        let until = after(since, soak);
         let finding = if facts.now >= until {
             Finding::pass(Reason::Soaked, format!("everything has passed since {since:.0}"))
         } else {
@@ -549,12 +553,12 @@ fn evidence_collector(facts: &Facts) -> Result<(), Finding> {
         return Ok(());
     }
     match live.ours_since {
-        Some(since) if facts.now >= since + window => Ok(()),
+        Some(since) if facts.now >= after(since, window) => Ok(()),
         Some(since) => Err(new(format!(
             "StatusCollector {name} has been there since {since:.1}: what it says counts after {} ms",
             window.as_millis()
         ))
-        .wake_at(since + window)),
+        .wake_at(after(since, window))),
         None => Err(new(format!("StatusCollector {name} has not been seen yet"))),
     }
 }
@@ -580,5 +584,6 @@ fn is_unchanged_for_long(facts: &Facts, live: &StatusCollector) -> bool {
     const CLOCK_DIFFERENCE: jiff::SignedDuration = jiff::SignedDuration::from_secs(60);
     let created = live.metadata.creation_timestamp.as_ref().map(|time| time.0);
     live.metadata.generation == Some(1)
-        && created.is_some_and(|created| facts.now >= created + facts.settings.collector() + CLOCK_DIFFERENCE)
+        && created
+            .is_some_and(|created| facts.now >= after(after(created, facts.settings.collector()), CLOCK_DIFFERENCE))
 }

@@ -3,7 +3,7 @@
 //! A third state of ours is to come (a held Binding, for staged updates); it is a variant here. Must not decide what
 //! to do about any.
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{Resource as _, ResourceExt as _};
 use stagegate_api::{BindingPolicy, annotation};
@@ -169,6 +169,11 @@ pub fn precondition(meta: &ObjectMeta) -> Precondition {
         uid: meta.uid.clone().unwrap_or_default(),
         resource_version: meta.resource_version.clone().unwrap_or_default(),
     }
+}
+
+/// The end of a wait. Times in status may be anybody's: one that is out of range never comes.
+pub fn after(start: Timestamp, wait: SignedDuration) -> Timestamp {
+    start.checked_add(wait).unwrap_or(Timestamp::MAX)
 }
 
 /// The later of two times, where the first may be absent.

@@ -391,7 +391,9 @@ fn a_torn_world_is_decided_on_without_harm() {
                 json!(""),
                 json!(null),
                 json!("0"),
-                json!(-1),
+                json!(i64::MAX),
+                json!("9999-12-30T22:00:00Z"),
+                json!("-009999-01-02T01:59:59Z"),
                 json!("1970-01-01T00:00:00Z"),
                 json!([]),
             ];
