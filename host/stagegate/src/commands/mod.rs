@@ -13,6 +13,7 @@ mod completions;
 mod connection;
 mod crds;
 mod lint;
+mod log;
 mod playground;
 mod run;
 mod signals;

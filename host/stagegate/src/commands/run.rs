@@ -1,20 +1,17 @@
 //! `stagegate run`: the controllers against a real cluster, until a signal.
 
-use std::io;
-
 use anyhow::Context as _;
 use stagegate_embedded::TokioClock;
-use tracing_subscriber::EnvFilter;
 
 use super::signals::Signals;
-use super::{Failure, Outcome, Result, connection};
+use super::{Failure, Outcome, Result, connection, log};
 use crate::args::{Controller, RunArgs};
 use crate::shell::{self, ControllerName, Options};
 
 /// # Errors
 /// A kubeconfig that cannot be used; a server that does not answer at the start; a controller that broke off.
 pub async fn controllers(args: &RunArgs) -> Result {
-    log();
+    log::to_stderr("info");
     let mut signals = Signals::catch()?;
     let client = connection::client(&args.cluster).await?;
     let options = Options {
@@ -41,13 +38,4 @@ fn controller(name: Controller) -> ControllerName {
         Controller::Binding => ControllerName::Binding,
         Controller::Combine => ControllerName::Combine,
     }
-}
-
-/// To standard error; `RUST_LOG` says how much.
-fn log() {
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_unset| EnvFilter::new("info"));
-    tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(io::stderr)
-        .init();
 }

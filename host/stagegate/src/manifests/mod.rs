@@ -37,6 +37,13 @@ pub struct Place {
     pub bytes: Range<usize>,
 }
 
+/// A place in a value's own text, both from 1.
+#[derive(Clone, Copy)]
+struct Position {
+    line: usize,
+    column: usize,
+}
+
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
     #[error("reading {}", path.display())]
@@ -58,7 +65,7 @@ pub enum ReadError {
 /// The first file that cannot be read or is no YAML.
 pub fn read(paths: &[PathBuf]) -> Result<Vec<Manifest>, ReadError> {
     let mut manifests = Vec::new();
-    for path in expand(paths)? {
+    for path in files(paths)? {
         let text = std::fs::read_to_string(&path).map_err(|source| ReadError::File {
             path: path.clone(),
             source,
@@ -66,6 +73,29 @@ pub fn read(paths: &[PathBuf]) -> Result<Vec<Manifest>, ReadError> {
         manifests.extend(parse(File { path, text })?);
     }
     Ok(manifests)
+}
+
+/// The files that [`read`] reads, in its order.
+///
+/// # Errors
+/// A directory that cannot be listed or holds no `.yaml` file.
+pub fn files(paths: &[PathBuf]) -> Result<Vec<PathBuf>, ReadError> {
+    let mut files = Vec::new();
+    for path in paths {
+        if !path.is_dir() {
+            files.push(path.clone());
+            continue;
+        }
+        let inside = yaml_files(path).map_err(|source| ReadError::File {
+            path: path.clone(),
+            source,
+        })?;
+        if inside.is_empty() {
+            return Err(ReadError::EmptyDirectory { path: path.clone() });
+        }
+        files.extend(inside);
+    }
+    Ok(files)
 }
 
 /// The objects of one file.
@@ -131,7 +161,7 @@ impl Manifest {
     /// Where a line and column (from 1) *of the text at the pointer* stand in the file. Where YAML folds or escapes
     /// the text, so that the two do not correspond, the whole value.
     pub fn place_within(&self, pointer: &str, line: usize, column: usize) -> Place {
-        self.places.within(&self.file.text, pointer, line, column)
+        self.places.within(&self.file.text, pointer, Position { line, column })
     }
 }
 
@@ -156,25 +186,6 @@ impl Place {
             bytes: start..start + length,
         }
     }
-}
-
-fn expand(paths: &[PathBuf]) -> Result<Vec<PathBuf>, ReadError> {
-    let mut files = Vec::new();
-    for path in paths {
-        if !path.is_dir() {
-            files.push(path.clone());
-            continue;
-        }
-        let inside = yaml_files(path).map_err(|source| ReadError::File {
-            path: path.clone(),
-            source,
-        })?;
-        if inside.is_empty() {
-            return Err(ReadError::EmptyDirectory { path: path.clone() });
-        }
-        files.extend(inside);
-    }
-    Ok(files)
 }
 
 fn yaml_files(directory: &Path) -> io::Result<Vec<PathBuf>> {

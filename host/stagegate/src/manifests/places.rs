@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_saphyr::granit_parser::{Event, Parser, ScalarStyle, Span};
 
-use super::Place;
+use super::{Place, Position};
 
 /// The places of all values of one document.
 #[derive(Debug)]
@@ -37,16 +37,24 @@ enum Style {
 /// The documents of a text that are not empty.
 pub(super) fn of_documents(text: &str) -> Result<Vec<Places>, (Place, String)> {
     let mut documents = Vec::new();
-    let mut reading = Reading::default();
+    let mut reading = Reading {
+        text,
+        ..Reading::default()
+    };
     for next in Parser::new_from_str(text) {
         let (event, span) = next.map_err(|error| {
             let mark = error.marker();
             (Place::at(text, mark.line(), mark.col() + 1), error.info())
         })?;
         match event {
-            Event::DocumentStart(..) => reading = Reading::default(),
+            Event::DocumentStart(..) => {
+                reading = Reading {
+                    text,
+                    ..Reading::default()
+                }
+            }
             Event::DocumentEnd => documents.extend(std::mem::take(&mut reading).finish()),
-            event => reading.take(&event, &span, text),
+            event => reading.take(&event, &span),
         }
     }
     Ok(documents)
@@ -58,7 +66,8 @@ impl Places {
             .map_or_else(|| self.root.clone(), |value| value.place.clone())
     }
 
-    pub(super) fn within(&self, text: &str, pointer: &str, line: usize, column: usize) -> Place {
+    pub(super) fn within(&self, text: &str, pointer: &str, at: Position) -> Place {
+        let Position { line, column } = at;
         let Some(value) = self.nearest(pointer) else {
             return self.root.clone();
         };
@@ -98,7 +107,8 @@ fn block(value: &str, span: &Span) -> Style {
 
 /// A document under way: the pointers of the open collections, and what the next value in each is called.
 #[derive(Default)]
-struct Reading {
+struct Reading<'t> {
+    text: &'t str,
     root: Option<Place>,
     root_is_null: bool,
     by_pointer: BTreeMap<String, Value>,
@@ -116,20 +126,20 @@ enum Next {
     ValueOf(String),
 }
 
-impl Reading {
-    fn take(&mut self, event: &Event<'_>, span: &Span, text: &str) {
+impl Reading<'_> {
+    fn take(&mut self, event: &Event<'_>, span: &Span) {
         match event {
-            Event::Scalar(value, style, ..) => self.scalar(value, *style, span, text),
-            Event::Alias(_) => drop(self.value(span, text, Style::Other)),
+            Event::Scalar(value, style, ..) => self.scalar(value, *style, span),
+            Event::Alias(_) => drop(self.value(span, Style::Other)),
             Event::SequenceStart(..) => {
-                let pointer = self.value(span, text, Style::Other);
+                let pointer = self.value(span, Style::Other);
                 self.open.push(Collection {
                     pointer,
                     next: Next::Index(0),
                 });
             }
             Event::MappingStart(..) => {
-                let pointer = self.value(span, text, Style::Other);
+                let pointer = self.value(span, Style::Other);
                 self.open.push(Collection {
                     pointer,
                     next: Next::Key,
@@ -140,7 +150,7 @@ impl Reading {
         }
     }
 
-    fn scalar(&mut self, value: &str, style: ScalarStyle, span: &Span, text: &str) {
+    fn scalar(&mut self, value: &str, style: ScalarStyle, span: &Span) {
         if let Some(Collection {
             next: next @ Next::Key, ..
         }) = self.open.last_mut()
@@ -148,7 +158,7 @@ impl Reading {
             *next = Next::ValueOf(value.replace('~', "~0").replace('/', "~1"));
             return;
         }
-        let raw = span.slice(text).unwrap_or_default();
+        let raw = span.slice(self.text).unwrap_or_default();
         let style = match style {
             ScalarStyle::Plain if raw == value => Style::Line { quote: 0 },
             ScalarStyle::SingleQuoted | ScalarStyle::DoubleQuoted if raw.get(1..1 + value.len()) == Some(value) => {
@@ -160,11 +170,11 @@ impl Reading {
         if self.open.is_empty() {
             self.root_is_null = raw.is_empty() || raw == "null" || raw == "~";
         }
-        self.value(span, text, style);
+        self.value(span, style);
     }
 
     /// Notes the place of a value and answers its pointer.
-    fn value(&mut self, span: &Span, text: &str, style: Style) -> String {
+    fn value(&mut self, span: &Span, style: Style) -> String {
         let pointer = match self.open.last_mut() {
             None => String::new(),
             Some(Collection { pointer, next }) => match next {
@@ -181,7 +191,7 @@ impl Reading {
                 Next::Key => format!("{pointer}/?"),
             },
         };
-        let place = place_of(span, text);
+        let place = place_of(span, self.text);
         if self.root.is_none() {
             self.root = Some(place.clone());
         }

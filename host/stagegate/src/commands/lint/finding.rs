@@ -29,11 +29,22 @@ pub enum Severity {
 
 impl Finding {
     pub fn error(manifest: &Manifest, place: Place, rule: &'static str, message: impl Into<String>) -> Self {
-        Self::new(manifest, place, Severity::Error, rule, message.into())
+        let file = Arc::clone(&manifest.file);
+        Self {
+            file,
+            place,
+            severity: Severity::Error,
+            rule,
+            message: message.into(),
+            advice: String::new(),
+        }
     }
 
     pub fn warning(manifest: &Manifest, place: Place, rule: &'static str, message: impl Into<String>) -> Self {
-        Self::new(manifest, place, Severity::Warning, rule, message.into())
+        Self {
+            severity: Severity::Warning,
+            ..Self::error(manifest, place, rule, message)
+        }
     }
 
     pub fn advise(mut self, advice: impl Into<String>) -> Self {
@@ -82,19 +93,6 @@ impl fmt::Display for Finding {
             write!(f, "; {}", one_line(&self.advice))?;
         }
         write!(f, " [{}]", self.rule)
-    }
-}
-
-impl Finding {
-    fn new(manifest: &Manifest, place: Place, severity: Severity, rule: &'static str, message: String) -> Self {
-        Self {
-            file: Arc::clone(&manifest.file),
-            place,
-            severity,
-            rule,
-            message,
-            advice: String::new(),
-        }
     }
 }
 

@@ -27,34 +27,26 @@ mod tokens;
 /// Files that cannot be read, or that hold nothing to check.
 pub fn check(args: &LintArgs) -> Result {
     let mut findings = Vec::new();
-    let mut checked = 0;
-    for path in &args.files {
-        match manifests::read(std::slice::from_ref(path)) {
-            Ok(manifests) => {
-                let ours: Vec<Manifest> = manifests
-                    .into_iter()
-                    .filter(|manifest| kind_of(manifest).is_some())
-                    .collect();
-                checked += ours.len();
-                findings.extend(of_manifests(&ours)?);
-            }
-            Err(ReadError::Syntax { file, place, message }) => {
-                checked += 1;
-                findings.push(Finding {
-                    file,
-                    place,
-                    severity: Severity::Error,
-                    rule: "yaml",
-                    message,
-                    advice: String::new(),
-                });
-            }
+    let mut objects = Vec::new();
+    for path in manifests::files(&args.files).map_err(|error| Failure::Input(error.into()))? {
+        match manifests::read(&[path]) {
+            Ok(manifests) => objects.extend(manifests.into_iter().filter(|manifest| kind_of(manifest).is_some())),
+            Err(ReadError::Syntax { file, place, message }) => findings.push(Finding {
+                file,
+                place,
+                severity: Severity::Error,
+                rule: "yaml",
+                message,
+                advice: String::new(),
+            }),
             Err(error) => return Err(Failure::Input(error.into())),
         }
     }
+    let checked = objects.len() + findings.len();
     if checked == 0 {
         return Err(Failure::Input(nothing_to_check(&args.files)));
     }
+    findings.extend(of_objects(&objects)?);
     findings.sort_by(|a, b| (&a.file.path, a.place.bytes.start).cmp(&(&b.file.path, b.place.bytes.start)));
     print(&findings, checked)?;
     let failed = findings.iter().any(|finding| finding.severity == Severity::Error);
@@ -76,7 +68,7 @@ fn kind_of(manifest: &Manifest) -> Option<Kind> {
     }
 }
 
-fn of_manifests(manifests: &[Manifest]) -> Result<Vec<Finding>> {
+fn of_objects(manifests: &[Manifest]) -> Result<Vec<Finding>> {
     let mut findings = Vec::new();
     for manifest in manifests {
         findings.extend(match kind_of(manifest) {

@@ -14,7 +14,7 @@ use tokio::net::TcpListener;
 use self::goal::{Ended, Until};
 use self::kubeconfig::Written;
 use super::signals::Signals;
-use super::{Failure, Result};
+use super::{Failure, Result, log};
 use crate::args::{Format, PlaygroundArgs};
 use crate::manifests::{self, Manifest};
 use crate::shell::{self, ControllerName, Delays, Options};
@@ -34,6 +34,8 @@ const TIMEOUT: Duration = Duration::from_secs(60);
 /// Files that cannot be read or that the API server refuses; a port, a file or a task that fails.
 pub async fn play(args: &PlaygroundArgs) -> Result {
     let began = Instant::now();
+    // The view says what matters; a log between its lines is for those who ask for it.
+    log::to_stderr("off");
     let mut signals = Signals::catch()?;
     let manifests = manifests::read(&args.files).map_err(|error| Failure::Input(error.into()))?;
     let until = until(args, &manifests)?;

@@ -6,6 +6,7 @@ use std::process::{Command, Output};
 mod cel;
 mod lint;
 mod playground;
+mod run;
 mod small;
 mod view;
 
