@@ -65,10 +65,7 @@ impl Rollout<'_> {
         let stage = self.stage(index);
         let name = &stage.placement;
         match &self.slots[index] {
-            Slot::Undecodable(error) => Finding::unknown(
-                Reason::Undecodable,
-                format!("BindingPolicy {name} cannot be read ({error}): delete it if it is not needed"),
-            ),
+            Slot::Undecodable(error) => unreadable(name, error),
             Slot::Foreign => {
                 let finding = Finding::unknown(
                     Reason::BindingPolicyForeign,
@@ -106,6 +103,15 @@ impl Rollout<'_> {
         }
     }
 
+    /// A placement of a later stage that nobody can read may be open at the plan: then this one has passed, and must not
+    /// be placed again.
+    pub(super) fn unreadable_after(&self, index: usize) -> Option<Finding> {
+        (index + 1..self.slots.len()).find_map(|later| match &self.slots[later] {
+            Slot::Undecodable(error) => Some(unreadable(&self.stage(later).placement, error)),
+            _ => None,
+        })
+    }
+
     /// Opens, adopts or updates the stage's BindingPolicy, on facts that were just read and on nothing else.
     pub(super) fn place(&self, index: usize, draft: &mut Draft) -> Finding {
         let stage = self.stage(index);
@@ -117,6 +123,9 @@ impl Rollout<'_> {
                     stage.name
                 ),
             );
+        }
+        if let Some(finding) = self.unreadable_after(index) {
+            return finding;
         }
         let opening = Finding::unknown(Reason::Opening, format!("opening stage {}", stage.name));
         if self.policy.spec.paused {
@@ -282,6 +291,13 @@ impl Rollout<'_> {
         annotations.extend(baseline.map(|baseline| (annotation::BASELINE.to_owned(), baseline.clone())));
         annotations
     }
+}
+
+fn unreadable(name: &PlacementName, error: &str) -> Finding {
+    Finding::unknown(
+        Reason::Undecodable,
+        format!("BindingPolicy {name} cannot be read ({error}): delete it if it is not needed"),
+    )
 }
 
 /// Somebody with a newer view of the policy (or a later lease) has been here: this process writes nothing.

@@ -13,7 +13,7 @@ use super::finding::Finding;
 use super::judge::{Judgement, Subjected, follow, foreign_collector, judge};
 use super::plan::{Decision, Event, Plan, Question, Write};
 use super::reason::Reason;
-use super::slot::{Slot, is_owned};
+use super::slot::{Own, Slot, is_owned};
 use super::spec::Checked;
 use super::status::{self, Standing};
 
@@ -127,12 +127,9 @@ impl<'a> Rollout<'a> {
     /// Places and judges the active stage, and opens the next one when all passes.
     fn advance(&self, active: usize, draft: &mut Draft, records: &mut [StageStatus]) -> Standing {
         let stage = self.stage(active);
-        let unreadable =
-            (active + 1..self.slots.len()).find(|later| matches!(self.slots[*later], Slot::Undecodable(_)));
         let finding = match &self.slots[active] {
-            Slot::Open(own) if self.is_current(active, own) => return self.judge(active, draft, records),
-            // It may be open at the plan, and then this stage has passed.
-            _ if let Some(later) = unreadable => self.prepare(later, draft),
+            Slot::Open(own) if self.is_current(active, own) => return self.judge(own, active, draft, records),
+            _ if let Some(finding) = self.unreadable_after(active) => finding,
             Slot::Open(_) if self.policy.spec.paused => Finding::unknown(
                 Reason::Placing,
                 format!("stage {} is placed as an older spec had it", stage.name),
@@ -144,14 +141,8 @@ impl<'a> Rollout<'a> {
         self.standing_of(&finding, Some(stage.name.clone()))
     }
 
-    fn judge(&self, active: usize, draft: &mut Draft, records: &mut [StageStatus]) -> Standing {
+    fn judge(&self, own: &Own<'_>, active: usize, draft: &mut Draft, records: &mut [StageStatus]) -> Standing {
         let stage = self.stage(active);
-        let Some(own) = self.slots[active].open() else {
-            return self.standing_of(
-                &Finding::unknown(Reason::Placing, "not placed"),
-                Some(stage.name.clone()),
-            );
-        };
         let is_removing = self.checked.previous_stages == PreviousStages::Remove;
         let is_handing_over = is_removing && self.slots[..active].iter().any(|slot| slot.open().is_some());
         let judgement = judge(Subjected {
