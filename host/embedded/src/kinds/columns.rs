@@ -144,7 +144,8 @@ fn bracket(inside: &str) -> Step {
             None => Step::Nothing,
         };
     }
-    Step::Field(unquote(inside))
+    // kubectl's dialect escapes dots inside quotes, too.
+    Step::Field(unquote(inside).replace('\\', ""))
 }
 
 impl Step {
@@ -183,6 +184,7 @@ mod tests {
         for (path, wanted) in [
             (".metadata.labels.a\\.b/c", "x"),
             (".metadata.labels['a.b/c']", "x"),
+            (".metadata.labels['a\\.b/c']", "x"),
             (".status.conditions[?(@.type==\"Ready\")].status", "True"),
             (".status.conditions[-1].type", "Ready"),
         ] {
