@@ -128,7 +128,9 @@ impl<'a> Rollout<'a> {
     fn advance(&self, active: usize, draft: &mut Draft, records: &mut [StageStatus]) -> Standing {
         let stage = self.stage(active);
         let finding = match &self.slots[active] {
-            Slot::Open(own) if self.is_current(active, own) => return self.judge(own, active, draft, records),
+            Slot::Open(own) if self.is_current(active, own) => {
+                return self.judge(Current { active, own }, draft, records);
+            }
             _ if let Some(finding) = self.unreadable_after(active) => finding,
             Slot::Open(_) if self.policy.spec.paused => Finding::unknown(
                 Reason::Placing,
@@ -141,7 +143,8 @@ impl<'a> Rollout<'a> {
         self.standing_of(&finding, Some(stage.name.clone()))
     }
 
-    fn judge(&self, own: &Own<'_>, active: usize, draft: &mut Draft, records: &mut [StageStatus]) -> Standing {
+    fn judge(&self, current: Current<'_>, draft: &mut Draft, records: &mut [StageStatus]) -> Standing {
+        let Current { active, own } = current;
         let stage = self.stage(active);
         let is_removing = self.checked.previous_stages == PreviousStages::Remove;
         let is_handing_over = is_removing && self.slots[..active].iter().any(|slot| slot.open().is_some());
@@ -283,6 +286,12 @@ impl<'a> Rollout<'a> {
             wake_at: draft.wake_at,
         })
     }
+}
+
+/// The active stage, open at the plan and as the spec has it.
+struct Current<'a> {
+    active: usize,
+    own: &'a Own<'a>,
 }
 
 /// The stage after the active one, and what was found.
