@@ -53,10 +53,7 @@ pub(super) enum Finding {
     /// Nothing is to be said or changed.
     Silent,
     Gone,
-    Report {
-        source: SourceRef,
-        health: Health,
-    },
+    Report(Box<(SourceRef, Health)>),
 }
 
 impl Fleet {
@@ -185,7 +182,7 @@ impl Fleet {
             namespace: object.namespace.clone().unwrap_or_default(),
             name: object.name.clone(),
         };
-        Finding::Report { source, health }
+        Finding::Report(Box::new((source, health)))
     }
 
     pub(super) fn truth(&self) -> Truth {

@@ -210,7 +210,7 @@ impl World {
         let (source, health) = match finding {
             Finding::Silent => return Ok(()),
             Finding::Gone => return self.reporter.unsay(&self.client, place).await,
-            Finding::Report { source, health } => (source, health),
+            Finding::Report(report) => *report,
         };
         if let Some(at) = health.changes_at {
             self.shared.fleet().look_again(place.clone(), at);

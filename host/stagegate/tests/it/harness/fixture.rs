@@ -6,9 +6,22 @@ pub const NAMESPACE: &str = "shop";
 
 /// Two dev clusters, one for tests, two for production; collectors; no workload yet.
 pub fn shop() -> String {
-    let clusters = [("dev-1", "dev"), ("dev-2", "dev"), ("test-1", "test"), ("prod-1", "prod"), ("prod-2", "prod")];
-    let clusters: Vec<_> = clusters.iter().map(|(name, env)| cluster(name, env, "{readyAfter: 1s}")).collect();
-    format!("{}\n---\n{}\n---\napiVersion: v1\nkind: Namespace\nmetadata: {{name: {NAMESPACE}}}\n", clusters.join("\n---\n"), collectors())
+    let clusters = [
+        ("dev-1", "dev"),
+        ("dev-2", "dev"),
+        ("test-1", "test"),
+        ("prod-1", "prod"),
+        ("prod-2", "prod"),
+    ];
+    let clusters: Vec<_> = clusters
+        .iter()
+        .map(|(name, env)| cluster(name, env, "{readyAfter: 1s}"))
+        .collect();
+    format!(
+        "{}\n---\n{}\n---\napiVersion: v1\nkind: Namespace\nmetadata: {{name: {NAMESPACE}}}\n",
+        clusters.join("\n---\n"),
+        collectors()
+    )
 }
 
 /// `spec` in flow style.

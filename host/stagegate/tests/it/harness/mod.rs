@@ -44,7 +44,10 @@ pub enum Pace {
 impl Pace {
     fn delays(self) -> Delays {
         match self {
-            Self::Fast => Delays { binding_ms: 100, combine_ms: 100 },
+            Self::Fast => Delays {
+                binding_ms: 100,
+                combine_ms: 100,
+            },
             Self::KubeStellar => Delays::default(),
         }
     }
@@ -76,7 +79,10 @@ impl World {
     /// A world whose API server takes anything under the named resource, as one without its schema would.
     pub async fn start_loose(plural: &str) -> World {
         let mut definitions = crd::all_for_playground();
-        for definition in definitions.iter_mut().filter(|definition| definition.spec.names.plural == plural) {
+        for definition in definitions
+            .iter_mut()
+            .filter(|definition| definition.spec.names.plural == plural)
+        {
             for version in &mut definition.spec.versions {
                 let anything = serde_json::json!({"openAPIV3Schema": {
                     "type": "object", "x-kubernetes-preserve-unknown-fields": true,
@@ -97,7 +103,16 @@ impl World {
         let client = server.client();
         let clusters = Clusters::start(client.clone(), clock.clone(), clusters::Settings::default());
         let tap = Tap::new(server.router());
-        let mut world = World { server, client, clusters, tap, clock, pace, host: None, parts: None };
+        let mut world = World {
+            server,
+            client,
+            clusters,
+            tap,
+            clock,
+            pace,
+            host: None,
+            parts: None,
+        };
         world.start_parts(Imitation::default()).await;
         world.start_host().await;
         world
@@ -111,7 +126,11 @@ impl World {
             settle_ms: self.pace.settle_ms(),
             ..Options::default()
         };
-        self.host = Some(shell::start(self.tap.client(), self.clock.clone(), options).await.unwrap());
+        self.host = Some(
+            shell::start(self.tap.client(), self.clock.clone(), options)
+                .await
+                .unwrap(),
+        );
     }
 
     pub async fn start_parts(&mut self, imitate: Imitation) {
@@ -121,7 +140,11 @@ impl World {
             imitate,
             ..Options::default()
         };
-        self.parts = Some(shell::start(self.client.clone(), self.clock.clone(), options).await.unwrap());
+        self.parts = Some(
+            shell::start(self.client.clone(), self.clock.clone(), options)
+                .await
+                .unwrap(),
+        );
     }
 
     pub fn host(&self) -> &Running {
@@ -168,14 +191,20 @@ impl World {
 
     pub async fn create(&self, document: &Value) -> kube::Result<DynamicObject> {
         let member = |name: &str| document[name].as_str().unwrap_or_default();
-        let (group, version) = member("apiVersion").split_once('/').unwrap_or(("", member("apiVersion")));
+        let (group, version) = member("apiVersion")
+            .split_once('/')
+            .unwrap_or(("", member("apiVersion")));
         let gvk = GroupVersionKind::gvk(group, version, member("kind"));
         let (resource, _) = kube::discovery::pinned_kind(&self.client, &gvk).await?;
         let api: Api<DynamicObject> = match document["metadata"]["namespace"].as_str() {
             Some(namespace) => Api::namespaced_with(self.client.clone(), namespace, &resource),
             None => Api::all_with(self.client.clone(), &resource),
         };
-        api.create(&PostParams::default(), &serde_json::from_value(document.clone()).unwrap()).await
+        api.create(
+            &PostParams::default(),
+            &serde_json::from_value(document.clone()).unwrap(),
+        )
+        .await
     }
 
     pub async fn edit_policy(&self, name: &str, patch: Value) {
@@ -197,7 +226,9 @@ impl World {
     }
 
     pub async fn merge<K: Clone + DeserializeOwned + std::fmt::Debug>(&self, api: &Api<K>, name: &str, patch: Value) {
-        api.patch(name, &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();
+        api.patch(name, &PatchParams::default(), &Patch::Merge(patch))
+            .await
+            .unwrap();
     }
 
     pub async fn delete<K: Clone + DeserializeOwned + std::fmt::Debug>(&self, api: &Api<K>, name: &str) {
@@ -230,17 +261,27 @@ impl World {
     pub async fn open(&self, policy: &str) -> Vec<String> {
         let prefix = format!("{policy}.stage.");
         let all = self.binding_policies().list(&Default::default()).await.unwrap();
-        let open = all.items.into_iter().filter(|placement| !placement.spec.cluster_selectors.is_empty());
-        open.filter_map(|placement| placement.name_any().strip_prefix(&prefix).map(str::to_owned)).collect()
+        let open = all
+            .items
+            .into_iter()
+            .filter(|placement| !placement.spec.cluster_selectors.is_empty());
+        open.filter_map(|placement| placement.name_any().strip_prefix(&prefix).map(str::to_owned))
+            .collect()
     }
 
     /// The Events about a policy, by reason: the notes.
     pub async fn events(&self, policy: &str) -> BTreeMap<String, Vec<String>> {
-        let all = Api::<Event>::all(self.client.clone()).list(&Default::default()).await.unwrap();
+        let all = Api::<Event>::all(self.client.clone())
+            .list(&Default::default())
+            .await
+            .unwrap();
         let mut by_reason = BTreeMap::<String, Vec<String>>::new();
         for event in all.items {
             if event.regarding.as_ref().and_then(|regarding| regarding.name.as_deref()) == Some(policy) {
-                by_reason.entry(event.reason.unwrap_or_default()).or_default().push(event.note.unwrap_or_default());
+                by_reason
+                    .entry(event.reason.unwrap_or_default())
+                    .or_default()
+                    .push(event.note.unwrap_or_default());
             }
         }
         by_reason
@@ -265,7 +306,11 @@ impl World {
                 return;
             }
             if Instant::now() >= end {
-                panic!("{policy} not so within {seconds} s:\n{}\n{}", report(&status), self.picture().await);
+                panic!(
+                    "{policy} not so within {seconds} s:\n{}\n{}",
+                    report(&status),
+                    self.picture().await
+                );
             }
             tokio::time::sleep(LOOK).await;
         }
@@ -276,7 +321,8 @@ impl World {
     }
 
     pub async fn until_stage(&self, policy: &str, stage: &str, seconds: u64) {
-        self.until(policy, seconds, |status| status.active_stage.as_deref() == Some(stage)).await;
+        self.until(policy, seconds, |status| status.active_stage.as_deref() == Some(stage))
+            .await;
     }
 
     /// Waits for anything else.
@@ -290,13 +336,13 @@ impl World {
         }
     }
 
-    /// Looks all the time that the policy's status stays as `is` says.
+    /// Looks, some hundred times, that the policy's status stays as `is` says.
     pub async fn stays(&self, policy: &str, seconds: u64, is: impl Fn(&StagedBindingPolicyStatus) -> bool) {
         let end = Instant::now() + Duration::from_secs(seconds);
         while Instant::now() < end {
             let status = self.status(policy).await;
             assert!(is(&status), "{policy} did not stay so for {seconds} s:\n{}", report(&status));
-            tokio::time::sleep(LOOK).await;
+            tokio::time::sleep(LOOK.max(Duration::from_secs(seconds) / 300)).await;
         }
     }
 
@@ -310,37 +356,66 @@ impl World {
             status.active_stage.as_deref() == Some(stage) && status.phase != Some(Phase::Completed)
         })
         .await;
-        assert!(self.open(policy).await.contains(&stage.to_owned()), "{stage} is not placed");
+        assert!(
+            self.open(policy).await.contains(&stage.to_owned()),
+            "{stage} is not placed"
+        );
     }
 
     /// What a failing test prints: placements and clusters.
     async fn picture(&self) -> String {
         let placements = self.binding_policies().list(&Default::default()).await.unwrap();
         let open = |placement: &BindingPolicy| !placement.spec.cluster_selectors.is_empty();
-        let names: Vec<_> = placements.iter().map(|placement| (placement.name_any(), open(placement))).collect();
+        let names: Vec<_> = placements
+            .iter()
+            .map(|placement| (placement.name_any(), open(placement)))
+            .collect();
         let truth = self.clusters.truth().clusters;
-        let held: Vec<_> = truth.iter().map(|(name, objects)| (name, objects.keys().map(ToString::to_string).collect::<Vec<_>>())).collect();
+        let held: Vec<_> = truth
+            .iter()
+            .map(|(name, objects)| (name, objects.keys().map(ToString::to_string).collect::<Vec<_>>()))
+            .collect();
         format!("placements (open?): {names:?}\nclusters: {held:?}")
     }
 }
 
 /// The reason word and all messages of a status, as one text.
 pub fn said(status: &StagedBindingPolicyStatus) -> String {
-    let conditions = status.conditions.iter().map(|condition| format!("{}: {}", condition.reason, condition.message));
+    let conditions = status
+        .conditions
+        .iter()
+        .map(|condition| format!("{}: {}", condition.reason, condition.message));
     let checks = status.stages.iter().flat_map(|stage| &stage.checks);
     let checks = checks.map(|check| format!("{}: {}", check.reason, check.message));
     conditions.chain(checks).collect::<Vec<_>>().join("\n")
 }
 
 pub fn state_of(status: &StagedBindingPolicyStatus, stage: &str) -> Option<StageState> {
-    status.stages.iter().find(|record| record.name == stage).map(|record| record.state)
+    status
+        .stages
+        .iter()
+        .find(|record| record.name == stage)
+        .map(|record| record.state)
 }
 
 fn report(status: &StagedBindingPolicyStatus) -> String {
-    format!("{:?}/{:?} at {:?}\n{}", status.phase, status.reason, status.active_stage, said(status))
+    format!(
+        "{:?}/{:?} at {:?}\n{}",
+        status.phase,
+        status.reason,
+        status.active_stage,
+        said(status)
+    )
 }
 
 fn documents(text: &str) -> Vec<Value> {
-    let file = manifests::File { path: PathBuf::from("scenario.yaml"), text: text.to_owned() };
-    manifests::parse(file).unwrap().into_iter().map(|manifest| manifest.value).collect()
+    let file = manifests::File {
+        path: PathBuf::from("scenario.yaml"),
+        text: text.to_owned(),
+    };
+    manifests::parse(file)
+        .unwrap()
+        .into_iter()
+        .map(|manifest| manifest.value)
+        .collect()
 }

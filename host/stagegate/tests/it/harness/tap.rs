@@ -25,8 +25,16 @@ struct State {
 
 impl Tap {
     pub fn new(router: Router) -> Tap {
-        let state = State { requests: AtomicU64::new(0), writes: AtomicU64::new(0), last: AtomicU64::new(0), dry: Notify::new() };
-        Tap { router, state: Arc::new(state) }
+        let state = State {
+            requests: AtomicU64::new(0),
+            writes: AtomicU64::new(0),
+            last: AtomicU64::new(0),
+            dry: Notify::new(),
+        };
+        Tap {
+            router,
+            state: Arc::new(state),
+        }
     }
 
     pub fn client(&self) -> Client {

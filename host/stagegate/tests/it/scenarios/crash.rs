@@ -22,11 +22,17 @@ async fn end_of(world: &World) -> End {
     let placements = world.binding_policies().list(&Default::default()).await.unwrap();
     let open = |placement: &stagegate_api::BindingPolicy| !placement.spec.cluster_selectors.is_empty();
     let truth = world.clusters.truth();
-    let clusters = truth.clusters.iter().filter(|(_, objects)| objects.contains_key(&deployment_of("web")));
+    let clusters = truth
+        .clusters
+        .iter()
+        .filter(|(_, objects)| objects.contains_key(&deployment_of("web")));
     End {
         phase: status.phase,
         stage: status.active_stage,
-        placements: placements.iter().map(|it| (it.metadata.name.clone().unwrap_or_default(), open(it))).collect(),
+        placements: placements
+            .iter()
+            .map(|it| (it.metadata.name.clone().unwrap_or_default(), open(it)))
+            .collect(),
         clusters: clusters.map(|(name, _)| name.clone()).collect(),
     }
 }
@@ -57,6 +63,10 @@ async fn a_host_killed_after_any_write_and_started_again_ends_where_an_undisturb
             world.tap.flow_again();
             world.start_host().await;
         }
-        assert_eq!(end_of(&world).await, undisturbed, "killed after write {nth} of {writes}");
+        assert_eq!(
+            end_of(&world).await,
+            undisturbed,
+            "killed after write {nth} of {writes}"
+        );
     }
 }

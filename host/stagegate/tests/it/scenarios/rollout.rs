@@ -21,10 +21,11 @@ async fn three_stages_complete_each_only_after_its_clusters_have_really_answered
     for name in ["prod-1", "prod-2"] {
         assert!(world.is_in(name, &deployment_of("web")));
     }
-    world.until_so("the first stages are left", 10, async || {
-        !world.is_in("dev-1", &deployment_of("web")) && !world.is_in("test-1", &deployment_of("web"))
-    })
-    .await;
+    world
+        .until_so("the first stages are left", 10, async || {
+            !world.is_in("dev-1", &deployment_of("web")) && !world.is_in("test-1", &deployment_of("web"))
+        })
+        .await;
     world.pass(3600).await;
     assert_eq!(world.open("web").await, ["prod"], "the last stage stays placed");
     assert_eq!(world.clusters.truth().removals("prod-1", &deployment_of("web")), []);
@@ -35,7 +36,9 @@ async fn with_previous_stages_kept_the_workload_spreads() {
     let world = World::start(Pace::Fast).await;
     world.apply(&shop()).await;
     world.apply(&workload("web")).await;
-    world.apply(&policy("web").replace("spec:\n  downsync", "spec:\n  previousStages: Keep\n  downsync")).await;
+    world
+        .apply(&policy("web").replace("spec:\n  downsync", "spec:\n  previousStages: Keep\n  downsync"))
+        .await;
     world.until_phase("web", Phase::Completed, 30).await;
     world.pass(600).await;
     assert_eq!(world.open("web").await, ["dev", "prod", "test"]);
@@ -61,7 +64,9 @@ async fn the_original_sample_completes(text: &str) {
     let world = World::start(Pace::Fast).await;
     world.apply(&cluster("dev-1", "dev", "{readyAfter: 1s}")).await;
     world.apply(&cluster("prod-1", "prod", "{readyAfter: 1s}")).await;
-    world.apply("apiVersion: v1\nkind: Namespace\nmetadata: {name: shop}").await;
+    world
+        .apply("apiVersion: v1\nkind: Namespace\nmetadata: {name: shop}")
+        .await;
     world
         .apply(
             "\
@@ -73,7 +78,10 @@ spec:
   limit: 20",
         )
         .await;
-    let labelled = workload("nginx").replace("labels: {app: nginx}}\nspec", "labels: {app.kubernetes.io/name: nginx}}\nspec");
+    let labelled = workload("nginx").replace(
+        "labels: {app: nginx}}\nspec",
+        "labels: {app.kubernetes.io/name: nginx}}\nspec",
+    );
     world.apply(&labelled.replace("replicas: 2", "replicas: 1")).await;
     world.apply(text).await;
     let name = "nginx-staged-bindingpolicy";
@@ -82,12 +90,18 @@ spec:
     world.until_phase(name, Phase::Completed, 10).await;
     world.pass(3600).await;
     assert_eq!(world.open(name).await, ["prod"]);
-    assert!(world.is_in("prod-1", &deployment_of("nginx")), "the last stage stays placed");
+    assert!(
+        world.is_in("prod-1", &deployment_of("nginx")),
+        "the last stage stays placed"
+    );
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_original_sample_with_its_condition_on_combined_status_completes_unchanged() {
-    the_original_sample_completes(include_str!("../../../../../tests/data/original-nginx-combinedstatus.yaml")).await;
+    the_original_sample_completes(include_str!(
+        "../../../../../tests/data/original-nginx-combinedstatus.yaml"
+    ))
+    .await;
 }
 
 #[tokio::test(start_paused = true)]

@@ -25,7 +25,9 @@ async fn waits_for(world: &World, cluster: &str) {
 async fn a_cluster_that_never_becomes_available_holds_its_stage_and_is_named() {
     let world = World::start(Pace::Fast).await;
     world.apply(&shop()).await;
-    world.edit_cluster("dev-2", sick(json!({"availableReplicas": null}))).await;
+    world
+        .edit_cluster("dev-2", sick(json!({"availableReplicas": null})))
+        .await;
     world.apply(&workload("web")).await;
     world.apply(&policy("web")).await;
     world.until_stage("web", "dev", 5).await;
@@ -68,9 +70,15 @@ async fn dies_while_its_stage_soaks(imitate: Imitation, die: impl AsyncFn(&World
     world.restart_parts(imitate).await;
     world.apply(&shop()).await;
     world.apply(&workload("web")).await;
-    world.apply(&policy("web").replacen("    condition:", "    soak: 2m\n    condition:", 1)).await;
+    world
+        .apply(&policy("web").replacen("    condition:", "    soak: 2m\n    condition:", 1))
+        .await;
     world.until_stage("web", "dev", 5).await;
-    world.until("web", 30, |status| status.stages.iter().any(|stage| stage.passing_since.is_some())).await;
+    world
+        .until("web", 30, |status| {
+            status.stages.iter().any(|stage| stage.passing_since.is_some())
+        })
+        .await;
     world.pass(60).await;
     die(&world).await;
     world.pass(5).await;
@@ -78,12 +86,20 @@ async fn dies_while_its_stage_soaks(imitate: Imitation, die: impl AsyncFn(&World
     let status = world.status("web").await;
     assert!(said(&status).contains("dev-2"), "{}", said(&status));
     assert!(!world.is_in("test-1", &deployment_of("web")));
-    assert!(world.is_in("dev-1", &deployment_of("web")), "what is placed stays placed");
+    assert!(
+        world.is_in("dev-1", &deployment_of("web")),
+        "what is placed stays placed"
+    );
 }
 
 async fn loses_its_counters(world: &World) {
     let status = json!({"availableReplicas": null, "readyReplicas": null});
-    world.edit_cluster("dev-2", json!({"readyAfter": "1s", "rules": [{"kind": "Deployment", "status": status}]})).await;
+    world
+        .edit_cluster(
+            "dev-2",
+            json!({"readyAfter": "1s", "rules": [{"kind": "Deployment", "status": status}]}),
+        )
+        .await;
 }
 
 async fn loses_its_report(world: &World) {
@@ -93,7 +109,10 @@ async fn loses_its_report(world: &World) {
     }
 }
 
-const ONE_WAY: Imitation = Imitation { empties_on_restart: false, compares_one_way: true };
+const ONE_WAY: Imitation = Imitation {
+    empties_on_restart: false,
+    compares_one_way: true,
+};
 
 #[tokio::test(start_paused = true)]
 async fn a_cluster_that_dies_behind_a_minimum_after_having_been_well_does_not_pass() {

@@ -8,7 +8,10 @@ use stagegate_api::{Phase, StageState};
 
 use crate::harness::{NAMESPACE, Pace, World, cluster, deployment_of, policy, said, shop, state_of, workload};
 
-const EMPTIES: Imitation = Imitation { empties_on_restart: true, compares_one_way: false };
+const EMPTIES: Imitation = Imitation {
+    empties_on_restart: true,
+    compares_one_way: false,
+};
 
 /// One image for another: an edit that moves the generation.
 fn image(app: &str, tag: u32) -> serde_json::Value {
@@ -31,7 +34,11 @@ async fn completed(pace: Pace) -> World {
     world.apply(&workload("web")).await;
     world.apply(&policy("web")).await;
     world.until_phase("web", Phase::Completed, 90).await;
-    world.until_so("earlier stages are left", 60, async || world.open("web").await == ["prod"]).await;
+    world
+        .until_so("earlier stages are left", 60, async || {
+            world.open("web").await == ["prod"]
+        })
+        .await;
     world
 }
 
@@ -54,6 +61,11 @@ async fn a_restart_of_kubestellar_that_empties_bindings_passes_nothing_and_the_r
     world.pass(20).await;
     world.restart_parts(EMPTIES).await;
     world.holds("web", "dev", 90).await;
+    let removed = world.clusters.truth().removals("dev-1", &deployment_of("web"));
+    assert!(
+        !removed.is_empty(),
+        "the Binding was empty for a moment, and the cluster lost the workload"
+    );
     assert!(!world.is_in("test-1", &deployment_of("web")));
     world.until_phase("web", Phase::Completed, 600).await;
 }
@@ -64,7 +76,9 @@ async fn both_restarts_at_once_in_a_completed_policy_leave_it_completed() {
     world.stop_host().await;
     world.restart_parts(EMPTIES).await;
     world.start_host().await;
-    world.stays("web", 120, |status| status.phase == Some(Phase::Completed)).await;
+    world
+        .stays("web", 120, |status| status.phase == Some(Phase::Completed))
+        .await;
     assert_eq!(world.open("web").await, ["prod"]);
     assert!(world.is_in("prod-1", &deployment_of("web")));
 }
@@ -76,8 +90,12 @@ async fn a_selector_edit_of_the_active_stage_updates_its_placement_in_place() {
     let before = world.binding_policies().get("web.stage.dev").await.unwrap();
     let mut policy = world.policies().get("web").await.unwrap();
     policy.spec.stages[0].cluster_selectors = serde_json::from_value(json!([{"matchLabels": {"env": "lab"}}])).unwrap();
-    world.edit_policy("web", json!({"spec": {"stages": policy.spec.stages}})).await;
-    world.until_so("lab-1 has it", 10, async || world.is_in("lab-1", &deployment_of("web"))).await;
+    world
+        .edit_policy("web", json!({"spec": {"stages": policy.spec.stages}}))
+        .await;
+    world
+        .until_so("lab-1 has it", 10, async || world.is_in("lab-1", &deployment_of("web")))
+        .await;
     let after = world.binding_policies().get("web.stage.dev").await.unwrap();
     assert_eq!(before.metadata.uid, after.metadata.uid, "updated, not made anew");
     world.until_phase("web", Phase::Completed, 120).await;
@@ -89,15 +107,27 @@ async fn a_clause_edit_after_completion_starts_a_rollout_and_takes_nothing_away_
     world.edit_cluster("dev-2", json!({"readyAfter": "1m"})).await;
     let mut policy = world.policies().get("web").await.unwrap();
     policy.spec.downsync[0].want_singleton_reported_state = true;
-    world.edit_policy("web", json!({"spec": {"downsync": policy.spec.downsync}})).await;
+    world
+        .edit_policy("web", json!({"spec": {"downsync": policy.spec.downsync}}))
+        .await;
     world.until_stage("web", "dev", 20).await;
     let open = world.open("web").await;
-    assert!(open.contains(&"dev".to_owned()) && open.contains(&"prod".to_owned()), "{open:?}");
+    assert!(
+        open.contains(&"dev".to_owned()) && open.contains(&"prod".to_owned()),
+        "{open:?}"
+    );
     assert_eq!(state_of(&world.status("web").await, "prod"), Some(StageState::Outdated));
     world.until_phase("web", Phase::Completed, 240).await;
     let prod = world.binding_policies().get("web.stage.prod").await.unwrap();
-    assert!(prod.spec.downsync[0].want_singleton_reported_state, "prod got the new clause when its turn came");
-    assert_eq!(world.clusters.truth().removals("prod-1", &deployment_of("web")), [], "and never lost the workload");
+    assert!(
+        prod.spec.downsync[0].want_singleton_reported_state,
+        "prod got the new clause when its turn came"
+    );
+    assert_eq!(
+        world.clusters.truth().removals("prod-1", &deployment_of("web")),
+        [],
+        "and never lost the workload"
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -107,7 +137,15 @@ async fn an_object_edited_in_a_stage_counts_only_when_every_cluster_has_answered
     world.edit_deployment("web", image("web", 2)).await;
     world.holds("web", "dev", 100).await;
     world.until_stage("web", "test", 60).await;
-    assert_eq!(world.clusters.truth().present("dev-2", &deployment_of("web")).unwrap().generation, Some(2));
+    assert_eq!(
+        world
+            .clusters
+            .truth()
+            .present("dev-2", &deployment_of("web"))
+            .unwrap()
+            .generation,
+        Some(2)
+    );
     world.until_phase("web", Phase::Completed, 30).await;
 }
 
@@ -137,8 +175,12 @@ async fn an_edit_of_create_only_alone_needs_no_new_answer() {
     let world = completed(Pace::Fast).await;
     let mut policy = world.policies().get("web").await.unwrap();
     policy.spec.downsync[0].create_only = true;
-    world.edit_policy("web", json!({"spec": {"downsync": policy.spec.downsync}})).await;
-    world.until("web", 20, |status| status.phase != Some(Phase::Completed)).await;
+    world
+        .edit_policy("web", json!({"spec": {"downsync": policy.spec.downsync}}))
+        .await;
+    world
+        .until("web", 20, |status| status.phase != Some(Phase::Completed))
+        .await;
     world.until_phase("web", Phase::Completed, 120).await;
     assert_eq!(world.clusters.truth().removals("prod-1", &deployment_of("web")), []);
 }
@@ -160,18 +202,42 @@ async fn shares_a_cluster(late_ms: Option<u64>) -> World {
     world.apply(&both).await;
     world.until_phase("web", Phase::Completed, 300).await;
     world
+        .until_so("earlier stages are left", 120, async || {
+            world.open("web").await == ["prod"]
+        })
+        .await;
+    world.pass(5).await;
+    let truth = world.clusters.truth();
+    let arrived = truth
+        .history
+        .iter()
+        .find(|change| change.cluster == "test-1")
+        .unwrap()
+        .at;
+    let left = truth.removals("dev-1", &deployment_of("web"));
+    assert!(
+        left.len() == 1 && arrived < left[0],
+        "dev is left only after test has it: {arrived} {left:?}"
+    );
+    world
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_cluster_shared_by_two_stages_never_loses_the_workload() {
     let world = shares_a_cluster(None).await;
-    assert_eq!(world.clusters.truth().gaps("shared-1", &deployment_of("web")), Vec::<jiff::SignedDuration>::new());
+    assert_eq!(
+        world.clusters.truth().gaps("shared-1", &deployment_of("web")),
+        Vec::<jiff::SignedDuration>::new()
+    );
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_cluster_shared_by_two_stages_keeps_the_workload_when_the_hand_over_is_late() {
     let world = shares_a_cluster(Some(30_000)).await;
-    assert_eq!(world.clusters.truth().gaps("shared-1", &deployment_of("web")), Vec::<jiff::SignedDuration>::new());
+    assert_eq!(
+        world.clusters.truth().gaps("shared-1", &deployment_of("web")),
+        Vec::<jiff::SignedDuration>::new()
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -179,9 +245,15 @@ async fn a_network_policy_has_no_status_and_is_proven_by_its_report() {
     let world = World::start(Pace::Fast).await;
     world.apply(&shop()).await;
     world.apply(&format!("apiVersion: networking.k8s.io/v1\nkind: NetworkPolicy\nmetadata: {{name: web, namespace: {NAMESPACE}, labels: {{app: web}}}}\nspec: {{podSelector: {{}}}}")).await;
-    let text = policy("web").replace("apiGroup: apps\n    resources: [deployments]", "apiGroup: networking.k8s.io\n    resources: [networkpolicies]");
+    let text = policy("web").replace(
+        "apiGroup: apps\n    resources: [deployments]",
+        "apiGroup: networking.k8s.io\n    resources: [networkpolicies]",
+    );
     // Nothing is returned, so a collector has nothing to take the minimum of: a count of the clusters must do.
-    let text = text.replace("[worst, total]", "[present]").replace("'worst'", "'present'").replace(">= 2.0", ">= 1.0");
+    let text = text
+        .replace("[worst, total]", "[present]")
+        .replace("'worst'", "'present'")
+        .replace(">= 2.0", ">= 1.0");
     world.apply("apiVersion: control.kubestellar.io/v1alpha1\nkind: StatusCollector\nmetadata: {name: present}\nspec:\n  combinedFields: [{name: clusters, type: COUNT}]\n  limit: 20").await;
     world.apply(&text).await;
     world.until_phase("web", Phase::Completed, 60).await;
