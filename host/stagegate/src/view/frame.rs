@@ -171,7 +171,7 @@ fn clusters(names: &[String]) -> String {
 
 fn times(record: &StageStatus, now: Timestamp) -> String {
     match (&record.placed_at, &record.passed_at) {
-        (Some(placed), Some(passed)) => format!("  passed after {}", whole_seconds(placed, passed.0)),
+        (Some(placed), Some(passed)) => format!("  passed in {}", whole_seconds(placed, passed.0)),
         (None, Some(passed)) => format!("  passed {} ago", whole_seconds(passed, now)),
         (Some(placed), None) => format!("  placed {} ago", whole_seconds(placed, now)),
         (None, None) => String::new(),

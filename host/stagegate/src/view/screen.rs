@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use super::frame::Line;
+use super::frame::{Line, Piece};
 
 /// How many lines stand on the terminal from the last time.
 #[derive(Default)]
@@ -43,8 +43,10 @@ fn colours() -> bool {
     std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
 }
 
-/// Cut to `columns` and `rows`: a line that wraps, or a frame that scrolls, could not be redrawn in place.
+/// Wrapped to `columns` and cut to `rows`: a line that the terminal wraps, or a frame that scrolls, could not be redrawn
+/// in place.
 fn render(lines: &[Line], columns: usize, rows: usize, colours: bool) -> Vec<String> {
+    let lines: Vec<Line> = lines.iter().flat_map(|line| wrap(line, columns)).collect();
     let mut rendered: Vec<String> = lines
         .iter()
         .take(rows)
@@ -56,6 +58,45 @@ fn render(lines: &[Line], columns: usize, rows: usize, colours: bool) -> Vec<Str
         *last = format!("… {} more lines", lines.len() - rows + 1);
     }
     rendered
+}
+
+/// Breaks the last piece, which is the one that may be a sentence, between words.
+fn wrap(line: &Line, columns: usize) -> Vec<Line> {
+    const INDENTATION: &str = "        ";
+    let Some((sentence, head)) = line.0.split_last() else {
+        return vec![line.clone()];
+    };
+    let head_length: usize = head.iter().map(|piece| piece.text.chars().count()).sum();
+    let fits = head_length + sentence.text.chars().count() <= columns;
+    if fits || columns <= INDENTATION.len() {
+        return vec![line.clone()];
+    }
+    let mut wrapped = vec![Line(head.to_vec())];
+    let (mut part, mut room) = (String::new(), columns.saturating_sub(head_length));
+    for word in sentence.text.split_inclusive(' ') {
+        let length = word.trim_end().chars().count();
+        if part.chars().count() + length > room && !part.is_empty() {
+            push(
+                &mut wrapped,
+                sentence,
+                std::mem::replace(&mut part, INDENTATION.to_owned()),
+            );
+            wrapped.push(Line::default());
+            room = columns;
+        }
+        part.push_str(word);
+    }
+    push(&mut wrapped, sentence, part);
+    wrapped
+}
+
+fn push(lines: &mut [Line], like: &Piece, text: String) {
+    if let Some(last) = lines.last_mut() {
+        last.0.push(Piece {
+            style: like.style,
+            text: text.trim_end().to_owned(),
+        });
+    }
 }
 
 fn render_line(line: &Line, columns: usize, colours: bool) -> String {
@@ -83,7 +124,6 @@ mod tests {
     use anstyle::{AnsiColor, Style};
 
     use super::*;
-    use crate::view::frame::Piece;
 
     fn line(texts: &[&str]) -> Line {
         Line(
@@ -102,6 +142,17 @@ mod tests {
         assert_eq!(render_line(&line(&["abc", "defgh"]), 6, false), "abcde…");
         assert_eq!(render_line(&line(&["abc", "def"]), 6, false), "abcdef");
         assert_eq!(render_line(&line(&["abc", "def", "g"]), 3, false), "abc");
+    }
+
+    #[test]
+    fn a_long_sentence_is_wrapped_between_words_and_indented() {
+        let lines = [line(&["  dev  ", "cluster dev-2 has one available"])];
+        let expected = ["  dev  cluster dev-2", "        has one", "        available"];
+        assert_eq!(render(&lines, 20, 9, false), expected);
+        assert_eq!(
+            render(&[line(&["unbreakable-and-long"])], 12, 9, false),
+            ["unbreakable…"]
+        );
     }
 
     #[test]

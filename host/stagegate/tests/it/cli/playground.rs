@@ -97,6 +97,40 @@ fn a_goal_that_is_not_reached_in_time_is_exit_code_3_and_the_last_words_say_what
 }
 
 #[test]
+fn a_cluster_that_is_short_of_a_replica_holds_the_rollout_and_is_named() {
+    let file = std::env::temp_dir().join(format!("stagegate-test-{}-short.yaml", std::process::id()));
+    let cluster = "\
+apiVersion: playground.community.kubestellar.io/v1alpha1
+kind: SimulatedCluster
+metadata: {name: dev-2, labels: {env: dev}}
+spec: {rules: [{kind: Deployment, status: {availableReplicas: 1}}]}
+";
+    std::fs::write(&file, cluster).expect("the temporary directory is writable");
+    // Applied after the sample, so that it replaces the sample's cluster of this name.
+    let (sample, path) = (repository("deploy/examples/three-stages"), file.display().to_string());
+    let ended = stagegate(&["playground", &sample, &path, "--until", "Holding", "-o", "json"]);
+    assert_eq!(
+        ended.status.code(),
+        Some(0),
+        "{}\n{}",
+        text(&ended.stdout),
+        text(&ended.stderr)
+    );
+    let events = events(&ended.stdout);
+    let summary = events.last().expect("a summary");
+    let dev = &summary["policies"][0]["stages"][0];
+    assert_eq!((&dev["name"], &dev["state"]), (&"dev".into(), &"Active".into()));
+    let checks = dev["checks"].as_array().expect("a list");
+    let held = checks
+        .iter()
+        .find(|check| check["outcome"] == "Hold")
+        .expect("a check that holds");
+    let message = held["message"].as_str().expect("a text");
+    assert!(message.contains("dev-2 has 1 available"), "{message}");
+    drop(std::fs::remove_file(file));
+}
+
+#[test]
 fn what_the_api_server_refuses_is_named_by_file_document_and_message() {
     let file = std::env::temp_dir().join(format!("stagegate-test-{}-refused.yaml", std::process::id()));
     let manifests = "\
