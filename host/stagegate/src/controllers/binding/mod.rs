@@ -39,22 +39,22 @@ const EMPTY_FOR: Duration = Duration::from_secs(1);
 /// Registers what the controller watches and starts it.
 pub fn spawn(context: &Context, kinds: &Kinds, tasks: &mut Tasks) {
     let queue = Arc::new(Queue::new(Duration::from_millis(context.options.delays.binding_ms)));
-    let workload = Workload::new();
     let stores = Stores {
         policies: kinds.placements.wanted(),
         bindings: kinds.bindings.wanted(),
         clusters: kinds.clusters.wanted(),
         namespaces: kinds.namespaces.wanted(),
         definitions: Arc::default(),
+        workload: Workload::new(),
     };
-    listen(&stores, &queue, &workload);
+    listen(&stores, &queue);
     let binding = Arc::new(BindingController {
         context: context.clone(),
         stores: stores.clone(),
-        workload: workload.clone(),
         emptied: Mutex::default(),
     });
-    spawn_watches(context, &stores, &queue, &workload, tasks);
+    spawn_definitions(context, &stores, tasks);
+    spawn_workload(context, &stores, &queue, tasks);
     let (counters, stop) = (context.counters.clone(), context.stop.clone());
     tasks.spawn(async move {
         controller::run(binding, queue, counters, stop).await;
@@ -69,14 +69,14 @@ struct Stores {
     clusters: Arc<Store<Guarded<ManagedCluster>>>,
     namespaces: Arc<Store<Guarded<Namespace>>>,
     definitions: Arc<Store<PartialObjectMeta<CustomResourceDefinition>>>,
+    workload: Arc<Workload>,
 }
 
 impl Stores {
-    fn readable_policies(&self) -> impl Iterator<Item = BindingPolicy> {
-        self.policies
-            .all()
-            .into_iter()
-            .filter_map(|policy| policy.0.as_ref().ok().cloned())
+    fn all_clauses(&self) -> Vec<DownsyncClause> {
+        let policies = self.policies.all();
+        let readable = policies.iter().filter_map(|policy| policy.0.as_ref().ok());
+        readable.flat_map(|policy| policy.spec.downsync.clone()).collect()
     }
 
     fn namespace_labels(&self) -> BTreeMap<String, Labels> {
@@ -99,8 +99,8 @@ impl Stores {
     }
 }
 
-fn listen(stores: &Stores, queue: &Arc<Queue<String>>, workload: &Arc<Workload>) {
-    let (to, changed) = (queue.clone(), workload.clone());
+fn listen(stores: &Stores, queue: &Arc<Queue<String>>) {
+    let (to, changed) = (queue.clone(), stores.workload.clone());
     stores.policies.listen(move |change| {
         let clauses = |policy: &Arc<Guarded<BindingPolicy>>| policy.0.as_ref().ok().map(|it| it.spec.downsync.clone());
         if change.before.and_then(clauses) != change.after.and_then(clauses) {
@@ -140,7 +140,7 @@ fn listen(stores: &Stores, queue: &Arc<Queue<String>>, workload: &Arc<Workload>)
             }
         }
     });
-    let changed = workload.clone();
+    let changed = stores.workload.clone();
     stores.definitions.listen(move |_| changed.kinds_changed());
 }
 
@@ -157,13 +157,7 @@ fn labels_differ<K: kube::Resource>(change: &Change<'_, K>) -> bool {
     change.before.map(|object| object.labels()) != change.after.map(|object| object.labels())
 }
 
-fn spawn_watches(
-    context: &Context,
-    stores: &Stores,
-    queue: &Arc<Queue<String>>,
-    workload: &Arc<Workload>,
-    tasks: &mut Tasks,
-) {
+fn spawn_definitions(context: &Context, stores: &Stores, tasks: &mut Tasks) {
     let api: Api<PartialObjectMeta<CustomResourceDefinition>> = Api::all(context.client.clone());
     let (definitions, counters, stop) = (
         stores.definitions.clone(),
@@ -177,10 +171,14 @@ fn spawn_watches(
         }
         "the watch of CustomResourceDefinitions"
     });
+}
+
+fn spawn_workload(context: &Context, stores: &Stores, queue: &Arc<Queue<String>>, tasks: &mut Tasks) {
     let (of, to) = (stores.clone(), queue.clone());
     let on_change = move |kind: &Kind, change: &Change<'_, Object>| {
         let namespaces = of.namespace_labels();
-        for policy in of.readable_policies() {
+        for stored in of.policies.all() {
+            let Ok(policy) = &stored.0 else { continue };
             let clauses = Clauses::new(&policy.spec.downsync);
             if change
                 .sides()
@@ -197,8 +195,8 @@ fn spawn_watches(
         on_kinds: Arc::new(on_kinds),
     };
     let of = stores.clone();
-    let clauses = move || of.readable_policies().flat_map(|policy| policy.spec.downsync).collect();
-    let (workload, stop, context) = (workload.clone(), context.stop.clone(), context.clone());
+    let clauses = move || of.all_clauses();
+    let (workload, stop, context) = (stores.workload.clone(), context.stop.clone(), context.clone());
     tasks.spawn(async move {
         tokio::select! { () = stop.cancelled() => {}, () = workload.run(context, clauses, listeners) => {} }
         "the watches of workload kinds"
@@ -208,7 +206,6 @@ fn spawn_watches(
 struct BindingController {
     context: Context,
     stores: Stores,
-    workload: Arc<Workload>,
     /// The Bindings that were emptied once since the start; only for [`Imitation::empties_on_restart`].
     emptied: Mutex<BTreeSet<String>>,
 }
@@ -233,7 +230,7 @@ impl Controller for BindingController {
         let Ok(policy) = &stored.0 else {
             return Ok(Next::default());
         };
-        let Some(objects) = self.workload.candidates(&policy.spec.downsync) else {
+        let Some(objects) = self.stores.workload.candidates(&policy.spec.downsync) else {
             debug!(policy = name, "a kind that its clauses ask for is not listed yet");
             return Ok(Next::default());
         };

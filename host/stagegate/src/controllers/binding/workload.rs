@@ -13,7 +13,7 @@ use kube::{Api, ResourceExt as _};
 use stagegate_api::DownsyncClause;
 use stagegate_decide::binding::{Candidate, is_watched};
 use tokio::sync::Notify;
-use tokio::task::JoinSet;
+use tokio::task::{AbortHandle, JoinSet};
 use tracing::{debug, warn};
 
 use crate::controllers::objects::api_resource;
@@ -76,9 +76,11 @@ struct State {
     rediscover: bool,
 }
 
+type OnChange = dyn Fn(&Kind, &Change<'_, Object>) + Send + Sync;
+
 /// What the owner of the watches is told.
 pub struct Listeners {
-    pub on_change: Arc<dyn Fn(&Kind, &Change<'_, Object>) + Send + Sync>,
+    pub on_change: Arc<OnChange>,
     /// A kind was listed for the first time, or discovery gave new ones.
     pub on_kinds: Arc<dyn Fn() + Send + Sync>,
 }
@@ -125,13 +127,16 @@ impl Workload {
         clauses: impl Fn() -> Vec<DownsyncClause>,
         listeners: Listeners,
     ) {
-        let mut watches: BTreeMap<Kind, tokio::task::AbortHandle> = BTreeMap::new();
-        // Dropping the set ends the watches with this task.
-        let mut tasks = JoinSet::new();
+        let mut watches = Watches {
+            context,
+            listeners,
+            handles: BTreeMap::new(),
+            tasks: JoinSet::new(),
+        };
         loop {
             let rediscovers = self.needs_discovery();
             if rediscovers {
-                match discover(&context).await {
+                match discover(&watches.context).await {
                     Ok(known) => self.lock().known = Some(known),
                     Err(error) => {
                         warn!(
@@ -145,29 +150,17 @@ impl Workload {
                 }
             }
             let wanted = self.wanted(&clauses());
-            watches.retain(|kind, watch| {
-                let keep = wanted.contains(kind);
-                if !keep {
-                    debug!(
-                        group = kind.group,
-                        resource = kind.resource,
-                        "no clause asks for this kind any more"
-                    );
-                    watch.abort();
-                    self.lock().stores.remove(kind);
-                }
-                keep
-            });
+            self.lock().stores.retain(|kind, _| wanted.contains(kind));
+            watches.end_all_but(&wanted);
             for kind in wanted {
-                if !watches.contains_key(&kind) {
-                    let store = self.add(&kind, &listeners);
-                    watches.insert(kind.clone(), watch(&context, kind, store, &listeners, &mut tasks));
+                if !watches.handles.contains_key(&kind) {
+                    let store = watches.begin(kind.clone());
+                    self.lock().stores.insert(kind, store);
                 }
             }
             if rediscovers {
-                (listeners.on_kinds)();
+                (watches.listeners.on_kinds)();
             }
-            while tasks.try_join_next().is_some() {}
             self.changed.notified().await;
             tokio::time::sleep(DISCOVERY_DEBOUNCE).await;
         }
@@ -187,39 +180,55 @@ impl Workload {
             .collect()
     }
 
-    fn add(&self, kind: &Kind, listeners: &Listeners) -> Arc<Store<Object>> {
-        let store: Arc<Store<Object>> = Arc::default();
-        let (of, on_change) = (kind.clone(), listeners.on_change.clone());
-        store.listen(move |change| on_change(&of, change));
-        self.lock().stores.insert(kind.clone(), store.clone());
-        store
-    }
-
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-fn watch(
-    context: &Context,
-    kind: Kind,
-    store: Arc<Store<Object>>,
-    listeners: &Listeners,
-    tasks: &mut JoinSet<()>,
-) -> tokio::task::AbortHandle {
-    let resource = api_resource(&kind.group, &kind.version, &kind.resource);
-    let api: Api<Object> = Api::all_with(context.client.clone(), &resource);
-    let (counters, on_kinds) = (context.counters.clone(), listeners.on_kinds.clone());
-    tasks.spawn(async move {
-        let first_list = async {
-            store.complete().await;
-            on_kinds();
-        };
-        tokio::join!(
-            first_list,
-            keep_named(&kind.resource, api, store.clone(), (ManagedFields::Dropped, counters))
-        );
-    })
+/// The watches that run; dropping it ends them.
+struct Watches {
+    context: Context,
+    listeners: Listeners,
+    handles: BTreeMap<Kind, AbortHandle>,
+    tasks: JoinSet<()>,
+}
+
+impl Watches {
+    fn begin(&mut self, kind: Kind) -> Arc<Store<Object>> {
+        let store: Arc<Store<Object>> = Arc::default();
+        let (of, on_change) = (kind.clone(), self.listeners.on_change.clone());
+        store.listen(move |change| on_change(&of, change));
+        let resource = api_resource(&kind.group, &kind.version, &kind.resource);
+        let api: Api<Object> = Api::all_with(self.context.client.clone(), &resource);
+        let (counters, on_kinds) = (self.context.counters.clone(), self.listeners.on_kinds.clone());
+        let (filled, plural) = (store.clone(), kind.resource.clone());
+        let handle = self.tasks.spawn(async move {
+            let first_list = async {
+                filled.complete().await;
+                on_kinds();
+            };
+            let watch = keep_named(&plural, api, filled.clone(), (ManagedFields::Dropped, counters));
+            tokio::join!(first_list, watch);
+        });
+        self.handles.insert(kind, handle);
+        store
+    }
+
+    fn end_all_but(&mut self, wanted: &BTreeSet<Kind>) {
+        self.handles.retain(|kind, handle| {
+            let keep = wanted.contains(kind);
+            if !keep {
+                debug!(
+                    group = kind.group,
+                    resource = kind.resource,
+                    "no clause asks for this kind any more"
+                );
+                handle.abort();
+            }
+            keep
+        });
+        while self.tasks.try_join_next().is_some() {}
+    }
 }
 
 /// Every kind that can be workload and be watched, in its preferred version.

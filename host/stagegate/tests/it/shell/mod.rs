@@ -1,5 +1,7 @@
 //! The shell on the embedded control plane: what watches, queue, reconcile and writes promise.
 
+#![allow(clippy::unwrap_used, reason = "in a test an unwrap is an assertion")]
+
 mod queue;
 mod rollout;
 mod watch;
