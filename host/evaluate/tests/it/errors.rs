@@ -112,6 +112,35 @@ fn an_exhausted_budget_is_no_answer_however_the_expression_would_swallow_it() {
     }
 }
 
+/// A price is a promise: what ran within a budget yesterday runs within it tomorrow.
+#[test]
+fn every_expression_of_the_table_has_its_price() {
+    let table: Vec<(String, u64)> =
+        serde_json::from_str(include_str!("../data/prices.json")).expect("the table is a list of pairs");
+    assert!(table.len() > 20);
+    let mut wrong = Vec::new();
+    for (text, price) in table {
+        let compiled = compile(&text, &["obj"]).unwrap_or_else(|error| panic!("{text}: {error}"));
+        let obj = Value::from(&deployment());
+        let within = |fuel| match compiled.eval(
+            &[("obj", obj.clone())],
+            Budget {
+                fuel,
+                deadline_ms: 60_000,
+            },
+        ) {
+            Ok(_) => true,
+            Err(error) if error.kind == EvalErrorKind::BudgetExceeded => false,
+            Err(error) => panic!("{text}: {error}"),
+        };
+        if !within(price) || price > 0 && within(price - 1) {
+            let enough = (0..100_000).find(|&fuel| within(fuel));
+            wrong.push(format!("{text}: {enough:?} and not {price}"));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
 #[test]
 fn a_deadline_that_passes_is_no_answer() {
     let text = "lists.range(1000).all(a, lists.range(1000).all(b, lists.range(1000).all(c, true))) || true";
