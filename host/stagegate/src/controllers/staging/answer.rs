@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use futures::stream::{self, StreamExt as _, TryStreamExt as _};
 use kube::{Api, Client};
 use serde_json::Value;
 use stagegate_api::combined_status_view::digest;
@@ -17,6 +18,9 @@ use super::read::{self, Wanted};
 use crate::controllers::kinds::Guarded;
 use crate::shell::evaluator::Evaluator;
 use crate::shell::request::{RequestError, request};
+
+/// CombinedStatuses read at once: each may be large.
+const CONCURRENCY: usize = 4;
 
 /// Whatever can be evaluated without asking the API server.
 enum Work {
@@ -47,6 +51,7 @@ pub async fn answer(
 ) -> Result<bool, RequestError> {
     let mut wanted = Vec::new();
     let mut work = Vec::new();
+    let mut whole = Vec::new();
     let mut answered = false;
     for question in questions {
         match question {
@@ -78,23 +83,29 @@ pub async fn answer(
                 key,
                 text,
                 evidence: Evidence::CombinedStatus { namespace, name },
-            } => match combined(client, &namespace, &name, key).await? {
-                Seen::Value { key, evidence } => {
-                    work.push(Work::Check {
-                        key,
-                        text,
-                        root: Root::CombinedStatus,
-                        evidence,
-                    });
-                }
-                Seen::Unknown { key, message } => {
-                    remember(facts, memory, Worked::Verdict(key, Verdict::Unknown { message }));
-                    answered = true;
-                }
-                Seen::Gone => {}
-            },
+            } => {
+                whole.push(async move { combined(client, &namespace, &name, key).await.map(|seen| (text, seen)) });
+            }
             // The reconcile loop reads; it owns the facts that are replaced.
             Question::ReadAnew => {}
+        }
+    }
+    let seen: Vec<(String, Seen)> = stream::iter(whole).buffer_unordered(CONCURRENCY).try_collect().await?;
+    for (text, seen) in seen {
+        match seen {
+            Seen::Value { key, evidence } => {
+                work.push(Work::Check {
+                    key,
+                    text,
+                    root: Root::CombinedStatus,
+                    evidence,
+                });
+            }
+            Seen::Unknown { key, message } => {
+                remember(facts, memory, Worked::Verdict(key, Verdict::Unknown { message }));
+                answered = true;
+            }
+            Seen::Gone => {}
         }
     }
     for (key, answer) in read::objects(client, wanted).await? {

@@ -17,7 +17,7 @@ pub struct World {
     pub server: Server,
     pub client: Client,
     pub running: Running,
-    _clusters: clusters::Running,
+    clusters: clusters::Running,
 }
 
 pub fn options() -> Options {
@@ -51,9 +51,15 @@ impl World {
         Self {
             server,
             client,
-            _clusters: clusters,
+            clusters,
             running,
         }
+    }
+
+    /// Ends everything but the server.
+    pub async fn stop(self) {
+        self.running.stop().await;
+        self.clusters.stop().await;
     }
 
     pub fn counters(&self) -> Counters {

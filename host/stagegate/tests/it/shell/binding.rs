@@ -1,0 +1,102 @@
+//! The binding controller's watches: which kinds, and when.
+
+use std::time::Duration;
+
+use kube::Api;
+use serde_json::json;
+use stagegate_api::{Binding, BindingPolicy};
+
+use super::world::World;
+
+const WIDGETS: &str = "
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: widgets.shop.example}
+spec:
+  group: shop.example
+  scope: Namespaced
+  names: {kind: Widget, plural: widgets, singular: widget}
+  versions:
+    - name: v1
+      served: true
+      storage: true
+      schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}
+";
+
+const POLICY: &str = "
+apiVersion: control.kubestellar.io/v1alpha1
+kind: BindingPolicy
+metadata: {name: shop}
+spec: {downsync: [{apiGroup: shop.example, resources: [widgets]}]}
+";
+
+const WIDGET: &str = "
+apiVersion: shop.example/v1
+kind: Widget
+metadata: {name: one, namespace: default}
+";
+
+async fn bound(world: &World) -> Vec<String> {
+    let bindings: Api<Binding> = Api::all(world.client.clone());
+    let binding = bindings.get_opt("shop").await.unwrap();
+    binding
+        .iter()
+        .flat_map(|it| it.spec.workload.objects())
+        .map(|object| object.name.clone())
+        .collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_kind_whose_definition_comes_after_the_policy_is_bound_without_a_restart() {
+    let world = World::start().await;
+    world.create(POLICY).await;
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    world.create(WIDGETS).await;
+    world.create(WIDGET).await;
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    assert_eq!(bound(&world).await, ["one"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn only_kinds_that_a_clause_asks_for_are_watched() {
+    let world = World::start().await;
+    world.create(WIDGETS).await;
+    world.create(POLICY).await;
+    world.create(WIDGET).await;
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    assert_eq!(bound(&world).await, ["one"]);
+    let log = world.server.requests();
+    assert_eq!(log.count("list", "widgets.shop.example"), 1);
+    for untouched in ["secrets", "deployments.apps", "jobs.batch"] {
+        assert_eq!(log.count("list", untouched), 0, "{untouched}");
+    }
+    let policies: Api<BindingPolicy> = Api::all(world.client.clone());
+    let nothing = json!({"spec": {"downsync": [{"apiGroup": "shop.example", "resources": ["gadgets"]}]}});
+    policies
+        .patch("shop", &Default::default(), &kube::api::Patch::Merge(nothing))
+        .await
+        .unwrap();
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    let watches = world.server.requests().count("watch", "widgets.shop.example");
+    tokio::time::sleep(Duration::from_secs(3600)).await;
+    assert_eq!(
+        world.server.requests().count("watch", "widgets.shop.example"),
+        watches,
+        "its watch has ended"
+    );
+    assert!(bound(&world).await.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_a_stop_nothing_is_asked_any_more() {
+    let world = World::start().await;
+    world.create(WIDGETS).await;
+    world.create(POLICY).await;
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    let (server, start) = (world.server.clone(), tokio::time::Instant::now());
+    world.stop().await;
+    assert!(start.elapsed() < Duration::from_secs(1), "{:?}", start.elapsed());
+    let before = server.requests().counts;
+    tokio::time::sleep(Duration::from_secs(3600)).await;
+    assert_eq!(server.requests().counts, before);
+}
