@@ -37,6 +37,6 @@ coverage: toolchain ## Line coverage (needs cargo-llvm-cov)
 	$(CARGO) llvm-cov report --summary-only
 
 # The toolchain is pinned by rust-toolchain.toml, which `rustup toolchain install` reads. It is only asked where that
-# toolchain is absent: RUSTUP_AUTO_INSTALL=0 leaves this to us, and elsewhere no network is needed.
+# toolchain is absent, so that nothing else needs a network; and never silently, as cargo's proxy would install it here.
 toolchain:
-	@$(CARGO) --version >/dev/null 2>&1 || rustup toolchain install
+	@RUSTUP_AUTO_INSTALL=0 $(CARGO) --version >/dev/null 2>&1 || rustup toolchain install

@@ -51,6 +51,7 @@ pub struct PlaygroundArgs {
     /// Give up after this long (exit code 3) [default: 60s with --until, never without]
     #[arg(long, value_parser = duration, value_name = "DURATION")]
     pub timeout: Option<Duration>,
+    /// How results are written
     #[arg(short, long, default_value = "text", value_name = "FORMAT")]
     pub output: Format,
     /// Where to write the kubeconfig [default: a file in the temporary directory]
@@ -82,6 +83,7 @@ pub struct WatchArgs {
     pub name: Option<String>,
     #[command(flatten)]
     pub cluster: ClusterArgs,
+    /// How results are written
     #[arg(short, long, default_value = "text", value_name = "FORMAT")]
     pub output: Format,
 }
@@ -107,6 +109,7 @@ pub struct CelArgs {
     /// Which variable the object is
     #[arg(long, default_value = "combinedStatus", value_name = "VARIABLE")]
     pub root: Root,
+    /// How results are written
     #[arg(short, long, default_value = "text", value_name = "FORMAT")]
     pub output: Format,
 }
@@ -123,9 +126,9 @@ pub struct ClusterArgs {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Format {
-    /// For people
+    /// For people: redrawn in place on a terminal, lines elsewhere
     Text,
-    /// One JSON object a line
+    /// One JSON object a line: each change as it comes, then a summary; of `cel`, the answer
     Json,
 }
 

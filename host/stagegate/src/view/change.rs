@@ -78,8 +78,6 @@ pub fn between(previous: Option<&StagedBindingPolicy>, current: &StagedBindingPo
     let same = before.is_some_and(|before| before.phase == Some(phase) && before.reason == status.reason);
     if !same {
         let message = explanation(current, &reason);
-        // The check that gives the phase its reason would say the same once more.
-        changes.retain(|change| !matches!(&change.what, What::Check { message: said, reason: why, .. } if *said == message && *why == reason));
         changes.push(change(
             status.active_stage.as_deref(),
             What::Phase { phase, reason, message },

@@ -6,8 +6,26 @@ use serde::Serialize;
 
 use super::change::{Change, What};
 
-/// Without the line end, whatever the change's texts hold.
-pub fn text(change: &Change, elapsed: Duration) -> String {
+/// The changes of one moment, a line each, without line ends whatever the changes' texts hold. The check that gives the
+/// phase its reason is left out: it would say the same once more.
+pub fn texts(changes: &[Change], elapsed: Duration) -> Vec<String> {
+    let told = |check: &Change| {
+        let What::Check { reason, message, .. } = &check.what else {
+            return false;
+        };
+        let same = |what: &What| matches!(what, What::Phase { reason: why, message: said, .. } if why == reason && said == message);
+        changes
+            .iter()
+            .any(|change| change.stage == check.stage && same(&change.what))
+    };
+    changes
+        .iter()
+        .filter(|change| !told(change))
+        .map(|change| text(change, elapsed))
+        .collect()
+}
+
+fn text(change: &Change, elapsed: Duration) -> String {
     let mut line = format!("{:>6} {}", seconds(elapsed), change.policy);
     if let Some(stage) = &change.stage {
         line.push(' ');

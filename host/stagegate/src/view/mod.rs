@@ -126,8 +126,8 @@ impl<W: Write> View<W> {
         match &mut self.mode {
             Mode::Screen(screen) => screen.draw(&mut self.out, &frame::lines(&self.policies, moment))?,
             Mode::Lines => {
-                for change in changes {
-                    writeln!(self.out, "{}", line::text(change, moment.elapsed))?;
+                for line in line::texts(changes, moment.elapsed) {
+                    writeln!(self.out, "{line}")?;
                 }
             }
             Mode::Json => {

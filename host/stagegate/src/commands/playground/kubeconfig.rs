@@ -24,7 +24,8 @@ impl Written {
                 temporary: false,
             },
             None => {
-                let name = format!("stagegate-playground-{}.kubeconfig", std::process::id());
+                let now_ms = jiff::Timestamp::now().as_millisecond();
+                let name = format!("stagegate-playground-{}-{now_ms}.kubeconfig", std::process::id());
                 Self {
                     path: std::env::temp_dir().join(name),
                     temporary: true,

@@ -36,7 +36,7 @@ fn every_case_shows_its_lines_its_json_and_its_frame() {
         let elapsed = Duration::from_millis(case.elapsed_ms);
         let changes = change::between(case.before.as_ref(), &case.policy);
 
-        let lines: Vec<String> = changes.iter().map(|change| line::text(change, elapsed)).collect();
+        let lines = line::texts(&changes, elapsed);
         assert_eq!(lines, case.lines, "{why}");
         let json = |change| serde_json::from_str(&line::json(change, elapsed).expect("changes are JSON"));
         let json: Vec<serde_json::Value> = changes.iter().map(|change| json(change).expect("one object")).collect();
@@ -68,10 +68,7 @@ fn control_characters_of_a_status_never_reach_the_terminal() {
         message: Some("first\n\x1b[2Jsecond".to_owned()),
         ..Default::default()
     });
-    let lines: Vec<String> = change::between(None, &policy)
-        .iter()
-        .map(|change| line::text(change, Duration::ZERO))
-        .collect();
+    let lines = line::texts(&change::between(None, &policy), Duration::ZERO);
     assert_eq!(lines, ["  0.0s nginx dev note: first  [2Jsecond"]);
     let policies = Policies::from([("nginx".to_owned(), policy)]);
     let shown = frame::lines(
