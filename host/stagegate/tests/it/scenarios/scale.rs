@@ -19,7 +19,9 @@ async fn among_a_thousand_waiting_policies_one_changed_answer_costs_one_policys_
         .edit_cluster("dev-2", json!({"rules": [{"status": {"availableReplicas": 0}}]}))
         .await;
     world.apply(&workload("web")).await;
+    // One stage each: no next one is prepared, which would double everything here.
     let text = policy("web");
+    let text = &text[..text.find("  - name: test").unwrap()];
     for n in 0..POLICIES {
         world
             .apply(&text.replacen("metadata: {name: web}", &format!("metadata: {{name: web-{n}}}"), 1))
