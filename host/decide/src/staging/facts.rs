@@ -49,7 +49,8 @@ pub struct Facts {
     /// Which expressions compile, by the digest of their text.
     #[serde(default)]
     pub compiled: BTreeMap<Digest, Compilation>,
-    #[serde(default)]
+    /// Only ever answers to questions; a file of facts holds none.
+    #[serde(skip)]
     pub verdicts: BTreeMap<VerdictKey, Verdict>,
 }
 
@@ -195,22 +196,6 @@ pub struct VerdictKey {
 impl serde::Serialize for VerdictKey {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(&format_args!("{} {} {}", self.check, self.evidence, self.attempt))
-    }
-}
-
-impl<'de> Deserialize<'de> for VerdictKey {
-    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(deserializer)?;
-        let mut parts = text.splitn(3, ' ');
-        let (Some(check), Some(evidence), Some(attempt)) = (parts.next(), parts.next(), parts.next()) else {
-            return Err(serde::de::Error::custom("a verdict key is \"check evidence attempt\""));
-        };
-        let attempt = attempt.parse().map_err(serde::de::Error::custom)?;
-        Ok(Self {
-            check: Digest::from_text(check),
-            evidence: Digest::from_text(evidence),
-            attempt,
-        })
     }
 }
 

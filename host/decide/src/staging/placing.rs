@@ -113,7 +113,7 @@ impl Rollout<'_> {
     }
 
     /// Opens, adopts or updates the stage's BindingPolicy, on facts that were just read and on nothing else.
-    pub(super) fn place(&self, index: usize, draft: &mut Draft) -> Finding {
+    pub(super) fn place(&self, index: usize, own: &Own<'_>, draft: &mut Draft) -> Finding {
         let stage = self.stage(index);
         if self.policy.spec.stages[index].cluster_selectors.is_empty() {
             return Finding::unknown(
@@ -133,9 +133,6 @@ impl Rollout<'_> {
         }
         let Read::Anew { baseline } = &self.facts.read else {
             draft.questions.push(Question::ReadAnew);
-            return opening;
-        };
-        let Some(own) = self.slots[index].own() else {
             return opening;
         };
         // A stamp of this same round would change the version that the open is conditional on.

@@ -9,8 +9,6 @@ macro_rules! reasons {
         pub enum Reason { $($(#[$doc])* $name,)* }
 
         impl Reason {
-            pub const ALL: &'static [Self] = &[$(Self::$name,)*];
-
             pub const fn as_str(self) -> &'static str {
                 match self { $(Self::$name => stringify!($name),)* }
             }
@@ -79,10 +77,4 @@ reasons! {
     Soaking => false,
     Soaked => false,
     PlacedNotJudged => false,
-}
-
-impl std::fmt::Display for Reason {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(self.as_str())
-    }
 }

@@ -136,7 +136,7 @@ impl<'a> Rollout<'a> {
                 Reason::Placing,
                 format!("stage {} is placed as an older spec had it", stage.name),
             ),
-            Slot::Open(_) | Slot::Closed(_) => self.place(active, draft),
+            Slot::Open(own) | Slot::Closed(own) => self.place(active, own, draft),
             _ => self.prepare(active, draft),
         };
         draft.wake(finding.wake_at);
@@ -194,7 +194,7 @@ impl<'a> Rollout<'a> {
         let Some(next) = next else { return finding };
         match &self.slots[next] {
             Slot::Closed(_) | Slot::Open(_) if !has_passed => finding,
-            Slot::Closed(_) | Slot::Open(_) => self.place(next, draft),
+            Slot::Closed(own) | Slot::Open(own) => self.place(next, own, draft),
             _ => {
                 let waiting = self.prepare(next, draft);
                 draft.wake(waiting.wake_at);

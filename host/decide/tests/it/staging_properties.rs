@@ -483,3 +483,23 @@ fn a_binding_of_more_clusters_than_status_can_record_is_not_judged() {
         Some("TooManyObjects")
     );
 }
+
+#[test]
+fn a_long_list_of_objects_that_prove_nothing_ends_in_a_number() {
+    let mut world = world::base();
+    for number in 0..70 {
+        let object = json!({
+            "group": "", "version": "v1", "resource": "configmaps", "namespace": "default", "name": format!("settings-{number}"),
+            "resourceVersion": "1",
+        });
+        set(
+            format!("{BINDING}/object/object/spec/workload/namespaceScope/-"),
+            object,
+        )
+        .apply(&mut world)
+        .unwrap();
+    }
+    let outcome = outcome(world, &Answers::default());
+    let not_judged = status_after(&outcome.plan, &outcome.facts).stages[0].not_judged.clone();
+    assert_eq!((not_judged.len(), not_judged[63].as_str()), (64, "and 7 more"));
+}
