@@ -10,15 +10,18 @@ mod gather;
 mod index;
 mod read;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::{Resource as _, ResourceExt as _};
-use stagegate_api::{StagedBindingPolicy, evidence};
-use stagegate_decide::staging::{BindingFacts, Decision, Facts, Plan, Question, Read, Settings, decide};
+use stagegate_api::{Binding, StagedBindingPolicy, evidence};
+use stagegate_decide::names::PlacementName;
+use stagegate_decide::staging::{
+    BindingFacts, Decision, Decoded, Facts, Plan, Question, Read, Settings, decide, observe,
+};
 use tracing::{debug, info};
 
 use self::gather::{Memory, Stores};
@@ -264,8 +267,7 @@ impl Staging {
         };
         facts.policy = gather::policy_facts(&read);
         self.recover_status(policy, facts).await?;
-        let mut names = self.index().placements_of(policy);
-        names.extend(facts.placements.keys().cloned());
+        let names = self.names(policy, facts);
         facts.placements = read::placements(&self.context.client, &names).await?;
         facts.now = self.context.clock.now();
         Ok(true)
@@ -275,41 +277,58 @@ impl Staging {
     /// baseline that later evidence must be newer than. `false`: the policy is gone.
     async fn read_anew(&self, policy: &str, facts: &mut Facts, memory: &mut Memory) -> Result<bool, RequestError> {
         let client = &self.context.client;
-        let mut names = self.index().placements_of(policy);
-        names.extend(facts.placements.keys().cloned());
-        let (combined, baseline) = read::combined(client, &names).await?;
-        facts.combined = combined;
-        let bindings = read::bindings(client, &names).await?;
-        let now = self.context.clock.now();
-        facts.bindings = self.observed(names, bindings, now);
-        self.read_collectors(facts).await?;
-        let wanted = asked_before(facts);
-        facts.objects.clear();
-        for (key, answer) in read::objects(client, wanted).await? {
-            memory.objects.insert(key.clone(), answer.clone());
-            facts.objects.insert(key, answer);
+        loop {
+            let names = self.names(policy, facts);
+            let (combined, baseline) = read::combined(client, &names).await?;
+            facts.combined = combined;
+            let bindings = read::bindings(client, &names).await?;
+            facts.bindings = self.observed(&names, bindings, self.context.clock.now());
+            self.read_collectors(facts).await?;
+            let wanted = asked_before(facts);
+            facts.objects.clear();
+            for (key, answer) in read::objects(client, wanted).await? {
+                memory.objects.insert(key.clone(), answer.clone());
+                facts.objects.insert(key, answer);
+            }
+            facts.read = Read::Anew { baseline };
+            if !self.read_versions(policy, facts).await? {
+                return Ok(false);
+            }
+            // An edit that came meanwhile may name stages of which nothing was read yet.
+            if self.names(policy, facts).is_subset(&names) {
+                return Ok(true);
+            }
         }
-        facts.read = Read::Anew { baseline };
-        self.read_versions(policy, facts).await
+    }
+
+    /// Under which names placements of the policy are or may be, as the facts and the watches have it.
+    fn names(&self, policy: &str, facts: &Facts) -> BTreeSet<String> {
+        let stages = facts.policy.object.spec.stages.iter();
+        let mut names: BTreeSet<String> = stages
+            .map(|stage| PlacementName::of(policy, &stage.name).as_str().to_owned())
+            .collect();
+        names.extend(self.index().placements_of(policy));
+        names.extend(facts.placements.keys().cloned());
+        names
     }
 
     /// What was read, together with what the watch has seen of it so far.
     fn observed(
         &self,
-        names: std::collections::BTreeSet<String>,
-        mut read: BTreeMap<String, stagegate_decide::staging::Decoded<stagegate_api::Binding>>,
+        names: &BTreeSet<String>,
+        mut read: BTreeMap<String, Decoded<Binding>>,
         now: Timestamp,
     ) -> BTreeMap<String, BindingFacts> {
         let index = self.index();
-        let facts = names.into_iter().filter_map(|name| {
-            let object = read.remove(&name);
-            let previous = index.observed(&name);
+        let facts = names.iter().filter_map(|name| {
+            let object = read.remove(name);
+            let previous = index.observed(name);
             if object.is_none() && previous.is_none() {
                 return None;
             }
             let binding = object.as_ref().and_then(|decoded| decoded.object());
-            let observed = stagegate_decide::staging::observe(previous, binding, now);
-            Some((name, BindingFacts { object, observed }))
+            let observed = observe(previous, binding, now);
+            Some((name.clone(), BindingFacts { object, observed }))
         });
         facts.collect()
     }
