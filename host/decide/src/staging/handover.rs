@@ -6,7 +6,7 @@
 
 use std::collections::BTreeSet;
 
-use stagegate_api::StageStatus;
+use stagegate_api::{Binding, StageStatus};
 
 use super::binding_part::{Bound, Placed};
 use super::evidence::Subject;
@@ -39,15 +39,12 @@ pub struct Pair<'a> {
 pub fn hand_over(pair: Pair<'_>, questions: &mut Vec<Question>) -> Result<HandOver, Finding> {
     let settled = pair.later.complete()?;
     let name = &pair.later.stage.placement;
-    // Transport says which generation it has taken; where none runs this stays 0 for ever.
-    let taken = settled
-        .binding
-        .status
-        .as_ref()
-        .map(|status| status.observed_generation)
-        .unwrap_or_default();
+    let taken = taken_generation(settled.binding);
     let generation = settled.binding.metadata.generation.unwrap_or_default();
-    if taken != 0 && taken != generation {
+    // Transport says which generation it has taken; where none runs this stays 0 for ever, on every Binding.
+    let bindings = pair.later.facts.bindings.values();
+    let mut readable = bindings.filter_map(|entry| entry.object.as_ref()?.object());
+    if readable.any(|binding| taken_generation(binding) != 0) && taken != generation {
         return Err(Finding::unknown(
             Reason::Placing,
             format!(
@@ -105,6 +102,14 @@ pub fn hand_over(pair: Pair<'_>, questions: &mut Vec<Question>) -> Result<HandOv
         }
     }
     Ok(HandOver::Unproven(shared))
+}
+
+fn taken_generation(binding: &Binding) -> i64 {
+    binding
+        .status
+        .as_ref()
+        .map(|status| status.observed_generation)
+        .unwrap_or_default()
 }
 
 /// Clusters of both. Where nobody knows the earlier one's (no Binding, no record), all of the later one's.
