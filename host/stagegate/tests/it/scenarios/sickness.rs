@@ -64,6 +64,41 @@ async fn an_unreachable_cluster_holds_its_stage_and_is_named() {
     world.until_phase("web", Phase::Completed, 30).await;
 }
 
+/// KubeStellar counts destinations, whether or not anything was returned: the answer is 2 from the start.
+#[tokio::test(start_paused = true)]
+async fn a_count_of_clusters_is_true_before_any_has_answered_and_passes_nothing() {
+    let world = World::start(Pace::Fast).await;
+    world.apply(&shop()).await;
+    world.edit_cluster("dev-2", json!({"unreachable": true})).await;
+    world
+        .apply(
+            "\
+apiVersion: control.kubestellar.io/v1alpha1
+kind: StatusCollector
+metadata: {name: present}
+spec:
+  combinedFields: [{name: clusters, type: COUNT}]
+  limit: 20",
+        )
+        .await;
+    world.apply(&workload("web")).await;
+    world
+        .apply(
+            &policy("web")
+                .replace("[worst, total]", "[present]")
+                .replace("'worst'", "'present'")
+                .replace(">= 2.0", ">= 1.0"),
+        )
+        .await;
+    world.until_stage("web", "dev", 5).await;
+    world.holds("web", "dev", 60).await;
+    let status = world.status("web").await;
+    assert_eq!(status.reason.as_deref(), Some("NotReported"), "{}", said(&status));
+    assert!(said(&status).contains("dev-2"), "{}", said(&status));
+    world.edit_cluster("dev-2", json!({"unreachable": false})).await;
+    world.until_phase("web", Phase::Completed, 30).await;
+}
+
 /// dev passes its condition and soaks for two minutes; meanwhile a cluster dies.
 async fn dies_while_its_stage_soaks(imitate: Imitation, die: impl AsyncFn(&World)) {
     let mut world = World::start(Pace::Fast).await;

@@ -1,10 +1,11 @@
 //! Restarts, late deliveries and edits under way: nothing is lost, nothing is passed on old proof.
 
+use jiff::SignedDuration;
 use k8s_openapi::api::networking::v1::NetworkPolicy;
 use kube::Api;
 use serde_json::json;
 use stagegate::shell::Imitation;
-use stagegate_api::{Phase, StageState};
+use stagegate_api::{Binding, Phase, StageState};
 
 use crate::harness::{NAMESPACE, Pace, World, cluster, deployment_of, policy, said, shop, state_of, workload};
 
@@ -68,6 +69,22 @@ async fn a_restart_of_kubestellar_that_empties_bindings_passes_nothing_and_the_r
     );
     assert!(!world.is_in("test-1", &deployment_of("web")));
     world.until_phase("web", Phase::Completed, 600).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_binding_that_was_empty_for_a_moment_counts_only_after_a_long_rest() {
+    let mut world = at_dev_with_dev_2_starting_slowly(Pace::KubeStellar).await;
+    world.edit_cluster("dev-2", json!({"readyAfter": "1s"})).await;
+    world.until_stage("web", "test", 60).await;
+    world.stop_parts().await;
+    world.start_parts(EMPTIES).await;
+    world
+        .until("web", 20, |status| status.reason.as_deref() == Some("Shrunk"))
+        .await;
+    world
+        .stays("web", 25, |status| status.reason.as_deref() == Some("Shrunk"))
+        .await;
+    world.until_phase("web", Phase::Completed, 120).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -149,6 +166,42 @@ async fn an_object_edited_in_a_stage_counts_only_when_every_cluster_has_answered
     world.until_phase("web", Phase::Completed, 30).await;
 }
 
+/// All is well and soaks for half a minute; then an edit that takes a minute and a half to reach the clusters, which
+/// go on saying that all is well: with the old version.
+async fn edited_with_a_late_delivery(unseen_updates: &str) -> World {
+    let world = World::start(Pace::Fast).await;
+    world.apply(&shop()).await;
+    world.apply(&workload("web")).await;
+    let members = format!("    soak: 30s\n    unseenUpdates: {unseen_updates}\n    condition:");
+    world
+        .apply(&policy("web").replacen("    condition:", &members, 1))
+        .await;
+    world
+        .until("web", 30, |status| status.reason.as_deref() == Some("Soaking"))
+        .await;
+    world.clusters.delay_hand_over("web.stage.dev", 90_000);
+    world.edit_deployment("web", image("web", 2)).await;
+    world
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_clusters_say_of_the_version_before_an_edit_does_not_count() {
+    let world = edited_with_a_late_delivery("Wait").await;
+    world.holds("web", "dev", 85).await;
+    let status = world.status("web").await;
+    assert_eq!(status.reason.as_deref(), Some("UpdateNotSeen"), "{}", said(&status));
+    assert!(said(&status).contains("dev-1"), "{}", said(&status));
+    world.until_phase("web", Phase::Completed, 120).await;
+    assert_eq!(world.clusters.truth().removals("prod-1", &deployment_of("web")), []);
+}
+
+#[tokio::test(start_paused = true)]
+async fn where_unseen_updates_are_accepted_an_edit_that_no_cluster_answers_counts_after_a_while() {
+    let world = edited_with_a_late_delivery("Accept").await;
+    world.holds("web", "dev", 5).await;
+    world.until_stage("web", "test", 60).await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn two_edits_in_a_row_are_both_owed_and_the_rollout_completes_on_the_last() {
     let world = at_dev_with_dev_2_starting_slowly(Pace::Fast).await;
@@ -185,21 +238,41 @@ async fn an_edit_of_create_only_alone_needs_no_new_answer() {
     assert_eq!(world.clusters.truth().removals("prod-1", &deployment_of("web")), []);
 }
 
-/// `shared-1` is in dev and in test: the labels of one, the selectors of both.
-async fn shares_a_cluster(late_ms: Option<u64>) -> World {
+/// When the transport begins to take half a minute for what belongs to the stage test.
+#[derive(PartialEq)]
+enum Late {
+    Never,
+    AfterTheClosedPlacement,
+    FromTheStart,
+}
+
+/// `shared-1` is in dev and in test. It has the workload from dev, so that its report says nothing about test.
+async fn a_shared_cluster_keeps_the_workload(late: Late) {
     let world = World::start(Pace::KubeStellar).await;
     world.apply(&shop()).await;
-    world.apply(&cluster("shared-1", "test", "{readyAfter: 1s}")).await;
+    let shared = cluster("shared-1", "dev", "{readyAfter: 1s}");
+    world
+        .apply(&shared.replacen("{env: dev}", "{env: dev, also: test}", 1))
+        .await;
     world.apply(&workload("web")).await;
-    if let Some(late_ms) = late_ms {
-        world.clusters.delay_hand_over("web.stage.test", late_ms);
+    if late == Late::FromTheStart {
+        world.clusters.delay_hand_over("web.stage.test", 30_000);
     }
-    let both = policy("web").replacen(
-        "clusterSelectors: [{matchLabels: {env: dev}}]",
-        "clusterSelectors: [{matchLabels: {env: dev}}, {matchLabels: {env: test}}]",
-        1,
-    );
-    world.apply(&both).await;
+    let both = "clusterSelectors: [{matchLabels: {env: test}}, {matchLabels: {also: test}}]";
+    world
+        .apply(&policy("web").replacen("clusterSelectors: [{matchLabels: {env: test}}]", both, 1))
+        .await;
+    if late == Late::AfterTheClosedPlacement {
+        let bindings: Api<Binding> = Api::all(world.client.clone());
+        let taken = async || {
+            let binding = bindings.get_opt("web.stage.test").await.unwrap();
+            binding
+                .and_then(|binding| binding.status)
+                .is_some_and(|status| status.observed_generation > 0)
+        };
+        world.until_so("transport has taken the closed one", 30, taken).await;
+        world.clusters.delay_hand_over("web.stage.test", 30_000);
+    }
     world.until_phase("web", Phase::Completed, 300).await;
     world
         .until_so("earlier stages are left", 120, async || {
@@ -208,6 +281,10 @@ async fn shares_a_cluster(late_ms: Option<u64>) -> World {
         .await;
     world.pass(5).await;
     let truth = world.clusters.truth();
+    assert_eq!(
+        truth.gaps("shared-1", &deployment_of("web")),
+        Vec::<SignedDuration>::new()
+    );
     let arrived = truth
         .history
         .iter()
@@ -219,25 +296,21 @@ async fn shares_a_cluster(late_ms: Option<u64>) -> World {
         left.len() == 1 && arrived < left[0],
         "dev is left only after test has it: {arrived} {left:?}"
     );
-    world
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_cluster_shared_by_two_stages_never_loses_the_workload() {
-    let world = shares_a_cluster(None).await;
-    assert_eq!(
-        world.clusters.truth().gaps("shared-1", &deployment_of("web")),
-        Vec::<jiff::SignedDuration>::new()
-    );
+    a_shared_cluster_keeps_the_workload(Late::Never).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_cluster_shared_by_two_stages_keeps_the_workload_when_the_hand_over_is_late() {
-    let world = shares_a_cluster(Some(30_000)).await;
-    assert_eq!(
-        world.clusters.truth().gaps("shared-1", &deployment_of("web")),
-        Vec::<jiff::SignedDuration>::new()
-    );
+    a_shared_cluster_keeps_the_workload(Late::AfterTheClosedPlacement).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cluster_shared_by_two_stages_keeps_the_workload_when_transport_was_late_all_the_time() {
+    a_shared_cluster_keeps_the_workload(Late::FromTheStart).await;
 }
 
 #[tokio::test(start_paused = true)]
