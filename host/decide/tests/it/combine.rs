@@ -3,7 +3,7 @@
 //! A case is a sentence (`why`), collectors with what their expressions gave in each cluster, what is there already, and
 //! all the writes that must come of it. The object is Deployment shop/web, bound by the BindingPolicy `p`.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use jiff::Timestamp;
@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use stagegate_api::{Binding, CollectorResult, CombinedStatus, StatusCollector, StatusCollectorSpec};
 use stagegate_decide::combine::{
     Collector, CompileProblem, Computed, Evaluation, Facts, Imitation, Outcome, Place, Plan, WorkloadObject, Write,
-    binding_status, cell, collector_errors, collector_status, decide, expressions, go_float, keeps_row, questions,
+    cell, collector_errors, collector_status, decide, expressions, go_float, keeps_row, questions,
 };
 
 #[derive(Deserialize)]
@@ -223,7 +223,7 @@ fn every_combine_case_ends_in_the_writes_it_names() {
     assert!(count > 0 && failed.is_empty(), "{}", failed.join("\n"));
 }
 
-fn stored<T: DeserializeOwned>(name: &str) -> T {
+pub(super) fn stored<T: DeserializeOwned>(name: &str) -> T {
     let path = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../../tests/data/kubestellar-0.30")
         .join(name);
@@ -551,52 +551,4 @@ fn a_collectors_status_is_written_once() {
     assert_eq!((status.observed_generation, &status.errors), (1, &errors));
     collector.status = Some(status);
     assert_eq!(collector_status(&collector, errors), None);
-}
-
-#[test]
-fn the_condition_is_the_one_that_kubestellar_wrote() {
-    let theirs: Binding = stored("binding.yaml");
-    let binding: Binding = stored("binding-first.yaml");
-    let existing: BTreeSet<String> = ["deployments-aggregator", "per-cluster", "other"]
-        .map(str::to_owned)
-        .into();
-    let now = "2026-11-21T07:03:20Z".parse().unwrap();
-    let Some(Write::BindingStatus {
-        precondition, status, ..
-    }) = binding_status(&binding, &existing, now)
-    else {
-        panic!("nothing is written")
-    };
-    assert_eq!(precondition.resource_version, "285");
-    assert_eq!(Some(&status), theirs.status.as_ref());
-    let later = "2026-11-21T08:00:00Z".parse().unwrap();
-    assert_eq!(binding_status(&theirs, &existing, later), None);
-}
-
-#[test]
-fn the_condition_lists_missing_collectors_and_keeps_the_rest_of_the_status() {
-    let mut binding: Binding = stored("binding.yaml");
-    let status = binding.status.as_mut().unwrap();
-    (status.observed_generation, status.errors) = (4, vec!["transport is unhappy".to_owned()]);
-    let now = "2026-11-21T08:00:00Z".parse().unwrap();
-    let one_is_there = ["per-cluster".to_owned()].into();
-    let mut missing_at = |existing: &BTreeSet<String>, now: Timestamp| {
-        let Some(Write::BindingStatus { status, .. }) = binding_status(&binding, existing, now) else {
-            panic!("nothing is written")
-        };
-        assert_eq!(
-            (status.observed_generation, status.errors.len(), status.conditions.len()),
-            (4, 1, 1)
-        );
-        let condition = status.conditions[0].clone();
-        binding.status = Some(status);
-        (condition.status, condition.message, condition.last_transition_time.0)
-    };
-    let missing = |names: &str| ("False".to_owned(), format!("missing StatusCollector(s): {names}"), now);
-    assert_eq!(missing_at(&one_is_there, now), missing("deployments-aggregator"));
-    let later = "2026-11-21T09:00:00Z".parse().unwrap();
-    assert_eq!(
-        missing_at(&BTreeSet::new(), later),
-        missing("deployments-aggregator, per-cluster")
-    );
 }

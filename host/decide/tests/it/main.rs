@@ -4,6 +4,7 @@
 
 mod binding;
 mod combine;
+mod combine_condition;
 mod defects;
 mod observe;
 mod staging;

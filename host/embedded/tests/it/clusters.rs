@@ -78,7 +78,7 @@ impl World {
         .await;
     }
 
-    async fn bind(&self, name: &str, object: &ObjectRef, clusters: &[&str], create_only: bool) {
+    async fn bind(&self, name: &str, object: &ObjectRef, (clusters, create_only): (&[&str], bool)) {
         let destinations: Vec<_> = clusters.iter().map(|cluster| json!({"clusterId": cluster})).collect();
         let binding = json!({
             "apiVersion": "control.kubestellar.io/v1alpha1", "kind": "Binding", "metadata": {"name": name},
@@ -159,7 +159,7 @@ async fn a_deployment_is_reported_as_starting_and_then_as_available() {
     let world = World::start();
     world.cluster("dev", json!({"readyAfter": "5s"})).await;
     world.deployment().await;
-    world.bind("b", &web(), &["dev"], false).await;
+    world.bind("b", &web(), (&["dev"], false)).await;
     after(1_000).await;
     let starting = world.status("dev").await;
     assert_eq!(starting["observedGeneration"], 1);
@@ -189,8 +189,8 @@ async fn an_edited_spec_counts_a_generation_and_starts_again_but_not_under_creat
     world.cluster("dev", json!({"readyAfter": "2s"})).await;
     world.cluster("prod", json!({"readyAfter": "2s"})).await;
     world.deployment().await;
-    world.bind("free", &web(), &["dev"], false).await;
-    world.bind("held", &web(), &["prod"], true).await;
+    world.bind("free", &web(), (&["dev"], false)).await;
+    world.bind("held", &web(), (&["prod"], true)).await;
     after(3_000).await;
     let patch = Patch::Merge(json!({"spec": {"replicas": 3}}));
     world
@@ -219,8 +219,8 @@ async fn an_object_leaves_with_its_last_binding_only() {
     let world = World::start();
     world.cluster("dev", json!({})).await;
     world.deployment().await;
-    world.bind("one", &web(), &["dev"], false).await;
-    world.bind("two", &web(), &["dev"], false).await;
+    world.bind("one", &web(), (&["dev"], false)).await;
+    world.bind("two", &web(), (&["dev"], false)).await;
     after(500).await;
     world.unbind("one").await;
     after(500).await;
@@ -238,10 +238,10 @@ async fn a_late_hand_over_leaves_a_gap_that_the_truth_shows() {
     let world = World::start();
     world.cluster("dev", json!({})).await;
     world.deployment().await;
-    world.bind("old", &web(), &["dev"], false).await;
+    world.bind("old", &web(), (&["dev"], false)).await;
     after(500).await;
     world.clusters.delay_hand_over("new", 10_000);
-    world.bind("new", &web(), &["dev"], false).await;
+    world.bind("new", &web(), (&["dev"], false)).await;
     world.unbind("old").await;
     after(15_000).await;
     let gaps = world.clusters.truth().gaps("dev", &web());
@@ -253,7 +253,7 @@ async fn an_edited_cluster_turns_sick_at_once_and_an_unreachable_one_falls_silen
     let world = World::start();
     world.cluster("dev", json!({})).await;
     world.deployment().await;
-    world.bind("b", &web(), &["dev"], false).await;
+    world.bind("b", &web(), (&["dev"], false)).await;
     after(500).await;
     assert_eq!(world.status("dev").await["availableReplicas"], 2);
     world
@@ -290,7 +290,7 @@ async fn an_object_made_anew_counts_from_one_again() {
     let world = World::start();
     world.cluster("dev", json!({"readyAfter": "5s"})).await;
     world.deployment().await;
-    world.bind("b", &web(), &["dev"], false).await;
+    world.bind("b", &web(), (&["dev"], false)).await;
     after(500).await;
     let patch = Patch::Merge(json!({"spec": {"replicas": 1}}));
     world
@@ -322,8 +322,7 @@ async fn kinds_without_status_are_reported_bare_or_not_at_all() {
         .bind(
             "b",
             &ObjectRef::namespaced("networking.k8s.io", "networkpolicies", "default", "web"),
-            &["dev"],
-            false,
+            (&["dev"], false),
         )
         .await;
     after(500).await;
@@ -339,7 +338,7 @@ async fn kinds_without_status_are_reported_bare_or_not_at_all() {
         .await
         .unwrap();
     let config = ObjectRef::namespaced("", "configmaps", "default", "web");
-    world.bind("c", &config, &["dev"], false).await;
+    world.bind("c", &config, (&["dev"], false)).await;
     after(500).await;
     assert!(world.clusters.truth().present("dev", &config).is_some());
     assert!(world.report("dev").await.is_none());
@@ -350,7 +349,7 @@ async fn a_deleted_report_stays_away_and_nothing_is_written_while_nothing_change
     let world = World::start();
     world.cluster("dev", json!({})).await;
     world.deployment().await;
-    world.bind("b", &web(), &["dev"], false).await;
+    world.bind("b", &web(), (&["dev"], false)).await;
     after(500).await;
     let name = world.report("dev").await.unwrap().metadata.name.unwrap();
     Api::<WorkStatus>::namespaced(world.client.clone(), "dev")

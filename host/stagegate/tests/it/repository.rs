@@ -9,22 +9,43 @@ use serde_json::Value;
 const LINES_MAX: usize = 600;
 
 fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().expect("the workspace is two folders up")
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../..")
+        .canonicalize()
+        .expect("the workspace is two folders up")
 }
 
 fn cargo(arguments: &[&str]) -> String {
-    let output = Command::new(env!("CARGO")).args(arguments).arg("--offline").current_dir(root()).output().unwrap();
-    assert!(output.status.success(), "cargo {arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+    let output = Command::new(env!("CARGO"))
+        .args(arguments)
+        .arg("--offline")
+        .current_dir(root())
+        .output()
+        .unwrap();
+    assert!(
+        output.status.success(),
+        "cargo {arguments:?}: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
     String::from_utf8(output.stdout).unwrap()
 }
 
 /// Source files that people wrote, relative to the root.
 fn sources() -> Vec<PathBuf> {
-    let output = Command::new("git").args(["ls-files", "--cached", "--others", "--exclude-standard", "*.rs"]).current_dir(root()).output();
-    let listed = output.ok().filter(|output| output.status.success()).map(|output| String::from_utf8(output.stdout).unwrap());
+    let output = Command::new("git")
+        .args(["ls-files", "--cached", "--others", "--exclude-standard", "*.rs"])
+        .current_dir(root())
+        .output();
+    let listed = output
+        .ok()
+        .filter(|output| output.status.success())
+        .map(|output| String::from_utf8(output.stdout).unwrap());
     let paths: Vec<PathBuf> = match listed {
         Some(listed) => listed.lines().map(PathBuf::from).collect(),
-        None => walk(&root().join("host")).into_iter().map(|path| path.strip_prefix(root()).unwrap().to_owned()).collect(),
+        None => walk(&root().join("host"))
+            .into_iter()
+            .map(|path| path.strip_prefix(root()).unwrap().to_owned())
+            .collect(),
     };
     assert!(paths.len() > 50, "only {} source files found", paths.len());
     paths.into_iter().filter(|path| root().join(path).exists()).collect()
@@ -48,17 +69,33 @@ fn crates_use_only_those_of_ours_that_they_may() {
         ("stagegate-decide", &["stagegate-api"][..]),
         ("stagegate-evaluate", &[][..]),
         ("stagegate-embedded", &["stagegate-api", "stagegate-evaluate"][..]),
-        ("stagegate", &["stagegate-api", "stagegate-decide", "stagegate-embedded", "stagegate-evaluate"][..]),
+        (
+            "stagegate",
+            &[
+                "stagegate-api",
+                "stagegate-decide",
+                "stagegate-embedded",
+                "stagegate-evaluate",
+            ][..],
+        ),
     ]);
     let metadata: Value = serde_json::from_str(&cargo(&["metadata", "--format-version", "1", "--no-deps"])).unwrap();
     let packages = metadata["packages"].as_array().unwrap();
-    let names: BTreeSet<&str> = packages.iter().map(|package| package["name"].as_str().unwrap()).collect();
-    assert_eq!(names, may.keys().copied().collect(), "the table of who may use whom names every crate");
+    let names: BTreeSet<&str> = packages
+        .iter()
+        .map(|package| package["name"].as_str().unwrap())
+        .collect();
+    assert_eq!(
+        names,
+        may.keys().copied().collect(),
+        "the table of who may use whom names every crate"
+    );
     for package in packages {
         let name = package["name"].as_str().unwrap();
         for dependency in package["dependencies"].as_array().unwrap() {
             let used = dependency["name"].as_str().unwrap();
-            let is_allowed = !names.contains(used) || may[name].contains(&used) || (used == name && dependency["kind"] == "dev");
+            let is_allowed =
+                !names.contains(used) || may[name].contains(&used) || (used == name && dependency["kind"] == "dev");
             assert!(is_allowed, "{name} may not use {used}");
         }
     }
@@ -67,13 +104,39 @@ fn crates_use_only_those_of_ours_that_they_may() {
 #[test]
 fn trees_have_nothing_that_their_crate_may_not_have() {
     let banned = [
-        ("stagegate-api", &["tokio", "kube-client", "kube-runtime", "wasmtime", "hyper"][..]),
-        ("stagegate-decide", &["tokio", "futures", "hyper", "kube-client", "kube-runtime", "wasmtime", "cel", "tracing", "rand"][..]),
+        (
+            "stagegate-api",
+            &["tokio", "kube-client", "kube-runtime", "wasmtime", "hyper"][..],
+        ),
+        (
+            "stagegate-decide",
+            &[
+                "tokio",
+                "futures",
+                "hyper",
+                "kube-client",
+                "kube-runtime",
+                "wasmtime",
+                "cel",
+                "tracing",
+                "rand",
+            ][..],
+        ),
         ("stagegate-evaluate", &["kube", "kube-core", "k8s-openapi", "tokio"][..]),
         ("stagegate-embedded", &["stagegate-decide"][..]),
     ];
     for (package, banned) in banned {
-        let tree = cargo(&["tree", "--package", package, "--edges", "normal", "--prefix", "none", "--format", "{p}"]);
+        let tree = cargo(&[
+            "tree",
+            "--package",
+            package,
+            "--edges",
+            "normal",
+            "--prefix",
+            "none",
+            "--format",
+            "{p}",
+        ]);
         let names: BTreeSet<&str> = tree.lines().filter_map(|line| line.split(' ').next()).collect();
         assert!(names.contains(package), "no tree of {package}");
         for name in banned {
@@ -85,15 +148,26 @@ fn trees_have_nothing_that_their_crate_may_not_have() {
 #[test]
 fn every_path_that_the_map_names_exists() {
     let map = std::fs::read_to_string(root().join("ARCHITECTURE.md")).unwrap();
-    assert!(map.lines().count() <= 250, "ARCHITECTURE.md is a map: at most 250 lines");
+    assert!(
+        map.lines().count() <= 250,
+        "ARCHITECTURE.md is a map: at most 250 lines"
+    );
     let quoted = map.split('`').skip(1).step_by(2);
-    let paths: Vec<&str> = quoted.filter(|text| ["host/", "deploy/", "tests/"].iter().any(|top| text.starts_with(top))).collect();
+    let paths: Vec<&str> = quoted
+        .filter(|text| ["host/", "deploy/", "tests/"].iter().any(|top| text.starts_with(top)))
+        .collect();
     assert!(paths.len() > 10, "only {} paths found", paths.len());
     for path in paths {
-        assert!(root().join(path).exists(), "ARCHITECTURE.md names {path}, which does not exist");
+        assert!(
+            root().join(path).exists(),
+            "ARCHITECTURE.md names {path}, which does not exist"
+        );
     }
     for folder in ["host", "deploy", "tests"] {
-        assert!(map.contains(&format!("`{folder}/")), "ARCHITECTURE.md does not name {folder}");
+        assert!(
+            map.contains(&format!("`{folder}/")),
+            "ARCHITECTURE.md does not name {folder}"
+        );
     }
 }
 
@@ -101,16 +175,31 @@ fn every_path_that_the_map_names_exists() {
 fn every_source_file_says_what_it_is_for_and_stays_readable() {
     for path in sources() {
         let text = std::fs::read_to_string(root().join(&path)).unwrap();
-        assert!(text.starts_with("//!"), "{} does not open by saying what it is for", path.display());
+        assert!(
+            text.starts_with("//!"),
+            "{} does not open by saying what it is for",
+            path.display()
+        );
         let lines = text.lines().count();
-        assert!(lines <= LINES_MAX, "{} has {lines} lines, at most {LINES_MAX}", path.display());
+        assert!(
+            lines <= LINES_MAX,
+            "{} has {lines} lines, at most {LINES_MAX}",
+            path.display()
+        );
     }
 }
 
 #[test]
 fn nothing_is_a_place_holder() {
     // Put together here, so that this file does not find itself.
-    let words = [["TO", "DO"], ["FIX", "ME"], ["todo", "!("], ["unimple", "mented!"], ["XX", "X"]].map(|parts| parts.concat());
+    let words = [
+        ["TO", "DO"],
+        ["FIX", "ME"],
+        ["todo", "!("],
+        ["unimple", "mented!"],
+        ["XX", "X"],
+    ]
+    .map(|parts| parts.concat());
     for path in sources() {
         let text = std::fs::read_to_string(root().join(&path)).unwrap();
         for word in &words {

@@ -341,7 +341,11 @@ impl World {
         let end = Instant::now() + Duration::from_secs(seconds);
         while Instant::now() < end {
             let status = self.status(policy).await;
-            assert!(is(&status), "{policy} did not stay so for {seconds} s:\n{}", report(&status));
+            assert!(
+                is(&status),
+                "{policy} did not stay so for {seconds} s:\n{}",
+                report(&status)
+            );
             tokio::time::sleep(LOOK.max(Duration::from_secs(seconds) / 300)).await;
         }
     }
