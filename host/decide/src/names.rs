@@ -62,11 +62,6 @@ impl Digest {
     pub fn as_str(&self) -> &str {
         &self.0
     }
-
-    /// The first eight characters: enough to tell versions apart in a name or a table.
-    pub fn short(&self) -> &str {
-        self.0.get(..8).unwrap_or(&self.0)
-    }
 }
 
 impl fmt::Display for Digest {

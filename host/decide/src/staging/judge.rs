@@ -476,11 +476,11 @@ impl<'a> Judging<'a> {
         record.passing_since = Some(Time(since));
         let until = after(since, soak);
         let finding = if facts.now >= until {
-            Finding::pass(Reason::Soaked, format!("everything has passed since {since:.0}"))
+            Finding::pass(Reason::Soaked, format!("everything has passed since {since}"))
         } else {
             Finding::unknown(
                 Reason::Soaking,
-                format!("everything has passed since {since:.0}; it must until {until:.1}"),
+                format!("everything has passed since {since}; it must until {until}"),
             )
             .wake_at(until)
         };

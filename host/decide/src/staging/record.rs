@@ -47,7 +47,7 @@ pub fn roll(recorded: Option<&StageStatus>, own: &Own<'_>, now: Timestamp) -> St
     }
 }
 
-/// The beginning of a wait. Kubernetes stores whole seconds, so it is rounded up: no wait is cut short by being stored.
+/// A time from which something counts. Kubernetes stores whole seconds, so it is rounded up: no wait is cut short by being stored.
 pub fn from(now: Timestamp) -> Time {
     let second = if now.subsec_nanosecond() > 0 {
         now.as_second().saturating_add(1)

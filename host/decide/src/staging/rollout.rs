@@ -3,7 +3,6 @@
 //! The branching is here. Where each stage stands is in [`super::stages`], the writes are in [`super::placing`].
 
 use jiff::Timestamp;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use stagegate_api::{
     Outcome, Phase, PreviousStages, StageState, StageStatus, StagedBindingPolicy, StagedBindingPolicyStatus,
 };
@@ -13,6 +12,7 @@ use super::finding::Finding;
 use super::judge::{Judgement, Subjected, follow, foreign_collector, judge};
 use super::plan::{Decision, Event, Plan, Question, Write};
 use super::reason::Reason;
+use super::record;
 use super::slot::{Own, Slot, is_owned};
 use super::spec::Checked;
 use super::status::{self, Standing};
@@ -174,7 +174,7 @@ impl<'a> Rollout<'a> {
             && !self.policy.spec.paused
         {
             records[active].state = StageState::Passed;
-            records[active].passed_at = Some(Time(self.facts.now));
+            records[active].passed_at = Some(record::from(self.facts.now));
             return self.completed_standing(&finding);
         }
         self.standing_of(&finding, Some(stage.name.clone()))

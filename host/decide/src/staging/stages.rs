@@ -1,16 +1,15 @@
 //! Where each stage stands at the plan: passed, active, pending, or gone from the spec. Must not place or remove anything.
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::ResourceExt as _;
 use stagegate_api::{BindingPolicyRef, StageState, StageStatus};
 
-use super::bound;
 use super::facts::Decoded;
 use super::finding::Finding;
 use super::reason::Reason;
 use super::rollout::Rollout;
 use super::slot::{Own, Slot};
 use super::spec::CheckedStage;
+use super::{bound, record};
 use crate::names::PlacementName;
 
 impl<'a> Rollout<'a> {
@@ -117,7 +116,7 @@ impl<'a> Rollout<'a> {
                         .cloned()
                         .unwrap_or_default();
                     let message = self.joined(index, &base).or_else(|| base.message.clone());
-                    let passed_at = base.passed_at.clone().or(Some(Time(self.facts.now)));
+                    let passed_at = base.passed_at.clone().or(Some(record::from(self.facts.now)));
                     return StageStatus {
                         name,
                         plan,
