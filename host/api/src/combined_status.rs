@@ -137,13 +137,18 @@ impl CombinedStatus {
 /// `results` is left out when none is visible, as KubeStellar leaves it out, so that "no result is bad" is an error
 /// and not a pass.
 pub fn visible_results(combined: &CombinedStatus) -> Value {
-    let results: Vec<&CollectorResult> = combined
+    let mut results: Vec<&CollectorResult> = combined
         .results
         .iter()
         .filter(|result| !evidence::is_evidence_collector(&result.name))
         .collect();
+    // In the order that the digest takes them in.
+    results.sort_by(|a, b| a.name.cmp(&b.name));
     let mut seen = serde_json::Map::new();
-    seen.insert("metadata".to_owned(), json!(combined.metadata));
+    seen.insert(
+        "metadata".to_owned(),
+        json!(crate::combined_status_view::shown(&combined.metadata)),
+    );
     if !results.is_empty() {
         seen.insert("results".to_owned(), json!(results));
     }

@@ -87,13 +87,13 @@ impl CombinedStatusView {
     }
 }
 
-/// Hex SHA-256 over what a condition can see of the results: collectors but ours in the order of their names, rows as
+/// Hex SHA-256 over what a condition can see: [`shown`] metadata, and the results of the collectors but ours in the order of their names, rows as
 /// given. The same for a whole object and for its view.
 pub fn digest(combined: &CombinedStatus) -> String {
     let mut results: Vec<&CollectorResult> = visible(&combined.results).collect();
     results.sort_by(|a, b| a.name.cmp(&b.name));
     let mut writer = HashWriter(Sha256::new());
-    serde_json::to_writer(&mut writer, &results)
+    serde_json::to_writer(&mut writer, &(shown(&combined.metadata), &results))
         .expect("strings, numbers and JSON values serialise, and hashing takes all");
     writer.0.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
 }
@@ -142,6 +142,15 @@ fn visible(results: &[CollectorResult]) -> impl Iterator<Item = &CollectorResult
     results
         .iter()
         .filter(|result| !evidence::is_evidence_collector(&result.name))
+}
+
+/// The metadata that a condition can see: whose CombinedStatus it is, and nothing that moves without its results.
+pub(crate) fn shown(metadata: &ObjectMeta) -> ObjectMeta {
+    ObjectMeta {
+        resource_version: None,
+        deletion_timestamp: None,
+        ..slim(metadata)
+    }
 }
 
 fn slim(metadata: &ObjectMeta) -> ObjectMeta {

@@ -80,6 +80,7 @@ impl<'a> Placed<'a> {
             is_newly_settled: true,
         };
         self.require_members(&bound)?;
+        self.require_no_errors(binding)?;
         self.require_rest(entry, bound)
     }
 
@@ -112,6 +113,25 @@ impl<'a> Placed<'a> {
         Ok(())
     }
 
+    /// KubeStellar's transport takes the workload of the whole Binding away when a template fails for one cluster; what
+    /// the clusters reported before stands for a while.
+    fn require_no_errors(&self, binding: &Binding) -> Result<(), Finding> {
+        let errors = binding
+            .status
+            .as_ref()
+            .map(|status| status.errors.as_slice())
+            .unwrap_or_default();
+        let Some(error) = errors.first() else { return Ok(()) };
+        let error: String = error.chars().take(256).collect();
+        Err(Finding::unknown(
+            Reason::TransportError,
+            format!(
+                "KubeStellar cannot deliver Binding {} ({error}): correct the object or the cluster's properties",
+                self.stage.placement
+            ),
+        ))
+    }
+
     /// A set counts when it has stood long enough: the settle time, ten times that when something was lost from it and
     /// no edit of ours explains the loss. A set that was accepted stays so until it changes.
     fn require_rest(&self, entry: &BindingFacts, bound: Bound<'a>) -> Result<Bound<'a>, Finding> {
@@ -128,7 +148,7 @@ impl<'a> Placed<'a> {
             Vec::new()
         };
         // A leader before this one may have had a clock ahead of ours: what is missing counts, whatever the times say.
-        if settled_at.is_some_and(|settled| since <= settled) && missing.is_empty() {
+        if settled_at.is_some_and(|settled| settled <= facts.now && since <= settled) && missing.is_empty() {
             return Ok(Bound {
                 is_newly_settled: false,
                 ..bound

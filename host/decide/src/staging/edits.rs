@@ -126,10 +126,12 @@ impl Edited<'_> {
             if let Some(row) = self.rows.iter().find(|row| row.cluster == update.cluster)
                 && is_answer(update, row)
             {
+                let is_older = self.is_older(update, row);
                 update.owed = update.owed.saturating_sub(1);
                 update.r#gen = row.r#gen.clone();
                 update.at = at_text(&row.at);
-                update.answered_at = Some(record::from(self.now));
+                // It was there all along, unseen: merged answers are waited for from a real one only.
+                update.answered_at = (!is_older).then(|| record::from(self.now));
             }
             let merged = update
                 .answered_at
@@ -137,6 +139,15 @@ impl Edited<'_> {
                 .is_some_and(|answered| self.now.duration_since(answered.0) >= window);
             update.owed > 0 && !merged
         });
+    }
+
+    /// Whether a cluster of which no row was readable when the edit was seen had said this long before it.
+    fn is_older(&self, update: &PendingUpdate, row: &EvidenceRow) -> bool {
+        let Reported::At { seconds } = row.at else { return false };
+        let is_first = update.at.is_empty() && update.r#gen.is_empty();
+        is_first
+            && Timestamp::from_second(seconds.saturating_add(1))
+                .is_ok_and(|at| after(at, self.settings.settle()) < update.edited_at.0)
     }
 
     /// The first debt that keeps the object from counting, if any, and when that may change by itself.

@@ -8,7 +8,7 @@ use stagegate_api::{BoundObject, ObjectStatus, Outcome, StageStatus, StatusColle
 use super::binding_part::{Bound, Placed};
 use super::edits::Edited;
 use super::evidence::Subject;
-use super::facts::{Facts, ObjectMeta, Verdict, VerdictKey};
+use super::facts::{Decoded, Facts, ObjectMeta, Verdict, VerdictKey};
 use super::finding::Finding;
 use super::plan::{Evidence, Question};
 use super::reason::Reason;
@@ -193,11 +193,44 @@ impl<'a> Judging<'a> {
                     "{key} counts no generations: that its last edit arrived in the clusters is unproven"
                 ));
             }
-            let entry = edited.advance(old);
+            let mut entry = edited.advance(old);
+            if old.is_none() {
+                self.inherit(edited, &mut entry);
+            }
             match position {
                 Some(position) => record.objects[position] = entry,
                 None => record.objects.push(entry),
             }
+        }
+    }
+
+    /// First seen here, but placed by another stage, too: what its clusters still owe there, they owe here. Their old
+    /// status counts at once under the new placement, so an edit made between the last round and this stage's Binding
+    /// would be judged by what came before it.
+    fn inherit(&self, edited: Edited<'_>, entry: &mut ObjectStatus) {
+        let Subjected { facts, own, .. } = self.subjected;
+        let key = key_of(entry);
+        for other in facts.policy.object.status.iter().flat_map(|status| &status.stages) {
+            let is_placed = other.binding_policy.as_ref().is_some_and(|placement| {
+                let live = facts.placements.get(&placement.name).and_then(Decoded::object);
+                placement.uid != own.uid()
+                    && live.is_some_and(|live| live.metadata.uid.as_deref() == Some(&placement.uid))
+            });
+            let Some(known) = other.objects.iter().find(|known| is_placed && key_of(known) == key) else {
+                continue;
+            };
+            let is_shared = |cluster: &&str| other.destinations.iter().any(|shared| shared == cluster);
+            let shared: Vec<&str> = edited.destinations.iter().copied().filter(is_shared).collect();
+            let owed = Edited {
+                destinations: &shared,
+                ..edited
+            }
+            .advance(Some(known))
+            .updates;
+            entry
+                .updates
+                .retain(|update| owed.iter().all(|other| other.cluster != update.cluster));
+            entry.updates.extend(owed);
         }
     }
 
@@ -388,7 +421,8 @@ impl<'a> Judging<'a> {
             if let Some(missing) = edited.missing(entry, stage.unseen_updates) {
                 return Err(missing);
             }
-            digests.push(view.digest.as_str());
+            // Rows that moved and moved back leave the results as they were, but not the version.
+            digests.push((view.digest.as_str(), view.metadata.resource_version.as_deref()));
         }
         Ok(Digest::of(&digests))
     }
@@ -536,7 +570,7 @@ fn not_judged(stage: &CheckedStage, settled: &Bound<'_>, record: &mut StageStatu
 }
 
 /// The evidence counts only while our collector is ours, has our spec, and has had it for long enough.
-fn evidence_collector(facts: &Facts) -> Result<(), Finding> {
+pub fn evidence_collector(facts: &Facts) -> Result<(), Finding> {
     let name = evidence::collector_name();
     let new = |text: String| Finding::unknown(Reason::EvidenceCollectorNew, text);
     let Some(live) = &facts.evidence_collector else {

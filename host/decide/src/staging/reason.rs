@@ -48,6 +48,7 @@ reasons! {
     TooManyObjects => true,
     Settling => false,
     Shrunk => true,
+    TransportError => true,
     EvidenceCollectorNew => false,
     // The status part.
     FilterError => true,

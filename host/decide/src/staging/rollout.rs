@@ -270,7 +270,11 @@ impl<'a> Rollout<'a> {
         standing.stalled = draft.stalled.take();
         standing.stages = records;
         // Status tells of a placement before it is made: a conflict there (an edit, a pause) restarts the round.
-        let (writes, events) = if draft.writes.iter().any(Write::places) {
+        let (writes, events) = if draft
+            .writes
+            .iter()
+            .any(|write| write.places() || matches!(write, Write::Remove { .. }))
+        {
             let (write, events) = status::announce(self.facts, standing);
             ([vec![write], draft.writes].concat(), events)
         } else if draft.is_restart {

@@ -146,9 +146,14 @@ fn events(standing: &Standing, old: &StagedBindingPolicyStatus) -> Vec<Event> {
     .into_iter()
     .flatten()
     .find(|(reason, _)| reason.is_notable())
-    .filter(|(reason, _)| old.reason.as_deref() != Some(reason.as_str()))
-    .map(|(reason, message)| event(!matches!(reason, Reason::Completed | Reason::Paused), reason, message));
+    .map(|(reason, message)| event(!matches!(reason, Reason::Completed | Reason::Paused), reason, message))
+    // The same trouble elsewhere (another cluster, another object) is told again.
+    .filter(|event| old.reason.as_ref() != Some(&event.reason) || (event.warning && !was_said(old, &event.message)));
     passed.chain(main).collect()
+}
+
+fn was_said(old: &StagedBindingPolicyStatus, message: &str) -> bool {
+    old.conditions.iter().any(|condition| condition.message == message)
 }
 
 fn event(warning: bool, reason: Reason, message: String) -> Event {

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use stagegate_decide::names::Digest;
 use stagegate_decide::staging::{Compilation, Root, Verdict};
-use stagegate_evaluate::{Answer, Budget, Compiled, EvalError, Value, compile};
+use stagegate_evaluate::{Answer, Budget, Compiled, EvalError, EvalErrorKind, Value, compile};
 
 use super::bounded::BoundedMap;
 use super::counters::Live;
@@ -51,24 +51,29 @@ impl Evaluator {
         }
     }
 
-    /// What a check says about `evidence`, the value of each variable of its root. Blocks.
-    pub fn verdict(&self, text: &str, root: Root, evidence: &serde_json::Value) -> Verdict {
+    /// What a check says about `evidence`, the value of each variable of its root, and whether it will say so again: a
+    /// time-out says more about the machine than about the evidence. Blocks.
+    pub fn verdict(&self, text: &str, root: Root, evidence: &serde_json::Value) -> (Verdict, Lasting) {
         let compiled = match self.compiled(text, variables(root)) {
             Ok(compiled) => compiled,
-            Err(message) => return Verdict::Unknown { message },
+            Err(message) => return (Verdict::Unknown { message }, Lasting::Yes),
         };
         let value = Value::from(evidence);
         let bound: Vec<(&str, Value)> = variables(root).iter().map(|name| (*name, value.clone())).collect();
-        match self.eval(&compiled, &bound) {
+        let verdict = match self.eval(&compiled, &bound) {
             Ok(Answer::Bool(true)) => Verdict::True,
             Ok(Answer::Bool(false)) => Verdict::False,
             Ok(other) => Verdict::Unknown {
                 message: format!("it gives a {} where true or false is needed", other.kind()),
             },
-            Err(error) => Verdict::Unknown {
-                message: cut(&error.to_string(), MESSAGE_CHARS_MAX),
-            },
-        }
+            Err(error) => {
+                let is_timed_out = matches!(error.kind, EvalErrorKind::DeadlineExceeded);
+                let message = cut(&error.to_string(), MESSAGE_CHARS_MAX);
+                let lasting = if is_timed_out { Lasting::No } else { Lasting::Yes };
+                return (Verdict::Unknown { message }, lasting);
+            }
+        };
+        (verdict, Lasting::Yes)
     }
 
     /// One counted evaluation within the default budget. Blocks.
@@ -80,6 +85,13 @@ impl Evaluator {
     fn cache(&self) -> std::sync::MutexGuard<'_, BoundedMap<Digest, Result<Compiled, String>>> {
         self.compiled.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Whether a verdict is worth remembering.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lasting {
+    Yes,
+    No,
 }
 
 /// Every variable of a root holds the same value.

@@ -16,7 +16,7 @@ use stagegate_decide::staging::{
 use super::gather::Memory;
 use super::read::{self, Wanted};
 use crate::controllers::kinds::Guarded;
-use crate::shell::evaluator::Evaluator;
+use crate::shell::evaluator::{Evaluator, Lasting};
 use crate::shell::request::{RequestError, request};
 
 /// CombinedStatuses read at once: each may be large.
@@ -39,7 +39,7 @@ enum Work {
 
 enum Worked {
     Compiled(Digest, Compilation),
-    Verdict(VerdictKey, Verdict),
+    Verdict(VerdictKey, Verdict, Lasting),
 }
 
 /// Answers all that can be answered; `false`: none could.
@@ -102,7 +102,11 @@ pub async fn answer(
                 });
             }
             Seen::Unknown { key, message } => {
-                remember(facts, memory, Worked::Verdict(key, Verdict::Unknown { message }));
+                remember(
+                    facts,
+                    memory,
+                    Worked::Verdict(key, Verdict::Unknown { message }, Lasting::Yes),
+                );
                 answered = true;
             }
             Seen::Gone => {}
@@ -116,7 +120,7 @@ pub async fn answer(
     for worked in evaluate(evaluator.clone(), work).await {
         let is_new = match &worked {
             Worked::Compiled(..) => true,
-            Worked::Verdict(key, _) => !facts.verdicts.contains_key(key),
+            Worked::Verdict(key, ..) => !facts.verdicts.contains_key(key),
         };
         answered |= is_new;
         remember(facts, memory, worked);
@@ -130,8 +134,11 @@ fn remember(facts: &mut Facts, memory: &mut Memory, worked: Worked) {
             memory.compiled.insert(digest.clone(), answer.clone());
             facts.compiled.insert(digest, answer);
         }
-        Worked::Verdict(key, verdict) => {
-            memory.verdicts.insert(key.clone(), verdict.clone());
+        Worked::Verdict(key, verdict, lasting) => {
+            match lasting {
+                Lasting::Yes => memory.verdicts.insert(key.clone(), verdict.clone()),
+                Lasting::No => memory.has_timed_out = true,
+            }
             facts.verdicts.insert(key, verdict);
         }
     }
@@ -152,8 +159,8 @@ async fn evaluate(evaluator: Arc<Evaluator>, work: Vec<Work>) -> Vec<Worked> {
                     root,
                     evidence,
                 } => {
-                    let verdict = evaluator.verdict(&text, root, &evidence);
-                    Worked::Verdict(key, verdict)
+                    let (verdict, lasting) = evaluator.verdict(&text, root, &evidence);
+                    Worked::Verdict(key, verdict, lasting)
                 }
             })
             .collect()

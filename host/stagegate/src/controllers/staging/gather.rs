@@ -55,6 +55,8 @@ pub struct Memory {
     pub objects: BTreeMap<ObjectKey, ObjectFacts>,
     pub compiled: BoundedMap<Digest, Compilation>,
     pub verdicts: BoundedMap<VerdictKey, Verdict>,
+    /// An evaluation of this reconcile ran out of time: its verdict was told, and is asked for again.
+    pub has_timed_out: bool,
 }
 
 impl Default for Memory {
@@ -63,6 +65,7 @@ impl Default for Memory {
             objects: BTreeMap::new(),
             compiled: BoundedMap::new(COMPILATIONS_MAX),
             verdicts: BoundedMap::new(VERDICTS_MAX),
+            has_timed_out: false,
         }
     }
 }

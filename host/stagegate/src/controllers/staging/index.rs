@@ -111,8 +111,13 @@ impl Index {
         if *name == evidence::collector_name() {
             let collector = change.after.and_then(|guarded| guarded.0.as_ref().ok());
             let ours = collector.is_some_and(|collector| collector.spec == evidence::collector_spec());
+            // Put back between two lists it looks as it did, but for its generation.
+            let generation = |guarded: &Guarded<StatusCollector>| guarded.meta().generation;
+            let is_same = change
+                .before
+                .is_none_or(|before| change.after.map(|after| generation(after)) == Some(generation(before)));
             self.evidence_ours_since = if ours {
-                self.evidence_ours_since.or(Some(now))
+                self.evidence_ours_since.filter(|_| is_same).or(Some(now))
             } else {
                 None
             };
@@ -133,9 +138,11 @@ impl Index {
                 self.collectors_changed.remove(name);
             }
             (None, Some(after)) => {
-                if let Some(created) = &after.meta().creation_timestamp {
-                    self.collectors_changed.insert(name.clone(), created.0);
-                }
+                // One that was ever edited may have been just now, while nobody watched.
+                let is_as_created = after.meta().generation == Some(1);
+                let created = after.meta().creation_timestamp.as_ref().filter(|_| is_as_created);
+                self.collectors_changed
+                    .insert(name.clone(), created.map_or(now, |created| created.0));
             }
             (Some(before), Some(after)) if spec(before) != spec(after) => {
                 self.collectors_changed.insert(name.clone(), now);
@@ -203,4 +210,38 @@ fn owners(placement: &Guarded<BindingPolicy>) -> impl Iterator<Item = String> {
     owners
         .filter(|owner| owner.kind == "StagedBindingPolicy")
         .map(|owner| owner.name.clone())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use serde_json::json;
+
+    use super::{Change, Guarded, Index, ObjectId, StatusCollector};
+
+    fn collector(generation: i64) -> Arc<Guarded<StatusCollector>> {
+        let value = json!({
+            "apiVersion": "control.kubestellar.io/v1alpha1", "kind": "StatusCollector",
+            "metadata": {"name": "available", "uid": "u", "resourceVersion": "9", "generation": generation, "creationTimestamp": "2026-01-01T00:00:00Z"},
+            "spec": {"limit": 20},
+        });
+        Arc::new(serde_json::from_value(value).unwrap())
+    }
+
+    #[test]
+    fn a_collector_that_was_edited_before_this_process_began_counts_as_just_edited() {
+        let now: jiff::Timestamp = "2026-02-01T00:00:00Z".parse().unwrap();
+        for (generation, changed) in [(1, "2026-01-01T00:00:00Z"), (2, "2026-02-01T00:00:00Z")] {
+            let (mut index, after) = (Index::default(), collector(generation));
+            let id = ObjectId::cluster_scoped("available");
+            let change = Change {
+                id: &id,
+                before: None,
+                after: Some(&after),
+            };
+            index.collector(&change, now);
+            assert_eq!(index.collector_changed("available"), Some(changed.parse().unwrap()));
+        }
+    }
 }

@@ -42,6 +42,9 @@ const CONFLICTS_MAX: usize = 8;
 /// When a question found no answer: its object is on the move, and its watch event comes sooner than this.
 const UNANSWERED: Duration = Duration::from_secs(1);
 
+/// When an evaluation that ran out of time is tried again.
+const TIMED_OUT: Duration = Duration::from_secs(30);
+
 /// Registers what staging watches and starts it.
 pub fn spawn(context: &Context, kinds: &Kinds, tasks: &mut Tasks) {
     let stores = Stores {
@@ -184,7 +187,10 @@ impl Staging {
                         self.announce(&facts, &plan);
                         memory.prune(&facts);
                         return Ok(Next {
-                            wake_in: plan.wake_at.map(|at| until(at, self.context.clock.now())),
+                            wake_in: soonest(
+                                plan.wake_at.map(|at| until(at, self.context.clock.now())),
+                                std::mem::take(&mut memory.has_timed_out).then_some(TIMED_OUT),
+                            ),
                         });
                     }
                     Err(error) if error.is_outdated() && conflicts < CONFLICTS_MAX => {
@@ -392,6 +398,10 @@ fn reference(policy: &StagedBindingPolicy) -> ObjectReference {
         uid: policy.metadata.uid.clone(),
         ..ObjectReference::default()
     }
+}
+
+fn soonest(a: Option<Duration>, b: Option<Duration>) -> Option<Duration> {
+    a.into_iter().chain(b).min()
 }
 
 /// Never in the past, and never before the instant itself.
