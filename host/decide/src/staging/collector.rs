@@ -1,4 +1,5 @@
-//! The one StatusCollector the host owns, in the clauses it writes. Must not look at what the collector answers.
+//! The one StatusCollector the host owns: in the clauses it writes, and whether the live one is to be trusted. Must not
+//! look at what the collector answers.
 //!
 //! KubeStellar rewrites a CombinedStatus only when rows change, and compares them one way (measured on v0.30). With
 //! the evidence columns in every clause, any status change of any cluster changes a row, so the whole CombinedStatus
@@ -7,6 +8,11 @@
 use kube::ResourceExt as _;
 use stagegate_api::evidence::{self, is_evidence_collector};
 use stagegate_api::{DownsyncClause, StatusCollector};
+
+use super::facts::Facts;
+use super::finding::Finding;
+use super::reason::Reason;
+use super::slot::after;
 
 /// Marks the collector as ours: one of its name without this label belongs to somebody else.
 pub const MANAGED_BY: (&str, &str) = ("app.kubernetes.io/managed-by", "stagegate");
@@ -47,4 +53,56 @@ pub fn without_evidence(clauses: &[DownsyncClause]) -> Vec<DownsyncClause> {
         clause.status_collectors.retain(|name| !is_evidence_collector(name));
     }
     clauses
+}
+
+/// The evidence counts only while our collector is ours, has our spec, and has had it for long enough.
+pub fn require(facts: &Facts) -> Result<(), Finding> {
+    let name = evidence::collector_name();
+    let new = |text: String| Finding::unknown(Reason::EvidenceCollectorNew, text);
+    let Some(live) = &facts.evidence_collector else {
+        return Err(new(format!("StatusCollector {name} is being created")));
+    };
+    if let Some(foreign) = foreign(&live.object) {
+        return Err(foreign);
+    }
+    if !has_our_spec(&live.object) {
+        return Err(new(format!("StatusCollector {name} was changed and is being put back")));
+    }
+    let window = facts.settings.collector();
+    if is_unchanged_for_long(facts, &live.object) {
+        return Ok(());
+    }
+    match live.ours_since {
+        Some(since) if facts.now >= after(since, window) => Ok(()),
+        Some(since) => Err(new(format!(
+            "StatusCollector {name} has been there since {since:.1}: what it says counts after {} ms",
+            window.as_millis()
+        ))
+        .wake_at(after(since, window))),
+        None => Err(new(format!("StatusCollector {name} has not been seen yet"))),
+    }
+}
+
+/// Somebody else's collector under our name.
+pub fn foreign(live: &StatusCollector) -> Option<Finding> {
+    (!is_ours(live)).then(|| {
+        let name = evidence::collector_name();
+        Finding::unknown(
+            Reason::EvidenceCollectorForeign,
+            format!(
+                "there is a StatusCollector {name} that is not ours (no label {}={}): rename or delete it",
+                MANAGED_BY.0, MANAGED_BY.1
+            ),
+        )
+    })
+}
+
+/// Never changed since its creation, and that was long ago, whatever the clocks' difference: a restart of this process
+/// need not wait again.
+fn is_unchanged_for_long(facts: &Facts, live: &StatusCollector) -> bool {
+    const CLOCK_DIFFERENCE: jiff::SignedDuration = jiff::SignedDuration::from_secs(60);
+    let created = live.metadata.creation_timestamp.as_ref().map(|time| time.0);
+    live.metadata.generation == Some(1)
+        && created
+            .is_some_and(|created| facts.now >= after(after(created, facts.settings.collector()), CLOCK_DIFFERENCE))
 }

@@ -56,7 +56,7 @@ pub fn hand_over(pair: Pair<'_>, questions: &mut Vec<Question>) -> Result<HandOv
     if shared.is_empty() {
         return Ok(HandOver::Apart);
     }
-    super::judge::evidence_collector(pair.later.facts)?;
+    super::collector::require(pair.later.facts)?;
     for object in &settled.objects {
         if kinds::is_never_returned(&object.group, &object.resource) {
             continue;

@@ -3,7 +3,7 @@
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use stagegate_api::{BoundObject, ObjectStatus, Outcome, StageStatus, StatusCollector, evidence};
+use stagegate_api::{BoundObject, ObjectStatus, Outcome, StageStatus};
 
 use super::binding_part::{Bound, Placed};
 use super::edits::Edited;
@@ -254,7 +254,7 @@ impl<'a> Judging<'a> {
                 return Err(finding);
             }
         };
-        let evidence = evidence_collector(facts).and_then(|()| self.evidence(placed, &kept, record));
+        let evidence = collector::require(facts).and_then(|()| self.evidence(placed, &kept, record));
         let digest = match evidence {
             Ok(digest) => digest,
             Err(finding) => {
@@ -567,57 +567,4 @@ fn not_judged(stage: &CheckedStage, settled: &Bound<'_>, record: &mut StageStatu
             settled.destinations.len()
         ),
     )
-}
-
-/// The evidence counts only while our collector is ours, has our spec, and has had it for long enough.
-pub fn evidence_collector(facts: &Facts) -> Result<(), Finding> {
-    let name = evidence::collector_name();
-    let new = |text: String| Finding::unknown(Reason::EvidenceCollectorNew, text);
-    let Some(live) = &facts.evidence_collector else {
-        return Err(new(format!("StatusCollector {name} is being created")));
-    };
-    if let Some(foreign) = foreign_collector(&live.object) {
-        return Err(foreign);
-    }
-    if !collector::has_our_spec(&live.object) {
-        return Err(new(format!("StatusCollector {name} was changed and is being put back")));
-    }
-    let window = facts.settings.collector();
-    if is_unchanged_for_long(facts, &live.object) {
-        return Ok(());
-    }
-    match live.ours_since {
-        Some(since) if facts.now >= after(since, window) => Ok(()),
-        Some(since) => Err(new(format!(
-            "StatusCollector {name} has been there since {since:.1}: what it says counts after {} ms",
-            window.as_millis()
-        ))
-        .wake_at(after(since, window))),
-        None => Err(new(format!("StatusCollector {name} has not been seen yet"))),
-    }
-}
-
-/// Somebody else's collector under our name.
-pub fn foreign_collector(live: &StatusCollector) -> Option<Finding> {
-    (!collector::is_ours(live)).then(|| {
-        let name = evidence::collector_name();
-        Finding::unknown(
-            Reason::EvidenceCollectorForeign,
-            format!(
-                "there is a StatusCollector {name} that is not ours (no label {}={}): rename or delete it",
-                collector::MANAGED_BY.0,
-                collector::MANAGED_BY.1
-            ),
-        )
-    })
-}
-
-/// Never changed since its creation, and that was long ago, whatever the clocks' difference: a restart of this process
-/// need not wait again.
-fn is_unchanged_for_long(facts: &Facts, live: &StatusCollector) -> bool {
-    const CLOCK_DIFFERENCE: jiff::SignedDuration = jiff::SignedDuration::from_secs(60);
-    let created = live.metadata.creation_timestamp.as_ref().map(|time| time.0);
-    live.metadata.generation == Some(1)
-        && created
-            .is_some_and(|created| facts.now >= after(after(created, facts.settings.collector()), CLOCK_DIFFERENCE))
 }

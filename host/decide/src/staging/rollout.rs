@@ -9,7 +9,7 @@ use stagegate_api::{
 
 use super::facts::{Facts, Read};
 use super::finding::Finding;
-use super::judge::{Judgement, Subjected, follow, foreign_collector, judge};
+use super::judge::{Judgement, Subjected, follow, judge};
 use super::plan::{Decision, Event, Plan, Question, Write};
 use super::reason::Reason;
 use super::record;
@@ -85,7 +85,7 @@ impl<'a> Rollout<'a> {
             .facts
             .evidence_collector
             .as_ref()
-            .and_then(|live| foreign_collector(&live.object));
+            .and_then(|live| super::collector::foreign(&live.object));
         draft.writes.extend(self.stamps());
         let mut records = self.records();
         let active = self.active();

@@ -94,7 +94,7 @@ fn conditions(standing: &Standing, old: &[Condition], stamped: Stamped) -> Vec<C
     let progressing = standing.phase == Phase::Progressing && stalled.is_none();
     let completed = standing.phase == Phase::Completed;
     let (stalled_reason, stalled_message) = stalled.map_or(
-        (Reason::Accepted, "nothing waits for anybody to act".to_owned()),
+        (Reason::Accepted, "nothing of somebody else's is in the way".to_owned()),
         |finding| (finding.reason, finding.message.clone()),
     );
     [

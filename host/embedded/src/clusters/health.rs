@@ -155,7 +155,7 @@ fn starting(patient: &Patient<'_>) -> Option<Value> {
     match (patient.group, patient.kind) {
         ("batch", "Job") => Some(json!({"active": 1})),
         ("", "Pod") => Some(json!({"phase": "Pending", "conditions": [condition("Ready", false)]})),
-        ("", "Service") => well(patient),
+        ("", "Service" | "Namespace") => well(patient),
         _ => shape(patient).map(|shape| counted(patient, shape, false)),
     }
 }
@@ -165,6 +165,7 @@ fn well(patient: &Patient<'_>) -> Option<Value> {
         ("batch", "Job") => Some(json!({"succeeded": 1, "conditions": [condition("Complete", true)]})),
         ("", "Pod") => Some(json!({"phase": "Running", "conditions": [condition("Ready", true)]})),
         ("", "Service") => Some(json!({"loadBalancer": {}})),
+        ("", "Namespace") => Some(json!({"phase": "Active"})),
         _ => shape(patient).map(|shape| counted(patient, shape, true)),
     }
 }

@@ -53,6 +53,8 @@ pub type Result<T = Outcome> = std::result::Result<T, Failure>;
 
 /// Runs the command; says on standard error why it failed.
 pub fn execute(args: Args) -> ExitCode {
+    // Whoever asked for a verdict must not take an unfinished rollout for one.
+    let has_verdict = matches!(args.command, Command::Playground(_));
     let ended = match args.command {
         Command::Playground(args) => block_on(playground::play(&args)),
         Command::Run(args) => block_on(run::controllers(&args)),
@@ -67,7 +69,7 @@ pub fn execute(args: Args) -> ExitCode {
         Ok(Outcome::AsWished) => 0,
         Ok(Outcome::No) => 1,
         Ok(Outcome::TimedOut) => 3,
-        Err(failure) if reader_went_away(&failure) => 0,
+        Err(failure) if reader_went_away(&failure) && !has_verdict => 0,
         Err(failure) => report(&failure),
     })
 }

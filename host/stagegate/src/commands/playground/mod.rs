@@ -14,12 +14,12 @@ use tokio::net::TcpListener;
 use self::goal::{Ended, Until};
 use self::kubeconfig::Written;
 use super::signals::Signals;
-use super::{Failure, Result, log};
+use super::{Failure, Outcome, Result, log};
 use crate::args::{Format, PlaygroundArgs};
 use crate::manifests::{self, Manifest};
 use crate::shell::{self, ControllerName, Delays, Options};
-use crate::view::View;
 use crate::view::follow::follow;
+use crate::view::{Policies, View};
 
 mod apply;
 mod goal;
@@ -57,7 +57,7 @@ pub async fn play(args: &PlaygroundArgs) -> Result {
         async move { server.serve(listener, std::future::pending::<()>()).await }
     });
     let kubeconfig = Written::to(args.kubeconfig.as_deref(), &server.kubeconfig(address))?;
-    announce(address, &kubeconfig, began.elapsed())?;
+    announce(address, (&kubeconfig, args), began.elapsed())?;
 
     let clusters = Clusters::start(server.client(), clock.clone(), clusters::Settings::default());
     let running = shell::start(server.client(), clock, options(args)).await;
@@ -73,6 +73,9 @@ pub async fn play(args: &PlaygroundArgs) -> Result {
         served = serving => return Err(server_ended(served)),
     };
     view.finish(ended.as_str())?;
+    if !matches!(ended.outcome(&until), Outcome::AsWished) {
+        explain(ended, view.policies())?;
+    }
     if args.serve && ended != Ended::Interrupted {
         say(args.output, "serving until Ctrl-C")?;
         tokio::select! {
@@ -127,10 +130,32 @@ async fn timeout(args: &PlaygroundArgs, until: &Until) {
     }
 }
 
-fn announce(address: SocketAddr, kubeconfig: &Written, took: Duration) -> io::Result<()> {
+/// A kubeconfig that nobody named and that is gone in a few seconds is not worth a line.
+fn announce(address: SocketAddr, (kubeconfig, args): (&Written, &PlaygroundArgs), took: Duration) -> io::Result<()> {
     let mut out = io::stderr();
     writeln!(out, "API server ready on http://{address} in {} ms", took.as_millis())?;
-    writeln!(out, "export KUBECONFIG={}", kubeconfig.path().display())
+    if args.serve || args.kubeconfig.is_some() {
+        writeln!(out, "export KUBECONFIG={}", kubeconfig.path().display())?;
+    }
+    Ok(())
+}
+
+/// Why the exit code is not 0, policy by policy.
+fn explain(ended: Ended, policies: &Policies) -> io::Result<()> {
+    let mut out = io::stderr();
+    for (name, policy) in policies {
+        let status = policy.status.as_ref();
+        let phase = status
+            .and_then(|status| status.phase)
+            .map_or_else(|| "without a phase".to_owned(), |phase| format!("{phase:?}"));
+        let conditions = status.map(|status| status.conditions.as_slice()).unwrap_or_default();
+        let progress = conditions.iter().find(|condition| condition.type_ == "Progressing");
+        let why = progress
+            .map(|found| format!(" ({}: {})", found.reason, found.message))
+            .unwrap_or_default();
+        writeln!(out, "ended as {}: {name} is {phase}{why}", ended.as_str())?;
+    }
+    Ok(())
 }
 
 fn say(format: Format, text: &str) -> io::Result<()> {
