@@ -16,7 +16,8 @@ use crate::bounds;
     "has(self.apiGroup) || has(self.resources) || has(self.namespaces) || has(self.namespaceSelectors) \
      || has(self.objectSelectors) || has(self.objectNames)"
 ).message(
-    "spec.downsync: a clause needs at least one of apiGroup, resources, namespaces, namespaceSelectors, objectSelectors, \
+    "spec.downsync: a clause needs at least one of apiGroup, resources, namespaces, namespaceSelectors, \
+    objectSelectors, \
      objectNames; add the one that names your objects"
 ))]
 pub struct DownsyncClause {

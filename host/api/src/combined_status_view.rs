@@ -87,8 +87,8 @@ impl CombinedStatusView {
     }
 }
 
-/// Hex SHA-256 over what a condition can see: [`shown`] metadata, and the results of the collectors but ours in the order of their names, rows as
-/// given. The same for a whole object and for its view.
+/// Hex SHA-256 over what a condition can see: [`shown`] metadata, and the results of the collectors but ours in the order
+/// of their names, rows as given. The same for a whole object and for its view.
 pub fn digest(combined: &CombinedStatus) -> String {
     let mut results: Vec<&CollectorResult> = visible(&combined.results).collect();
     results.sort_by(|a, b| a.name.cmp(&b.name));

@@ -19,7 +19,8 @@ const COLUMNS: [(&str, &str); 5] = [
     ("at", "string(propagation.lastReturnedUpdateTimestamp)"),
     (
         "gen",
-        "has(returned.status) && has(returned.status.observedGeneration) ? string(returned.status.observedGeneration) : ''",
+        "has(returned.status) && has(returned.status.observedGeneration) ? \
+        string(returned.status.observedGeneration) : ''",
     ),
     (
         "ready",
@@ -27,7 +28,8 @@ const COLUMNS: [(&str, &str); 5] = [
     ),
     (
         "available",
-        "has(returned.status) && has(returned.status.availableReplicas) ? string(returned.status.availableReplicas) : ''",
+        "has(returned.status) && has(returned.status.availableReplicas) ? \
+        string(returned.status.availableReplicas) : ''",
     ),
 ];
 

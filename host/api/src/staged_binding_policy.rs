@@ -53,7 +53,8 @@ pub struct StagedBindingPolicySpec {
         validation = Rule::new("self.all(s, self.exists_one(t, t.name == s.name))")
             .message("spec.stages: stage names must be unique; rename one of the stages"),
         validation = Rule::new(
-            "self.filter(s, !(has(s.condition) && size(s.condition) > 0) && !has(s.soak)).all(s, s.name == self[size(self) - 1].name)"
+            "self.filter(s, !(has(s.condition) && size(s.condition) > 0) && !has(s.soak)).all(s, s.name == \
+            self[size(self) - 1].name)"
         ).message(
             "spec.stages: only the last stage may have neither condition nor soak, for nothing would lead out of it; \
              give the stage a condition or a soak"

@@ -52,7 +52,8 @@ impl<'a> Placed<'a> {
             Decoded::Object(binding) if bound::owner_uid(binding) != Some(self.own.uid()) => Err(Finding::unknown(
                 Reason::BindingNotOurs,
                 format!(
-                    "Binding {name} was not made for this BindingPolicy (uid {}): waiting for KubeStellar to replace it",
+                    "Binding {name} was not made for this BindingPolicy (uid {}): waiting for KubeStellar to \
+                    replace it",
                     self.own.uid()
                 ),
             )),
@@ -90,7 +91,8 @@ impl<'a> Placed<'a> {
             return Err(Finding::unknown(
                 Reason::NoDestinations,
                 format!(
-                    "Binding {name} names no cluster: label a ManagedCluster so that it matches clusterSelectors of stage {}, or correct the selectors",
+                    "Binding {name} names no cluster: label a ManagedCluster so that it matches clusterSelectors \
+                    of stage {}, or correct the selectors",
                     self.stage.name
                 ),
             ));
@@ -106,7 +108,8 @@ impl<'a> Placed<'a> {
             return Err(Finding::unknown(
                 Reason::TooManyObjects,
                 format!(
-                    "Binding {name} has {largest} objects or clusters, at most {MAX_RECORDED} can be judged: split the policy"
+                    "Binding {name} has {largest} objects or clusters, at most {MAX_RECORDED} can be judged: \
+                    split the policy"
                 ),
             ));
         }
@@ -203,7 +206,8 @@ impl<'a> Placed<'a> {
         Finding::unknown(
             Reason::Shrunk,
             format!(
-                "Binding {name} lost something without an edit of this policy ({what}; a restart of KubeStellar does that): it \
+                "Binding {name} lost something without an edit of this policy ({what}; a restart of KubeStellar \
+                does that): it \
                  counts when unchanged since {since:.1} for {} ms, and everything is judged anew then",
                 settings.settle_after_loss().as_millis()
             ),

@@ -165,7 +165,8 @@ impl Edited<'_> {
                 Finding::unknown(
                     Reason::UpdateNotSeen,
                     format!(
-                        "cluster {cluster} has not answered the edit of {} (generation {}): its status did not move within {} s; \
+                        "cluster {cluster} has not answered the edit of {} (generation {}): its status did not \
+                        move within {} s; \
                          make the cluster report, or set unseenUpdates: Accept on this stage",
                         bound::key(self.bound),
                         self.found.generation.unwrap_or_default(),

@@ -47,13 +47,15 @@ impl<'a> Subject<'a> {
             None => Err(Finding::unknown(
                 Reason::CombinedStatusMissing,
                 format!(
-                    "no CombinedStatus {namespace}/{name} for {key} yet: KubeStellar writes it some 7 s after the BindingPolicy"
+                    "no CombinedStatus {namespace}/{name} for {key} yet: KubeStellar writes it some 7 s after the \
+                    BindingPolicy"
                 ),
             )),
             Some(Decoded::Undecodable { error }) => Err(Finding::unknown(
                 Reason::Undecodable,
                 format!(
-                    "CombinedStatus {namespace}/{name} of {key} cannot be read ({error}): delete it, and KubeStellar writes it anew"
+                    "CombinedStatus {namespace}/{name} of {key} cannot be read ({error}): delete it, and \
+                    KubeStellar writes it anew"
                 ),
             )),
             Some(Decoded::Object(view)) => {
@@ -77,7 +79,8 @@ impl<'a> Subject<'a> {
             Some((name, value)) => Err(Finding::unknown(
                 Reason::CombinedStatusForeign,
                 format!(
-                    "the CombinedStatus of {key} has label {name}={:?} and not {value:?}: it was not written by KubeStellar for \
+                    "the CombinedStatus of {key} has label {name}={:?} and not {value:?}: it was not written by \
+                    KubeStellar for \
                      this object; delete it",
                     view.label(name)
                 ),
@@ -101,7 +104,8 @@ impl<'a> Subject<'a> {
             return Err(Finding::unknown(
                 Reason::CombinedStatusTooLarge,
                 format!(
-                    "the CombinedStatus of {} has {} bytes, at most {COMBINED_STATUS_BYTES_MAX} are judged: select fewer columns \
+                    "the CombinedStatus of {} has {} bytes, at most {COMBINED_STATUS_BYTES_MAX} are judged: \
+                    select fewer columns \
                      or add a filter in its StatusCollectors",
                     self.key(),
                     view.size_bytes
@@ -126,7 +130,8 @@ impl<'a> Subject<'a> {
         Err(Finding::unknown(
             Reason::CombinedStatusStale,
             format!(
-                "the CombinedStatus of {} (version {version:?}) is not newer than its placement (baseline {baseline:?}): waiting \
+                "the CombinedStatus of {} (version {version:?}) is not newer than its placement (baseline \
+                {baseline:?}): waiting \
                  for a cluster to report",
                 self.key()
             ),
@@ -145,7 +150,8 @@ impl<'a> Subject<'a> {
                     return Err(Finding::unknown(
                         Reason::StatusCollectorMissing,
                         format!(
-                            "there is no StatusCollector {name}, which spec.downsync names for {}: create it, or take the name out",
+                            "there is no StatusCollector {name}, which spec.downsync names for {}: create it, or \
+                            take the name out",
                             self.key()
                         ),
                     ));
@@ -290,7 +296,8 @@ impl<'a> Subject<'a> {
                 return Err(Finding::unknown(
                     Reason::RowError,
                     format!(
-                        "StatusCollector {name} failed for {key} in {} ({column}: {}): wait for the cluster to report, or guard the \
+                        "StatusCollector {name} failed for {key} in {} ({column}: {}): wait for the cluster to \
+                        report, or guard the \
                          expression with has()",
                         cluster_of(error),
                         error.error

@@ -48,7 +48,8 @@ pub fn hand_over(pair: Pair<'_>, questions: &mut Vec<Question>) -> Result<HandOv
         return Err(Finding::unknown(
             Reason::Placing,
             format!(
-                "transport has taken generation {taken} of Binding {name}, not {generation} yet: the previous stage stays"
+                "transport has taken generation {taken} of Binding {name}, not {generation} yet: the previous \
+                stage stays"
             ),
         ));
     }
@@ -95,7 +96,8 @@ pub fn hand_over(pair: Pair<'_>, questions: &mut Vec<Question>) -> Result<HandOv
                 return Err(Finding::unknown(
                     Reason::NotReported,
                     format!(
-                        "no evidence yet that cluster {cluster} has {key} under the new placement: the previous stage stays"
+                        "no evidence yet that cluster {cluster} has {key} under the new placement: the previous \
+                        stage stays"
                     ),
                 ));
             };

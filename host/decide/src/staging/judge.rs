@@ -313,7 +313,8 @@ impl<'a> Judging<'a> {
             return if kept.is_empty() {
                 Err(Finding::unknown(
                     Reason::NothingKept,
-                    "no bound object is of a kind whose status clusters return, so there is nothing to judge: bind one, or use soak alone",
+                    "no bound object is of a kind whose status clusters return, so there is nothing to judge: \
+                    bind one, or use soak alone",
                 ))
             } else {
                 Ok(kept)
@@ -456,7 +457,8 @@ impl<'a> Judging<'a> {
                 }
                 Some(Verdict::Unknown { message }) => {
                     let text = format!(
-                        "the condition of stage {stage} failed for {object}: {message}; correct spec.stages[].condition or the StatusCollector it reads"
+                        "the condition of stage {stage} failed for {object}: {message}; correct \
+                        spec.stages[].condition or the StatusCollector it reads"
                     );
                     unknown.get_or_insert_with(|| Finding::unknown(Reason::ConditionError, text));
                 }

@@ -70,7 +70,8 @@ impl Rollout<'_> {
                 let finding = Finding::unknown(
                     Reason::BindingPolicyForeign,
                     format!(
-                        "there is a BindingPolicy {name} that this policy does not own: delete or rename it, or rename stage {}",
+                        "there is a BindingPolicy {name} that this policy does not own: delete or rename it, or \
+                        rename stage {}",
                         stage.name
                     ),
                 );
@@ -225,7 +226,8 @@ impl Rollout<'_> {
                 Ok(handed) => {
                     if let HandOver::Unproven(shared) = handed {
                         records[latest].message = Some(format!(
-                            "cluster {} was handed over by its rows alone: that the new placement holds the workload there is unproven \
+                            "cluster {} was handed over by its rows alone: that the new placement holds the \
+                            workload there is unproven \
                              without reading the inventory",
                             shared.join(", ")
                         ));

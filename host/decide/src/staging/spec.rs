@@ -83,7 +83,8 @@ pub fn check(policy: &StagedBindingPolicy) -> Result<Checked, Vec<String>> {
         let length = policy.name_any().len() + stage.name.len();
         if length > MAX_POLICY_AND_STAGE_NAME {
             findings.push(format!(
-                "{field}.name: policy and stage name have {length} characters together, at most {MAX_POLICY_AND_STAGE_NAME} fit \
+                "{field}.name: policy and stage name have {length} characters together, at most \
+                {MAX_POLICY_AND_STAGE_NAME} fit \
                  into the label that KubeStellar makes of them: shorten one"
             ));
         }

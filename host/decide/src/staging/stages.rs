@@ -79,7 +79,8 @@ impl<'a> Rollout<'a> {
             return Some(Finding::unknown(
                 Reason::Undecodable,
                 format!(
-                    "BindingPolicy {name} of a stage that spec.stages no longer has cannot be read ({error}): delete it if it is not needed"
+                    "BindingPolicy {name} of a stage that spec.stages no longer has cannot be read ({error}): \
+                    delete it if it is not needed"
                 ),
             ));
         }
@@ -93,7 +94,8 @@ impl<'a> Rollout<'a> {
         Some(Finding::unknown(
             Reason::ActiveStageRemoved,
             format!(
-                "BindingPolicy {name} places the workload, but spec.stages has no stage of that name any more: give the stage its \
+                "BindingPolicy {name} places the workload, but spec.stages has no stage of that name any more: \
+                give the stage its \
                  name back, or delete BindingPolicy {name} to go on with the first stage that has not passed"
             ),
         ))

@@ -60,7 +60,8 @@ impl Writer<'_> {
         metadata.retain(|_, value| !value.is_null());
         let mut settle = |field: &str, wanted: &str| match metadata.get(field).and_then(Value::as_str) {
             Some(given) if !given.is_empty() && given != wanted => Err(Refusal::bad_request(format!(
-                "the {field} of the provided object does not match the {field} sent on the request ({given} != {wanted})"
+                "the {field} of the provided object does not match the {field} sent on the request ({given} != \
+                {wanted})"
             ))),
             _ if wanted.is_empty() => {
                 metadata.remove(field);

@@ -253,7 +253,8 @@ mod tests {
 
     #[test]
     fn a_place_within_a_text_is_exact_where_lines_correspond() {
-        let text = "plain: abc\nquoted: 'abc'\nblock: |\n  one\n   two\nleading: |2\n\n    x\nfolded: >\n  a\n  b\nescaped: \"a\\tb\"\n";
+        let text = "plain: abc\nquoted: 'abc'\nblock: |\n  one\n   two\nleading: |2\n\n    x\nfolded: >\n  a\n  \
+         b\nescaped: \"a\\tb\"\n";
         let [only] = manifests(text).try_into().unwrap();
         let at = |pointer: &str, line, column| {
             let place = only.place_within(pointer, line, column);

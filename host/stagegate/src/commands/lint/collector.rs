@@ -18,7 +18,8 @@ pub fn findings(manifest: &Manifest) -> Vec<Finding> {
     for index in 0..len(manifest, "/spec/groupBy") {
         let pointer = format!("/spec/groupBy/{index}/def");
         if expression::is_a_collection(manifest.text_at(&pointer)) {
-            let message = "groups by a map or list: KubeStellar's controller panics on such a key, and no row of this collector ever counts";
+            let message = "groups by a map or list: KubeStellar's controller panics on such a key, and no row of \
+             this collector ever counts";
             let advice = "group by a string, number or bool, for example one label";
             findings.push(Finding::error(manifest, manifest.place(&pointer), "group-by-map", message).advise(advice));
         }
@@ -92,7 +93,8 @@ fn of_expression(manifest: &Manifest, pointer: &str) -> Vec<Finding> {
         .collect();
     if let Some(variable) = expression::endless_in_kubestellar(text) {
         let message = format!(
-            "a longer word containing {variable:?} comes before {variable:?} itself: KubeStellar (up to v0.30) scans such an \
+            "a longer word containing {variable:?} comes before {variable:?} itself: KubeStellar (up to v0.30) \
+            scans such an \
              expression for ever and combines no status any more"
         );
         let advice = "use the variable first, or write the member as `returned.status[\"…\"]` after it";

@@ -95,7 +95,8 @@ fn keeps_kinds_without_status(stage: &Stage<'_>, pointer: &str, filter: &str) ->
         "may keep"
     };
     let message = format!(
-        "the filter {may} {}, for which no cluster ever returns a status: the stage would wait for ever (NoStatusForKind)",
+        "the filter {may} {}, for which no cluster ever returns a status: the stage would wait for ever \
+        (NoStatusForKind)",
         kind.resource
     );
     let advice = format!(
