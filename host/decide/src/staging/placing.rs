@@ -223,12 +223,13 @@ impl Rollout<'_> {
                 earlier_record: self.recorded(earlier),
             };
             match hand_over(pair, &mut draft.questions) {
+                // As little is taken away on a cache as is placed on one.
+                Ok(_) if self.facts.read == Read::Cached => draft.questions.push(Question::ReadAnew),
                 Ok(handed) => {
                     if let HandOver::Unproven(shared) = handed {
                         records[latest].message = Some(format!(
                             "cluster {} was handed over by its rows alone: that the new placement holds the \
-                            workload there is unproven \
-                             without reading the inventory",
+                             workload there is unproven without reading the inventory",
                             shared.join(", ")
                         ));
                     }
