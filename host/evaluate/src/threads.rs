@@ -8,9 +8,15 @@ use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Condvar, LazyLock, Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread;
+use std::time::{Duration, Instant};
 
 /// Reserved, not committed: a thread that never recurses deeply costs a few pages.
 const STACK_BYTES: usize = 64 << 20;
+
+/// How long a caller stays awake for its answer, and a worker for its next job, before they sleep. Waking a thread on an
+/// idle core takes longer than most evaluations; while both wait they give way to whoever else can run.
+const CALLER_AWAKE: Duration = Duration::from_micros(30);
+const WORKER_AWAKE: Duration = Duration::from_micros(50);
 
 /// Why a piece of work has no result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,6 +36,9 @@ pub(crate) fn run<R: Send + 'static>(work: impl FnOnce() -> R + Send + 'static) 
         drop(sender.send(result));
     });
     POOL.submit(job).map_err(|_| Lost::NoThread)?;
+    if let Some(result) = awake(CALLER_AWAKE, || receiver.try_recv().ok()) {
+        return result;
+    }
     // A worker that dies before it answers drops the sender.
     receiver.recv().unwrap_or(Err(Lost::Panicked))
 }
@@ -39,6 +48,18 @@ pub(crate) fn run<R: Send + 'static>(work: impl FnOnce() -> R + Send + 'static) 
 pub(crate) fn drop_deep<T: Send + 'static>(value: T) {
     if let Err(job) = POOL.submit(Box::new(move || drop(value))) {
         std::mem::forget(job);
+    }
+}
+
+/// Looks again and again, for so long.
+fn awake<T>(long: Duration, mut look: impl FnMut() -> Option<T>) -> Option<T> {
+    let began = Instant::now();
+    loop {
+        let found = look();
+        if found.is_some() || began.elapsed() > long {
+            return found;
+        }
+        thread::yield_now();
     }
 }
 
@@ -105,6 +126,9 @@ impl Pool {
     }
 
     fn next(&self) -> Job {
+        if let Some(job) = awake(WORKER_AWAKE, || self.lock().jobs.pop_front()) {
+            return job;
+        }
         let mut state = self.lock();
         loop {
             if let Some(job) = state.jobs.pop_front() {
