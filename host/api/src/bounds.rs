@@ -47,6 +47,11 @@ pub(crate) fn conditions(_: &mut SchemaGenerator) -> Schema {
     })
 }
 
+/// Any JSON value, kept as it is. Kubernetes asks no type of such a node.
+pub(crate) fn any_json(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({"x-kubernetes-preserve-unknown-fields": true})
+}
+
 fn label_key() -> Schema {
     json_schema!({"type": "string", "maxLength": 317, "pattern": LABEL_KEY_PATTERN})
 }

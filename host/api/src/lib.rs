@@ -3,6 +3,7 @@
 //! One kind per file, in reading order below. This crate holds no decision and no I/O: it may not depend on a client,
 //! an async runtime or a Wasm engine, and it never extends a schema of KubeStellar's.
 
+pub mod gate;
 pub mod staged_binding_policy;
 pub mod staged_status;
 
@@ -27,13 +28,14 @@ pub use clause::DownsyncClause;
 pub use combined_status::{Cell, CellType, CollectorResult, CombinedStatus, Row, RowError};
 pub use combined_status_view::{CollectorView, CombinedStatusView, RowErrorView};
 pub use evidence::{EvidenceRow, EvidenceView, Reported};
+pub use gate::{ConfigMapEntry, Gate, GateLimits, GateModule};
 pub use managed_cluster::{ManagedCluster, ManagedClusterSpec};
 pub use simulated_cluster::{SimulatedCluster, SimulatedClusterRule, SimulatedClusterSpec};
 pub use staged_binding_policy::{
     PreviousStages, Stage, StagedBindingPolicy, StagedBindingPolicySpec, UnseenUpdates, parse_duration,
 };
 pub use staged_status::{
-    BindingPolicyRef, CheckStatus, ObjectStatus, Outcome, PendingUpdate, Phase, StageState, StageStatus,
+    BindingPolicyRef, CheckStatus, EvidencePiece, ObjectStatus, Outcome, PendingUpdate, Phase, StageState, StageStatus,
     StagedBindingPolicyStatus,
 };
 pub use status_collector::{

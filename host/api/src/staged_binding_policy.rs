@@ -12,6 +12,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::bounds;
 use crate::clause::DownsyncClause;
+use crate::gate::Gate;
 use crate::staged_status::StagedBindingPolicyStatus;
 
 /// Workload clauses and the ordered stages they are taken through.
@@ -53,11 +54,11 @@ pub struct StagedBindingPolicySpec {
         validation = Rule::new("self.all(s, self.exists_one(t, t.name == s.name))")
             .message("spec.stages: stage names must be unique; rename one of the stages"),
         validation = Rule::new(
-            "self.filter(s, !(has(s.condition) && size(s.condition) > 0) && !has(s.soak)).all(s, s.name == \
-            self[size(self) - 1].name)"
+            "self.filter(s, !(has(s.condition) && size(s.condition) > 0) && !(has(s.gates) && size(s.gates) > 0) && \
+            !has(s.soak)).all(s, s.name == self[size(self) - 1].name)"
         ).message(
-            "spec.stages: only the last stage may have neither condition nor soak, for nothing would lead out of it; \
-             give the stage a condition or a soak"
+            "spec.stages: only the last stage may have neither condition nor gates nor soak, for nothing would lead out of \
+             it; give the stage a condition, a gate or a soak"
         )
     )]
     pub stages: Vec<Stage>,
@@ -100,6 +101,12 @@ pub struct Stage {
     )]
     #[schemars(length(max = 4096))]
     pub condition: Option<String>,
+    /// Components that judge the stage beside its condition, in this order. All must pass.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 8))]
+    #[x_kube(validation = Rule::new("self.all(g, self.exists_one(h, h.name == g.name))")
+        .message("spec.stages.gates: gate names must be unique in a stage; rename one of the gates"))]
+    pub gates: Vec<Gate>,
     /// How long everything must hold without a break, for example `10m`: 1s to 720h.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 20), regex(pattern = r"^([0-9]{1,7}(\.[0-9]{1,3})?(h|m|s|ms))+$"))]
@@ -131,7 +138,7 @@ impl Stage {
 
     /// Whether anything but the next stage's turn leads out of this one.
     pub fn has_checks(&self) -> bool {
-        self.condition.is_some() || self.soak.is_some()
+        self.condition.is_some() || !self.gates.is_empty() || self.soak.is_some()
     }
 }
 

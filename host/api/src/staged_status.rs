@@ -17,6 +17,11 @@ pub const MAX_RECORDED: usize = 1024;
 /// Most entries of `notJudged`; the last may say how many more there are.
 pub const MAX_NOT_JUDGED: usize = 64;
 
+/// Most pieces of evidence recorded of a gate, and most characters of a piece's name and value; writers cut the rest.
+pub const MAX_PIECES: usize = 16;
+pub const MAX_PIECE_NAME_CHARS: usize = 64;
+pub const MAX_PIECE_VALUE_CHARS: usize = 128;
+
 /// What the host last saw and decided.
 #[derive(Clone, Debug, Default, Deserialize, KubeSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -133,6 +138,8 @@ pub enum StageState {
     Passed,
     /// Still placed as an older plan had it.
     Outdated,
+    /// A gate has said that it will never pass; it stays placed.
+    Failed,
 }
 
 /// A BindingPolicy, told apart from a later one of the same name.
@@ -219,8 +226,8 @@ pub struct PendingUpdate {
 #[derive(Clone, Debug, Deserialize, KubeSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CheckStatus {
-    /// `filter`, `condition`, `soak` or `evidence`.
-    #[schemars(length(max = 63))]
+    /// `filter`, `evidence`, `condition`, `gate/<name>` or `soak`.
+    #[schemars(length(max = 80))]
     pub name: String,
     /// The answer.
     pub outcome: Outcome,
@@ -238,10 +245,29 @@ pub struct CheckStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 128))]
     pub evidence_digest: Option<String>,
+    /// Digest of the gate's component that ran, as `sha256:…`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 128))]
+    pub module_digest: Option<String>,
+    /// What a gate's answer rests on.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 16))]
+    pub evidence: Vec<EvidencePiece>,
     /// When it ran.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<DateTime>")]
     pub evaluated_at: Option<Time>,
+}
+
+/// One piece of what a gate's answer rests on.
+#[derive(Clone, Debug, Default, Deserialize, Eq, KubeSchema, PartialEq, Serialize)]
+pub struct EvidencePiece {
+    /// What it is.
+    #[schemars(length(max = 64))]
+    pub name: String,
+    /// What was found.
+    #[schemars(length(max = 128))]
+    pub value: String,
 }
 
 /// The answer of a check. Unknown is not pass.
@@ -253,6 +279,8 @@ pub enum Outcome {
     Hold,
     /// It could not be judged.
     Unknown,
+    /// A gate says that this attempt will never pass.
+    Fail,
 }
 
 /// Stands in for `Time` in schemas: a string in date-time format.

@@ -1,4 +1,4 @@
-//! Runs one CEL expression within limits: text and values in, one typed answer or one short error out.
+//! Runs one CEL expression, or one WebAssembly [`gate`], within limits: values in, one typed answer or one short error out.
 //!
 //! The expression is written by a user and the values are objects of a cluster, so neither may hurt the process: compiling,
 //! evaluating and dropping happen on threads with a stack of their own, every step is paid for from a [`Budget`], and an
@@ -20,6 +20,7 @@ mod charged;
 mod check;
 mod compile;
 mod error;
+pub mod gate;
 mod library;
 mod patterns;
 mod rewrite;

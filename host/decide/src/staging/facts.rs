@@ -6,6 +6,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde::Deserialize;
 use stagegate_api::{Binding, BindingPolicy, CombinedStatusView, StagedBindingPolicy, StatusCollector};
 
+use super::gate_facts::{ConfigAnswer, ConfigKey, GateNamespaces, GateVerdict, ModuleFacts, Source, SourceEntry};
 use super::observe::Observed;
 use crate::names::{Digest, ObjectKey};
 
@@ -52,6 +53,20 @@ pub struct Facts {
     /// Only ever answers to questions; a file of facts holds none.
     #[serde(skip)]
     pub verdicts: BTreeMap<VerdictKey, Verdict>,
+    /// Namespaces whose ConfigMaps may be run.
+    #[serde(default)]
+    pub gate_namespaces: GateNamespaces,
+    /// The ConfigMaps that gates of this policy name, by `namespace/name`; one that is missing here was not looked at.
+    #[serde(default)]
+    pub sources: BTreeMap<String, Source>,
+    /// What the ConfigMaps' entries hold.
+    #[serde(default)]
+    pub modules: BTreeMap<SourceEntry, ModuleFacts>,
+    /// Only ever answers to questions, like the two below.
+    #[serde(skip)]
+    pub configs: BTreeMap<ConfigKey, ConfigAnswer>,
+    #[serde(skip)]
+    pub gate_verdicts: BTreeMap<VerdictKey, GateVerdict>,
 }
 
 /// Where the facts come from.

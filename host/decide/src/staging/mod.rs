@@ -16,6 +16,7 @@ mod edits;
 mod evidence;
 mod facts;
 mod finding;
+mod gate_facts;
 mod handover;
 mod judge;
 mod kinds;
@@ -37,6 +38,10 @@ pub use evidence::COMBINED_STATUS_BYTES_MAX;
 pub use facts::{
     BindingFacts, Compilation, Decoded, EvidenceCollectorFacts, Facts, ObjectFacts, ObjectMeta, PolicyFacts, Read,
     Settings, Verdict, VerdictKey,
+};
+pub use gate_facts::{
+    CombinedRef, ConfigAnswer, ConfigKey, EarlierVerdict, GateAnswer, GateCall, GateDestination, GateEvidenceRow,
+    GateNamespaces, GateObject, GateRequest, GateVerdict, Module, ModuleFacts, Source, SourceEntry,
 };
 pub use kinds::{is_never_returned, is_without_status};
 pub use observe::{Observed, observe};
@@ -119,5 +124,6 @@ fn refuse(facts: &Facts, finding: Finding, writes: Vec<Write>) -> Decision {
         writes: writes.into_iter().chain(write).collect(),
         events,
         wake_at: None,
+        not_after: None,
     })
 }

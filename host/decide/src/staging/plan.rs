@@ -9,6 +9,7 @@ use serde::Serialize;
 use stagegate_api::{BindingPolicy, BindingPolicySpec, StagedBindingPolicyStatus, StatusCollector};
 
 use super::facts::VerdictKey;
+use super::gate_facts::{ConfigKey, GateCall, SourceEntry};
 use crate::names::{Digest, ObjectKey, PlacementName};
 
 /// What to do about one policy now.
@@ -38,6 +39,16 @@ pub enum Question {
         text: String,
         evidence: Evidence,
     },
+    /// Read this entry of a ConfigMap that had this version, verify, compile and describe it. Answer: `Facts::modules`.
+    Module { source: SourceEntry, version: String },
+    /// Does the component's own schema take this config (JSON text)? Answer: `Facts::configs`.
+    Config {
+        key: ConfigKey,
+        source: SourceEntry,
+        config: String,
+    },
+    /// Run the gate. Answer: `Facts::gate_verdicts`, if every CombinedStatus still has the digest that is named.
+    Gate(Box<GateCall>),
     /// Read everything anew from the API server, as [`super::facts::Read::Anew`] says: nothing is placed on a cache.
     ReadAnew,
 }
@@ -69,6 +80,9 @@ pub struct Plan {
     pub events: Vec<Event>,
     /// When something becomes true by the passing of time alone.
     pub wake_at: Option<Timestamp>,
+    /// Until when the writes may begin: what they rest on is not known to hold later. `None`: no such bound.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub not_after: Option<Timestamp>,
 }
 
 /// All that staging may do to the world.

@@ -110,6 +110,8 @@ pub fn note_check(record: &mut StageStatus, name: &str, finding: &Finding, note:
         message: finding.message.clone(),
         check_digest: note.check.map(Digest::to_string),
         evidence_digest: note.evidence.map(|digest| digest.to_string()),
+        module_digest: None,
+        evidence: Vec::new(),
         evaluated_at: None,
     };
     let old = record.checks.iter_mut().find(|check| check.name == name);

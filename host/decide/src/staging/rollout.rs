@@ -288,6 +288,7 @@ impl<'a> Rollout<'a> {
             writes,
             events: draft.events.into_iter().chain(events).collect(),
             wake_at: draft.wake_at,
+            not_after: None,
         })
     }
 }

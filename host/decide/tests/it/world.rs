@@ -210,6 +210,9 @@ fn kind(question: &Question) -> &'static str {
             evidence: Evidence::CombinedStatus { .. },
             ..
         } => "condition",
+        Question::Module { .. } => "module",
+        Question::Config { .. } => "config",
+        Question::Gate(_) => "gate",
         Question::ReadAnew => "read anew",
     }
 }
@@ -261,6 +264,7 @@ fn answer(facts: &mut Facts, question: Question, answers: &Answers) {
             };
             facts.verdicts.insert(key, verdict);
         }
+        Question::Module { .. } | Question::Config { .. } | Question::Gate(_) => {}
         Question::ReadAnew => {}
     }
 }

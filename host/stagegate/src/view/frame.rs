@@ -97,6 +97,7 @@ fn of_stage(name: &str, record: Option<&StageStatus>, width: usize, now: Timesta
         StageState::Active => ("◐", AnsiColor::Cyan.on_default().bold()),
         StageState::Passed => ("●", AnsiColor::Green.on_default()),
         StageState::Outdated => ("◌", DIM),
+        StageState::Failed => ("✗", AnsiColor::Red.on_default().bold()),
     };
     let head = Line::default()
         .and(style, &format!("  {symbol} {name:width$}  {:9}", format!("{state:?}")))
@@ -106,7 +107,7 @@ fn of_stage(name: &str, record: Option<&StageStatus>, width: usize, now: Timesta
         );
     let Some(record) = record else { return vec![head] };
     let mut lines = vec![head.and(DIM, &times(record, now))];
-    if state == StageState::Active {
+    if matches!(state, StageState::Active | StageState::Failed) {
         lines.extend(record.checks.iter().map(of_check));
         lines.extend(record.objects.iter().flat_map(owed));
         if !record.not_judged.is_empty() {
@@ -124,6 +125,7 @@ fn of_check(check: &CheckStatus) -> Line {
         Outcome::Pass => AnsiColor::Green.on_default(),
         Outcome::Hold => AnsiColor::Yellow.on_default(),
         Outcome::Unknown => AnsiColor::Magenta.on_default(),
+        Outcome::Fail => AnsiColor::Red.on_default(),
     };
     Line::default()
         .and(Style::new(), &format!("      {:10}", check.name))

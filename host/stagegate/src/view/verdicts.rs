@@ -131,6 +131,7 @@ fn rows<'a>(stage: &StageSummary<'a>) -> Vec<[&'a str; 4]> {
         Outcome::Pass => "Pass",
         Outcome::Hold => "Hold",
         Outcome::Unknown => "Unknown",
+        Outcome::Fail => "Fail",
     };
     stage
         .checks

@@ -88,6 +88,7 @@ pub async fn answer(
             }
             // The reconcile loop reads; it owns the facts that are replaced.
             Question::ReadAnew => {}
+            Question::Module { .. } | Question::Config { .. } | Question::Gate(_) => {}
         }
     }
     let seen: Vec<(String, Seen)> = stream::iter(whole).buffer_unordered(CONCURRENCY).try_collect().await?;

@@ -11,8 +11,8 @@ use stagegate_api::{
 };
 use stagegate_decide::names::{Digest, ObjectKey};
 use stagegate_decide::staging::{
-    BindingFacts, Compilation, Decoded, EvidenceCollectorFacts, Facts, ObjectFacts, PolicyFacts, Read, Settings,
-    Verdict, VerdictKey, has_our_spec,
+    BindingFacts, Compilation, Decoded, EvidenceCollectorFacts, Facts, GateNamespaces, ObjectFacts, PolicyFacts, Read,
+    Settings, Verdict, VerdictKey, has_our_spec,
 };
 
 use super::index::Index;
@@ -163,6 +163,11 @@ pub fn facts(
             .iter()
             .map(|(key, verdict)| (key.clone(), verdict.clone()))
             .collect(),
+        gate_namespaces: GateNamespaces::default(),
+        sources: BTreeMap::new(),
+        modules: BTreeMap::new(),
+        configs: BTreeMap::new(),
+        gate_verdicts: BTreeMap::new(),
     })
 }
 

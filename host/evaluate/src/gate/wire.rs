@@ -1,0 +1,197 @@
+//! The request and the answer of a gate as plain values: what crosses the pipe to a sandbox, and, as JSON in camelCase, the
+//! twin interface `gate-json` (an absent option is `null` or left out). Shapes and units are `wit/gate.wit`'s. Must not know
+//! wasmtime. Members are never skipped: the pipe's encoding does not describe itself.
+
+use serde::{Deserialize, Serialize};
+
+/// See `types.cell`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Cell {
+    Null,
+    Boolean(bool),
+    Integer(i64),
+    Decimal(f64),
+    Text(String),
+    Json(String),
+}
+
+/// Texts in one string; text `i` ends before byte `ends[i]`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Arena {
+    pub bytes: String,
+    pub ends: Vec<u32>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum ColumnData {
+    Booleans(Vec<bool>),
+    Integers(Vec<i64>),
+    Decimals(Vec<f64>),
+    Texts(Arena),
+    Cells(Vec<Cell>),
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Column {
+    pub name: String,
+    /// Rows without a value, ascending.
+    pub nulls: Vec<u32>,
+    pub data: ColumnData,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ResultSet {
+    pub collector: String,
+    pub row_count: u32,
+    pub columns: Vec<Column>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CombinedStatus {
+    pub namespace: String,
+    pub name: String,
+    pub results: Vec<ResultSet>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Object {
+    pub group: String,
+    pub resource: String,
+    pub namespace: Option<String>,
+    pub name: String,
+    pub uid: String,
+    pub generation: Option<i64>,
+    pub combined_status: CombinedStatus,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Reported {
+    Never,
+    WithoutStatus,
+    /// Milliseconds since the Unix epoch.
+    At(u64),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct EvidenceRow {
+    pub reported: Reported,
+    pub generation: Option<i64>,
+    pub ready: Option<i64>,
+    pub available: Option<i64>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Destination {
+    pub name: String,
+    pub labels: Option<Vec<(String, String)>>,
+    /// One for each object of the request, in their order.
+    pub evidence: Vec<EvidenceRow>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Outcome {
+    Pass,
+    Hold,
+    Fail,
+    Unknown,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct EarlierVerdict {
+    pub name: String,
+    pub outcome: Outcome,
+    pub reason: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Request {
+    pub policy: String,
+    pub stage: String,
+    pub attempt: u64,
+    pub now_ms: u64,
+    /// JSON text.
+    pub config: String,
+    pub objects: Vec<Object>,
+    pub destinations: Vec<Destination>,
+    pub earlier: Vec<EarlierVerdict>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Pass {
+    pub valid_for_ms: Option<u64>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Hold {
+    pub reason: String,
+    pub retry_after_ms: Option<u64>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Fail {
+    pub reason: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Decision {
+    Pass(Pass),
+    Hold(Hold),
+    Fail(Fail),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct EvidencePiece {
+    pub name: String,
+    pub value: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Verdict {
+    pub decision: Decision,
+    pub evidence: Vec<EvidencePiece>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Description {
+    pub name: String,
+    pub version: String,
+    pub summary: String,
+    /// JSON Schema of the config, as text.
+    pub config_schema: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Level {
+    Debug,
+    Info,
+    Warn,
+    Error,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct LogLine {
+    pub level: Level,
+    pub message: String,
+}
