@@ -1,0 +1,251 @@
+//! WASI for gates: every interface of 0.2 is there, so that ordinary guests load, and none of them gives anything. No
+//! environment, arguments, files or sockets; clocks that stand; randomness that the request decides; nobody waits.
+
+use std::convert::Infallible;
+use std::future;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+use rand_core::TryRng;
+use sha2::{Digest, Sha256};
+use tokio::io::AsyncWrite;
+use wasmtime::StoreContextMut;
+use wasmtime::component::{Linker, Resource};
+use wasmtime_wasi::cli::{IsTerminal, StdoutStream};
+use wasmtime_wasi::p2::pipe::MemoryInputPipe;
+use wasmtime_wasi::p2::{DynPollable, OutputStream, Pollable, StreamResult};
+use wasmtime_wasi::{HostMonotonicClock, HostWallClock, WasiCtx};
+
+use super::store::State;
+use super::wire::Request;
+
+/// Most bytes of randomness in one call of the guest.
+const RANDOM_BYTES_MAX: u64 = 64 << 10;
+/// How much of what a gate writes is kept: the end of it.
+const TAIL_BYTES: usize = 4 << 10;
+
+/// What a gate is told when it waits. Waiting would stand still in the host, where no deadline reaches.
+pub(super) const WAITS: &str = "a gate may not wait: it judges its request as it is";
+
+/// Adds WASI to `linker`.
+pub(super) fn link(linker: &mut Linker<State>) -> wasmtime::Result<()> {
+    wasmtime_wasi::p2::add_to_linker_sync(linker)?;
+    linker.allow_shadowing(true);
+    let mut clock = linker.instance("wasi:clocks/monotonic-clock@0.2.12")?;
+    for name in ["subscribe-instant", "subscribe-duration"] {
+        clock.func_wrap(name, |_: StoreContextMut<'_, State>, (_,): (u64,)| {
+            Err::<(Resource<DynPollable>,), _>(wasmtime::Error::msg(WAITS))
+        })?;
+    }
+    linker.allow_shadowing(false);
+    Ok(())
+}
+
+/// Time and randomness of a call: all that it may depend on beside its request, made of the request.
+#[derive(Clone, Copy)]
+pub(super) struct Moment {
+    now_ms: u64,
+    seed: [u8; 32],
+}
+
+impl Moment {
+    /// Of a description: the same for ever.
+    pub(super) const DESCRIBING: Moment = Moment {
+        now_ms: 0,
+        seed: [0; 32],
+    };
+
+    /// The seed covers what tells judgements apart, and not every row: the same request always has the same, which is all
+    /// that is promised, and hashing the evidence would cost more than most gates.
+    pub(super) fn of(request: &Request) -> Self {
+        let mut digest = Sha256::new();
+        let texts = [&request.policy, &request.stage, &request.config];
+        for text in texts
+            .into_iter()
+            .chain(request.objects.iter().map(|object| &object.uid))
+        {
+            digest.update((text.len() as u64).to_le_bytes());
+            digest.update(text);
+        }
+        digest.update(request.attempt.to_le_bytes());
+        digest.update(request.now_ms.to_le_bytes());
+        Self {
+            now_ms: request.now_ms,
+            seed: digest.finalize().into(),
+        }
+    }
+
+    fn seed_for(&self, purpose: u8) -> [u8; 32] {
+        Sha256::new()
+            .chain_update(self.seed)
+            .chain_update([purpose])
+            .finalize()
+            .into()
+    }
+}
+
+/// A context that gives nothing. What the guest writes goes to `output`.
+pub(super) fn denied(moment: Moment, output: &Tail) -> WasiCtx {
+    let insecure_seed = moment.seed_for(b's');
+    WasiCtx::builder()
+        .allow_tcp(false)
+        .allow_udp(false)
+        .allow_ip_name_lookup(false)
+        // Empty, and never to be waited for.
+        .stdin(MemoryInputPipe::new(Bytes::new()))
+        .stdout(output.clone())
+        .stderr(output.clone())
+        .wall_clock(Standing(moment.now_ms))
+        .monotonic_clock(Standing(moment.now_ms))
+        .secure_random(Stream::new(moment.seed_for(b'r')))
+        .insecure_random(Stream::new(moment.seed_for(b'i')))
+        .insecure_random_seed(u128::from_le_bytes(std::array::from_fn(|i| insecure_seed[i])))
+        .max_random_size(RANDOM_BYTES_MAX)
+        .build()
+}
+
+/// A clock that stands at so many milliseconds since 1970.
+struct Standing(u64);
+
+impl HostWallClock for Standing {
+    fn resolution(&self) -> Duration {
+        Duration::from_millis(1)
+    }
+
+    fn now(&self) -> Duration {
+        Duration::from_millis(self.0)
+    }
+}
+
+impl HostMonotonicClock for Standing {
+    fn resolution(&self) -> u64 {
+        1_000_000
+    }
+
+    fn now(&self) -> u64 {
+        self.0.saturating_mul(1_000_000)
+    }
+}
+
+/// Bytes that a seed decides: SHA-256 of the seed and a counter.
+struct Stream {
+    seed: [u8; 32],
+    blocks: u64,
+    block: [u8; 32],
+    used: usize,
+}
+
+impl Stream {
+    fn new(seed: [u8; 32]) -> Self {
+        Self {
+            seed,
+            blocks: 0,
+            block: [0; 32],
+            used: 32,
+        }
+    }
+
+    fn take<const N: usize>(&mut self) -> [u8; N] {
+        std::array::from_fn(|_| self.byte())
+    }
+
+    fn byte(&mut self) -> u8 {
+        if self.used == self.block.len() {
+            let counter = self.blocks.to_le_bytes();
+            self.block = Sha256::new()
+                .chain_update(self.seed)
+                .chain_update(counter)
+                .finalize()
+                .into();
+            self.blocks += 1;
+            self.used = 0;
+        }
+        let byte = self.block[self.used];
+        self.used += 1;
+        byte
+    }
+}
+
+impl TryRng for Stream {
+    type Error = Infallible;
+
+    fn try_next_u32(&mut self) -> Result<u32, Infallible> {
+        Ok(u32::from_le_bytes(self.take()))
+    }
+
+    fn try_next_u64(&mut self) -> Result<u64, Infallible> {
+        Ok(u64::from_le_bytes(self.take()))
+    }
+
+    fn try_fill_bytes(&mut self, bytes: &mut [u8]) -> Result<(), Infallible> {
+        bytes.fill_with(|| self.byte());
+        Ok(())
+    }
+}
+
+/// Takes everything and keeps the end of it. Never full: a gate must not fail because it is talkative.
+#[derive(Clone, Default)]
+pub(super) struct Tail(Arc<Mutex<Vec<u8>>>);
+
+impl Tail {
+    pub(super) fn text(&self) -> String {
+        let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let end = kept.len().saturating_sub(TAIL_BYTES);
+        String::from_utf8_lossy(&kept[end..]).into_owned()
+    }
+
+    fn push(&self, bytes: &[u8]) {
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.extend_from_slice(&bytes[bytes.len().saturating_sub(TAIL_BYTES)..]);
+        // Moved only when it has doubled, so that many short writes cost no more than few long ones.
+        if kept.len() > 2 * TAIL_BYTES {
+            let surplus = kept.len() - TAIL_BYTES;
+            kept.drain(..surplus);
+        }
+    }
+}
+
+impl IsTerminal for Tail {
+    fn is_terminal(&self) -> bool {
+        false
+    }
+}
+
+impl StdoutStream for Tail {
+    /// For 0.3, which is not linked.
+    fn async_stream(&self) -> Box<dyn AsyncWrite + Send + Sync> {
+        Box::new(tokio::io::sink())
+    }
+
+    fn p2_stream(&self) -> Box<dyn OutputStream> {
+        Box::new(self.clone())
+    }
+}
+
+impl OutputStream for Tail {
+    fn write(&mut self, bytes: Bytes) -> StreamResult<()> {
+        self.push(&bytes);
+        Ok(())
+    }
+
+    fn flush(&mut self) -> StreamResult<()> {
+        Ok(())
+    }
+
+    fn check_write(&mut self) -> StreamResult<usize> {
+        Ok(TAIL_BYTES)
+    }
+}
+
+impl Pollable for Tail {
+    /// Always.
+    fn ready<'this, 'future>(&'this mut self) -> Pin<Box<dyn Future<Output = ()> + Send + 'future>>
+    where
+        'this: 'future,
+        Self: 'future,
+    {
+        Box::pin(future::ready(()))
+    }
+}
