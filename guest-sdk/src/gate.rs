@@ -1,0 +1,71 @@
+//! What a gate is to the SDK, and how it becomes the exports of a component.
+
+use schemars::JsonSchema;
+use serde::de::DeserializeOwned;
+
+use crate::bindings::stagegate::gate::types as wit;
+use crate::{Error, Request, Verdict};
+
+/// A gate is the type of its config: a value of it is one call. [`crate::export`] makes a component of it.
+///
+/// With `deny_unknown_fields` a misspelt member of the config is refused before a rollout starts, and not overlooked.
+pub trait Gate: DeserializeOwned + JsonSchema {
+    /// What the gate is called, for example `min-available`.
+    const NAME: &'static str;
+    /// The gate's own version, for example `1.2.0`.
+    const VERSION: &'static str;
+    /// One line.
+    const SUMMARY: &'static str;
+
+    /// Judges. The same request must give the same verdict.
+    ///
+    /// # Errors
+    /// The gate could not judge; see [`Error`].
+    fn evaluate(&self, request: &Request) -> Result<Verdict, Error>;
+}
+
+/// Makes the component's exports of a [`Gate`]. Once in a crate; does nothing in native builds.
+#[macro_export]
+macro_rules! export {
+    ($gate:ty) => {
+        #[cfg(target_family = "wasm")]
+        const _: () = {
+            struct Exported;
+
+            impl $crate::bindings::exports::stagegate::gate::gate::Guest for Exported {
+                fn describe() -> $crate::bindings::stagegate::gate::types::Description {
+                    $crate::describe::<$gate>()
+                }
+
+                fn evaluate(
+                    request: $crate::Request,
+                ) -> ::core::result::Result<$crate::bindings::stagegate::gate::types::Verdict, ::std::string::String>
+                {
+                    $crate::evaluate::<$gate>(&request).map_err(|error| error.to_string())
+                }
+            }
+
+    $crate::bindings::export!(Exported with_types_in $crate::bindings);
+        };
+    };
+}
+
+/// What the component's `describe` answers.
+pub fn describe<G: Gate>() -> wit::Description {
+    wit::Description {
+        name: G::NAME.to_owned(),
+        version: G::VERSION.to_owned(),
+        summary: G::SUMMARY.to_owned(),
+        config_schema: schemars::schema_for!(G).as_value().to_string(),
+    }
+}
+
+/// What the component's `evaluate` answers.
+///
+/// # Errors
+/// The config does not fit the gate, or the gate could not judge.
+pub fn evaluate<G: Gate>(request: &Request) -> Result<wit::Verdict, Error> {
+    let gate: G = serde_json::from_str(&request.config)
+        .map_err(|error| Error::new(format_args!("reading the config: {error}")))?;
+    gate.evaluate(request)?.hand_over()
+}

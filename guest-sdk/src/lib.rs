@@ -1,0 +1,59 @@
+//! What the author of a gate needs. A gate is a component that decides whether a stage of a rollout is done: a function of the request
+//! that it is called with. This is a whole one:
+//!
+//! ```
+//! use schemars::JsonSchema;
+//! use serde::Deserialize;
+//! use stagegate_guest::{Error, Gate, Request, Verdict};
+//!
+//! /// The gate is its config: `{"maxErrorRate": 0.01}` in the policy.
+//! #[derive(Deserialize, JsonSchema)]
+//! #[serde(rename_all = "camelCase", deny_unknown_fields)]
+//! struct ErrorBudget {
+//!     /// Largest share of failed requests in any cluster.
+//!     max_error_rate: f64,
+//! }
+//!
+//! impl Gate for ErrorBudget {
+//!     const NAME: &'static str = "error-budget";
+//!     const VERSION: &'static str = env!("CARGO_PKG_VERSION");
+//!     const SUMMARY: &'static str = "No cluster exceeds an error rate";
+//!
+//!     fn evaluate(&self, request: &Request) -> Result<Verdict, Error> {
+//!         for object in &request.objects {
+//!             let rates = object.column("errors", "rate")?.numbers()?.per_cluster("cluster", request)?;
+//!             for (cluster, rate) in rates {
+//!                 if rate > self.max_error_rate {
+//!                     return Ok(Verdict::hold(format!("{rate} of the requests fail in {cluster}")).evidence("rate", rate));
+//!                 }
+//!             }
+//!         }
+//!         Ok(Verdict::pass().evidence("clusters", request.destinations.len()))
+//!     }
+//! }
+//!
+//! stagegate_guest::export!(ErrorBudget);
+//! ```
+//!
+//! It is built with `cargo build --target wasm32-wasip2 --profile gate` as a `cdylib`, and is meant to be an `rlib`, too.
+//!
+//! What is not known is an [`Error`] and never a default: the outcome is then unknown, and the stage waits.
+
+pub mod bindings;
+mod column;
+mod error;
+mod evidence;
+mod gate;
+pub mod log;
+mod verdict;
+
+pub use bindings::stagegate::gate::types::{
+    Destination, EarlierVerdict, EvidenceRow, Object, Outcome, Reported, Request,
+};
+pub use column::{Rows, Values};
+pub use error::Error;
+pub use evidence::Evidence;
+pub use gate::Gate;
+#[doc(hidden)]
+pub use gate::{describe, evaluate};
+pub use verdict::{PIECE_NAME_CHARS_MAX, PIECE_VALUE_CHARS_MAX, PIECES_MAX, REASON_CHARS_MAX, Verdict};

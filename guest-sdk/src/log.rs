@@ -1,0 +1,29 @@
+//! Lines for those who debug a gate. The host keeps 64 of each call, 8 KiB together; natively they go to standard error.
+
+use std::fmt::Display;
+
+use crate::bindings::stagegate::gate::log::Level;
+
+pub fn debug(message: impl Display) {
+    write(Level::Debug, &message.to_string());
+}
+
+pub fn info(message: impl Display) {
+    write(Level::Info, &message.to_string());
+}
+
+pub fn warn(message: impl Display) {
+    write(Level::Warn, &message.to_string());
+}
+
+pub fn error(message: impl Display) {
+    write(Level::Error, &message.to_string());
+}
+
+#[cfg(target_family = "wasm")]
+use crate::bindings::stagegate::gate::log::write;
+
+#[cfg(not(target_family = "wasm"))]
+fn write(level: Level, message: &str) {
+    eprintln!("{level:?}: {message}");
+}
