@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
 
+use crate::sandbox::child::Child;
+
 const EXIT_CODES: &str = "\
 Exit codes: 0 as wished, 1 the answer is no, 2 usage or input error, 3 time-out, 4 the outside failed.
 Results go to standard output, everything else to standard error.";
@@ -38,6 +40,9 @@ pub enum Command {
     },
     /// Print the version
     Version,
+    /// What the host starts to compile and run gates; not for people
+    #[command(subcommand, hide = true)]
+    Sandbox(Child),
 }
 
 #[derive(Debug, ClapArgs)]

@@ -5,5 +5,6 @@ pub mod args;
 pub mod commands;
 pub mod controllers;
 pub mod manifests;
+pub mod sandbox;
 pub mod shell;
 pub mod view;

@@ -49,12 +49,14 @@ pub enum FailureKind {
     SandboxBroken,
     /// The artifact is not one that this engine wrote.
     ArtifactRefused,
+    /// The artifact is not there any more: the component has to be compiled again.
+    NotLoaded,
 }
 
 impl FailureKind {
     /// Whether the same input fails the same way: the machine had no part in it.
     pub const fn is_lasting(self) -> bool {
-        !matches!(self, Self::TimedOut | Self::SandboxBroken | Self::ArtifactRefused)
+        !matches!(self, Self::TimedOut | Self::SandboxBroken | Self::ArtifactRefused | Self::NotLoaded)
     }
 }
 

@@ -7,6 +7,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 
 use crate::args::{Args, Command};
+use crate::sandbox;
 
 mod cel;
 mod completions;
@@ -64,6 +65,7 @@ pub fn execute(args: Args) -> ExitCode {
         Command::Crds => crds::print(),
         Command::Completions { shell } => completions::print(shell),
         Command::Version => version::print(),
+        Command::Sandbox(child) => return sandbox::child::main(child),
     };
     ExitCode::from(match ended {
         Ok(Outcome::AsWished) => 0,
