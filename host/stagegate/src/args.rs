@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
 
+use stagegate_evaluate::gate::limits;
+
 use crate::sandbox::child::Child;
 
 const EXIT_CODES: &str = "\
@@ -31,6 +33,9 @@ pub enum Command {
     Lint(LintArgs),
     /// Evaluate one CEL expression against an object, with the limits that the controller sets
     Cel(CelArgs),
+    /// Check, try and pack a gate's WebAssembly component, without a cluster
+    #[command(subcommand)]
+    Gate(GateCommand),
     /// Print the CustomResourceDefinition of StagedBindingPolicy as YAML
     Crds,
     /// Print a completion script
@@ -119,6 +124,60 @@ pub struct CelArgs {
     pub output: Format,
 }
 
+#[derive(Debug, Subcommand)]
+pub enum GateCommand {
+    /// Load a component as a host would: which world, size, digest, and what the gate says of itself
+    Check(GateCheckArgs),
+    /// Ask a gate for one verdict; exit code 0 for a pass, 1 for hold, fail and unknown
+    Run(GateRunArgs),
+    /// Print the ConfigMap that brings a component into a cluster
+    Configmap(GateConfigmapArgs),
+}
+
+#[derive(Debug, ClapArgs)]
+pub struct GateCheckArgs {
+    /// The component, plain or packed with gzip
+    pub file: PathBuf,
+    /// How results are written
+    #[arg(short, long, default_value = "text", value_name = "FORMAT")]
+    pub output: Format,
+}
+
+#[derive(Debug, ClapArgs)]
+pub struct GateRunArgs {
+    /// The component, plain or packed with gzip
+    pub file: PathBuf,
+    /// The request with its config, as JSON; `-` is standard input
+    #[arg(long, value_name = "FILE")]
+    pub request: PathBuf,
+    /// Longest time of the evaluation, in milliseconds
+    #[arg(long, default_value_t = limits::TIMEOUT_MS, value_name = "MS",
+          value_parser = clap::value_parser!(u32).range(1..=i64::from(limits::TIMEOUT_MS_MAX)))]
+    pub timeout_ms: u32,
+    /// Linear memory of the evaluation, in MiB
+    #[arg(long, default_value_t = limits::MEMORY_MIB, value_name = "MIB",
+          value_parser = clap::value_parser!(u32).range(1..=i64::from(limits::MEMORY_MIB_MAX)))]
+    pub memory_mib: u32,
+    /// How results are written
+    #[arg(short, long, default_value = "text", value_name = "FORMAT")]
+    pub output: Format,
+}
+
+#[derive(Debug, ClapArgs)]
+pub struct GateConfigmapArgs {
+    /// What the ConfigMap is called
+    #[arg(value_parser = object_name)]
+    pub name: String,
+    /// The component, plain or packed with gzip
+    pub file: PathBuf,
+    /// Where it goes; hosts read gates only from the namespaces of their `--gate-namespaces`
+    #[arg(long, default_value = "stagegate-gates", value_parser = object_name, value_name = "NAME")]
+    pub namespace: String,
+    /// The entry of `binaryData` that holds the component
+    #[arg(long, default_value = "gate.wasm", value_parser = entry_key, value_name = "KEY")]
+    pub key: String,
+}
+
 /// Which cluster to talk to; without either: KUBECONFIG, `~/.kube/config`, or the pod's service account.
 #[derive(Debug, Default, ClapArgs)]
 pub struct ClusterArgs {
@@ -184,4 +243,36 @@ fn settle(text: &str) -> Result<Duration, String> {
         return Err("between 10ms and 10m".to_owned());
     }
     Ok(duration)
+}
+
+/// RFC 1123: what Kubernetes takes as a name.
+fn object_name(text: &str) -> Result<String, String> {
+    let is_word = |part: &str| {
+        let has = |byte: Option<&u8>| byte.is_some_and(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit());
+        has(part.as_bytes().first()) && has(part.as_bytes().last())
+    };
+    let is_name = text.len() <= 253
+        && text
+            .bytes()
+            .all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.'))
+        && text.split('.').all(is_word);
+    if is_name {
+        Ok(text.to_owned())
+    } else {
+        Err("lower-case letters, digits, `-` and `.`, with a letter or digit at both ends".to_owned())
+    }
+}
+
+/// What Kubernetes takes as a key of a ConfigMap.
+fn entry_key(text: &str) -> Result<String, String> {
+    let is_key = (1..=253).contains(&text.len())
+        && !matches!(text, "." | "..")
+        && text
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.'));
+    if is_key {
+        Ok(text.to_owned())
+    } else {
+        Err("letters, digits, `-`, `_` and `.`".to_owned())
+    }
 }

@@ -13,6 +13,7 @@ mod cel;
 mod completions;
 mod connection;
 mod crds;
+mod gate;
 mod lint;
 mod log;
 mod playground;
@@ -55,12 +56,13 @@ pub type Result<T = Outcome> = std::result::Result<T, Failure>;
 /// Runs the command; says on standard error why it failed.
 pub fn execute(args: Args) -> ExitCode {
     // Whoever asked for a verdict must not take an unfinished rollout for one.
-    let has_verdict = matches!(args.command, Command::Playground(_));
+    let has_verdict = matches!(args.command, Command::Playground(_) | Command::Gate(_));
     let ended = match args.command {
         Command::Playground(args) => block_on(playground::play(&args)),
         Command::Run(args) => block_on(run::controllers(&args)),
         Command::Watch(args) => block_on(watch::policies(&args)),
         Command::Cel(args) => cel::evaluate(&args),
+        Command::Gate(command) => gate::command(&command),
         Command::Lint(args) => lint::check(&args),
         Command::Crds => crds::print(),
         Command::Completions { shell } => completions::print(shell),

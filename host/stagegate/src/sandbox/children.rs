@@ -44,8 +44,13 @@ struct State {
 #[derive(Debug)]
 enum Place {
     /// In use by a caller, or being started.
-    Taken { process_id: Option<u32> },
-    Free { process: Process, used: u64 },
+    Taken {
+        process_id: Option<u32>,
+    },
+    Free {
+        process: Process,
+        used: u64,
+    },
 }
 
 impl Children {
@@ -137,14 +142,25 @@ impl Children {
             match state.children.remove(module) {
                 Some(Place::Free { mut process, .. }) => {
                     // One that was killed between two requests is replaced; that is nobody's failure.
-                    break if process.is_alive() { (Some(process), None) } else { (None, None) };
+                    break if process.is_alive() {
+                        (Some(process), None)
+                    } else {
+                        (None, None)
+                    };
                 }
                 Some(taken) => {
                     state.children.insert(module.clone(), taken);
                 }
                 None => {
-                    if let Some(left) = state.backoffs.get(module).and_then(|backoff| backoff.remaining(Instant::now())) {
-                        let message = format!("its process has failed before and is started again in {} s", left.as_secs() + 1);
+                    if let Some(left) = state
+                        .backoffs
+                        .get(module)
+                        .and_then(|backoff| backoff.remaining(Instant::now()))
+                    {
+                        let message = format!(
+                            "its process has failed before and is started again in {} s",
+                            left.as_secs() + 1
+                        );
                         return Err(broken(message));
                     }
                     if state.children.len() < self.most {
@@ -230,7 +246,9 @@ impl Drop for Lease<'_> {
         state.uses += 1;
         let used = state.uses;
         match self.process.take() {
-            Some(process) => state.children.insert(self.module.clone(), Place::Free { process, used }),
+            Some(process) => state
+                .children
+                .insert(self.module.clone(), Place::Free { process, used }),
             None => state.children.remove(&self.module),
         };
         drop(state);

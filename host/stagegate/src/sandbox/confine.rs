@@ -43,7 +43,12 @@ pub fn limit(role: Role, parent: u32) -> io::Result<()> {
     };
     // At the first the process gets a signal that tells its cause, at the second one that cannot be ignored.
     lower(Resource::Cpu, cpu_s, cpu_s + 1)?;
-    for (resource, most) in [memory, (Resource::Core, 0), (Resource::Fsize, 0), (Resource::Nofile, FILES_MAX)] {
+    for (resource, most) in [
+        memory,
+        (Resource::Core, 0),
+        (Resource::Fsize, 0),
+        (Resource::Nofile, FILES_MAX),
+    ] {
         lower(resource, most, most)?;
     }
     Ok(())

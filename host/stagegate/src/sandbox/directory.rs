@@ -102,10 +102,7 @@ impl Directory {
     /// `None` for a digest that is none: it could name a file elsewhere.
     fn name(&self, component: &Digest) -> Option<String> {
         let digest = component.as_str();
-        let is_digest = digest.len() == 64
-            && digest
-                .bytes()
-                .all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+        let is_digest = digest.len() == 64 && digest.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
         is_digest.then(|| format!("{digest}.{}", self.compatibility))
     }
 

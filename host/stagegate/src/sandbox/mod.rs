@@ -284,7 +284,11 @@ fn not_compiled(process: process::Process, error: &ProtocolError) -> Failure {
         let message = format!("compiling took longer than {} s", COMPILE_WITHIN.as_secs());
         return Failure::new(FailureKind::TimedOut, message);
     }
-    let end = process.end(if is_gone(error) { children::ENDING } else { Duration::ZERO });
+    let end = process.end(if is_gone(error) {
+        children::ENDING
+    } else {
+        Duration::ZERO
+    });
     let lasting = |message: String| Failure::new(FailureKind::NotCompiled, message);
     if end.signal() == Some(rustix::process::Signal::XCPU.as_raw()) {
         return lasting(format!(

@@ -35,10 +35,18 @@ pub fn main(parent: u32) -> Result<(), ProtocolError> {
         ("execve", Err(Command::new("/bin/true").exec())),
         ("fork", Command::new("/bin/true").spawn().map(drop)),
         ("thread", std::thread::Builder::new().spawn(|| {}).map(drop)),
-        ("read another file", io::Read::read(&mut &foreign, &mut [0; 1]).map(drop)),
-        ("set a limit", rustix::process::setrlimit(Resource::Cpu, raised).map_err(Into::into)),
+        (
+            "read another file",
+            io::Read::read(&mut &foreign, &mut [0; 1]).map(drop),
+        ),
+        (
+            "set a limit",
+            rustix::process::setrlimit(Resource::Cpu, raised).map_err(Into::into),
+        ),
     ];
-    let signalled = host.map_or(Ok(()), |host| rustix::process::test_kill_process(host).map_err(Into::into));
+    let signalled = host.map_or(Ok(()), |host| {
+        rustix::process::test_kill_process(host).map_err(Into::into)
+    });
     for (name, result) in attempts.into_iter().chain([("kill", signalled)]) {
         let number = result.map_or_else(|error| error.raw_os_error().unwrap_or(-1), |()| 0);
         writeln!(out, "{name}: {number}")?;

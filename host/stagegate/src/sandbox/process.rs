@@ -139,7 +139,10 @@ impl Process {
             drop(pipe.take(LAST_WORDS_BYTES_MAX).read_to_end(&mut bytes));
             words = String::from_utf8_lossy(&bytes).into_owned();
         }
-        End { status: killed.ok(), words }
+        End {
+            status: killed.ok(),
+            words,
+        }
     }
 
     fn kill(&mut self) -> io::Result<ExitStatus> {

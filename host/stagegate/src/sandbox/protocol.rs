@@ -166,7 +166,9 @@ impl Encoded {
         self.own(&head)?;
         let answer: Answer = decode(&head.body(from, ANSWER_BYTES_MAX)?)?;
         // Whoever sends a failure past `Failure::new` does not choose how much of it is shown.
-        let said = answer.said.map_err(|failure| Failure::new(failure.kind, failure.message));
+        let said = answer
+            .said
+            .map_err(|failure| Failure::new(failure.kind, failure.message));
         Ok(Answer { said, ..answer })
     }
 
@@ -285,7 +287,9 @@ impl Head {
 
 /// The first `N` bytes of a head, which always has them.
 fn split<const N: usize>(bytes: &[u8]) -> ([u8; N], &[u8]) {
-    bytes.split_first_chunk().map_or(([0; N], &[]), |(first, rest)| (*first, rest))
+    bytes
+        .split_first_chunk()
+        .map_or(([0; N], &[]), |(first, rest)| (*first, rest))
 }
 
 fn head(kind: Kind, nonce: Nonce, length: usize) -> Vec<u8> {

@@ -14,7 +14,7 @@ use seccompiler::{
 use super::confine::Phase;
 
 /// Memory, signals to oneself, waiting for threads that are there already, time, the end. None of them makes a descriptor.
-const FREE: [i64; 27] = [
+const FREE: [i64; 29] = [
     libc::SYS_brk,
     libc::SYS_clock_gettime,
     libc::SYS_clock_nanosleep,
@@ -36,11 +36,14 @@ const FREE: [i64; 27] = [
     libc::SYS_mremap,
     libc::SYS_munmap,
     libc::SYS_restart_syscall,
+    // A thread that was started before the filter may make its first steps after it.
+    libc::SYS_rseq,
     libc::SYS_rt_sigaction,
     libc::SYS_rt_sigprocmask,
     libc::SYS_rt_sigreturn,
     libc::SYS_sched_getaffinity,
     libc::SYS_sched_yield,
+    libc::SYS_set_robust_list,
     libc::SYS_sigaltstack,
     libc::SYS_statx,
 ];

@@ -173,7 +173,11 @@ fn every_path_that_the_map_names_exists() {
     );
     let quoted = map.split('`').skip(1).step_by(2);
     let paths: Vec<&str> = quoted
-        .filter(|text| ["deploy/", "gates/", "guest-sdk/", "host/", "tests/", "wit/"].iter().any(|top| text.starts_with(top)))
+        .filter(|text| {
+            ["deploy/", "gates/", "guest-sdk/", "host/", "tests/", "wit/"]
+                .iter()
+                .any(|top| text.starts_with(top))
+        })
         .collect();
     assert!(paths.len() > 10, "only {} paths found", paths.len());
     for path in paths {

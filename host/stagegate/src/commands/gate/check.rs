@@ -1,0 +1,104 @@
+//! `stagegate gate check`: whether a host could load the component, and what the gate says of itself.
+
+use std::io::{self, Write as _};
+
+use serde_json::{Value, json};
+use stagegate_decide::names::Digest;
+use stagegate_evaluate::gate::{self, Interface, wire};
+
+use super::{Outcome, Result, advice, file};
+use crate::args::{Format, GateCheckArgs};
+use crate::sandbox::{Sandbox, SandboxOptions};
+
+/// Compiles the component and has it describe itself, in the sandbox and within its limits.
+///
+/// # Errors
+/// A file that cannot be read. A component that cannot be loaded is an answer: [`Outcome::No`], its cause on standard error
+/// (in the object with `-o json`).
+pub fn component(args: &GateCheckArgs) -> Result {
+    let component = file::component(&args.file)?;
+    let size = Size {
+        bytes: component.len(),
+        gzip: file::gzip(&component)?.len(),
+        digest: Digest::of_bytes(&component),
+    };
+    let loaded = gate::inspect(&component).and_then(|interface| {
+        let sandbox = Sandbox::new(SandboxOptions::default());
+        Ok((interface, sandbox.load(&size.digest, &component)?))
+    });
+    let mut out = io::stdout();
+    match (args.output, &loaded) {
+        (Format::Json, loaded) => writeln!(out, "{}", json(&size, loaded))?,
+        (Format::Text, Ok((interface, description))) => {
+            out.write_all(text(&size, *interface, description).as_bytes())?
+        }
+        (Format::Text, Err(failure)) => {
+            let mut message = format!("{} cannot be used as a gate: {failure}", args.file.display());
+            match advice(failure.kind) {
+                "" => {}
+                advice => message = format!("{message}\nadvice: {advice}"),
+            }
+            writeln!(io::stderr(), "{message}")?;
+        }
+    }
+    Ok(if loaded.is_ok() { Outcome::AsWished } else { Outcome::No })
+}
+
+/// What the bytes alone say.
+struct Size {
+    bytes: usize,
+    gzip: usize,
+    digest: Digest,
+}
+
+type Loaded = std::result::Result<(Interface, wire::Description), gate::Failure>;
+
+/// `{"digest", "bytes", "gzipBytes", "world", "name", "version", "summary", "configSchema"}`, or in place of the last five
+/// `"failure": {"kind", "message", "advice"}`. `configSchema` is the schema itself, not its text.
+fn json(size: &Size, loaded: &Loaded) -> Value {
+    let mut object = json!({
+        "digest": format!("sha256:{}", size.digest),
+        "bytes": size.bytes,
+        "gzipBytes": size.gzip,
+    });
+    match loaded {
+        Ok((interface, description)) => {
+            object["world"] = world(*interface).into();
+            object["name"] = description.name.as_str().into();
+            object["version"] = description.version.as_str().into();
+            object["summary"] = description.summary.as_str().into();
+            object["configSchema"] = serde_json::from_str(&description.config_schema).unwrap_or(Value::Null);
+        }
+        Err(failure) => {
+            object["failure"] = json!({
+                "kind": failure.kind,
+                "message": failure.message,
+                "advice": advice(failure.kind),
+            });
+        }
+    }
+    object
+}
+
+fn text(size: &Size, interface: Interface, description: &wire::Description) -> String {
+    let schema: Value = serde_json::from_str(&description.config_schema).unwrap_or(Value::Null);
+    format!(
+        "gate     {name} {version}\n         {summary}\nworld    {world}\ndigest   sha256:{digest}\nsize     {bytes} bytes, \
+         {gzip} packed\nconfig   {schema}\n",
+        name = description.name,
+        version = description.version,
+        summary = description.summary,
+        world = world(interface),
+        digest = size.digest,
+        bytes = size.bytes,
+        gzip = size.gzip,
+    )
+}
+
+/// As wit/gate.wit names them.
+const fn world(interface: Interface) -> &'static str {
+    match interface {
+        Interface::Typed => "gate-world",
+        Interface::Json => "gate-json-world",
+    }
+}
