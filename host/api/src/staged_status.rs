@@ -253,6 +253,10 @@ pub struct CheckStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 16))]
     pub evidence: Vec<EvidencePiece>,
+    /// Until when a gate's pass counts; recorded while the stage soaks, so that a time in which nobody knew is seen.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<DateTime>")]
+    pub valid_until: Option<Time>,
     /// When it ran.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<DateTime>")]

@@ -31,6 +31,11 @@ impl Finding {
         Self::new(Outcome::Hold, reason, message.into())
     }
 
+    /// A gate says that this attempt will never pass.
+    pub fn fail(reason: Reason, message: impl Into<String>) -> Self {
+        Self::new(Outcome::Fail, reason, message.into())
+    }
+
     pub fn pass(reason: Reason, message: impl Into<String>) -> Self {
         Self::new(Outcome::Pass, reason, message.into())
     }

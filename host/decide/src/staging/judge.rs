@@ -2,20 +2,20 @@
 //! place or remove anything.
 
 use jiff::Timestamp;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use stagegate_api::{BoundObject, ObjectStatus, Outcome, StageStatus};
+use stagegate_api::{BoundObject, ObjectStatus, Outcome, StageState, StageStatus};
 
 use super::binding_part::{Bound, Placed};
 use super::edits::Edited;
 use super::evidence::Subject;
-use super::facts::{Decoded, Facts, ObjectMeta, Verdict, VerdictKey};
+use super::facts::{Facts, Verdict, VerdictKey};
 use super::finding::Finding;
+use super::gate_facts::{CombinedRef, GateDestination, GateObject};
 use super::plan::{Evidence, Question};
 use super::reason::Reason;
 use super::record::{self, Note, key_of};
-use super::slot::{Own, after, later};
+use super::slot::{Own, after};
 use super::spec::{CheckedStage, Expression};
-use super::{bound, collector, kinds};
+use super::{bound, collector, gates, kinds};
 use crate::names::Digest;
 
 /// What is known of the active stage now.
@@ -27,6 +27,10 @@ pub struct Judgement {
     pub finding: Finding,
     /// Unless empty, the rest is preliminary: have these answered first.
     pub questions: Vec<Question>,
+    /// When a gate is asked again though nothing has changed.
+    pub ask_again_at: Option<Timestamp>,
+    /// Until when what the gates have said may be acted on; `None`: there are none.
+    pub valid_until: Option<Timestamp>,
 }
 
 /// What to judge.
@@ -51,14 +55,16 @@ pub fn judge(subjected: Subjected<'_>) -> Judgement {
     } = subjected;
     let mut record = record::roll(recorded, own, facts.now);
     record.name.clone_from(&stage.name);
-    let mut judging = Judging {
-        subjected,
-        questions: Vec::new(),
-    };
+    let mut judging = Judging::new(subjected);
     let result = judging.run(&mut record);
     let finding = match result {
         Ok(finding) | Err(finding) => finding,
     };
+    // A gate's no outlives the evidence it was said about.
+    let finding = gates::failed(&record, stage).unwrap_or(finding);
+    if finding.outcome == Outcome::Fail {
+        record.state = StageState::Failed;
+    }
     if finding.outcome != Outcome::Pass && finding.reason != Reason::Soaking && !finding.is_restart {
         record.passing_since = None;
     }
@@ -66,6 +72,8 @@ pub fn judge(subjected: Subjected<'_>) -> Judgement {
         record,
         finding,
         questions: judging.questions,
+        ask_again_at: judging.ask_again_at,
+        valid_until: judging.valid_until,
     }
 }
 
@@ -87,10 +95,7 @@ pub fn follow(subjected: Subjected<'_>) -> Option<(Vec<ObjectStatus>, Vec<Questi
         record: recorded,
     };
     let (_, binding) = placed.binding().ok()?;
-    let mut judging = Judging {
-        subjected,
-        questions: Vec::new(),
-    };
+    let mut judging = Judging::new(subjected);
     let objects = bound::objects(binding);
     judging.ask_about_objects(&objects);
     let mut record = recorded.clone();
@@ -98,12 +103,23 @@ pub fn follow(subjected: Subjected<'_>) -> Option<(Vec<ObjectStatus>, Vec<Questi
     Some((record.objects, judging.questions))
 }
 
-struct Judging<'a> {
-    subjected: Subjected<'a>,
-    questions: Vec<Question>,
+pub(super) struct Judging<'a> {
+    pub(super) subjected: Subjected<'a>,
+    pub(super) questions: Vec<Question>,
+    ask_again_at: Option<Timestamp>,
+    valid_until: Option<Timestamp>,
 }
 
 impl<'a> Judging<'a> {
+    fn new(subjected: Subjected<'a>) -> Self {
+        Self {
+            subjected,
+            questions: Vec::new(),
+            ask_again_at: None,
+            valid_until: None,
+        }
+    }
+
     fn run(&mut self, record: &mut StageStatus) -> Result<Finding, Finding> {
         let Subjected { facts, stage, own, .. } = self.subjected;
         let before = record.clone();
@@ -137,101 +153,6 @@ impl<'a> Judging<'a> {
             not_judged(stage, &settled, record)
         };
         self.soak(record, finding)
-    }
-
-    /// Every bound object is looked at again when its version in the Binding moves: an edit of one that is not judged
-    /// restarts the settling all the same.
-    fn ask_about_objects(&mut self, objects: &[&BoundObject]) {
-        for object in objects {
-            let key = bound::key(object);
-            let known = self.subjected.facts.objects.get(&key);
-            if known.is_none_or(|known| known.asked_for != object.resource_version) {
-                self.questions.push(Question::Object {
-                    key,
-                    version: object.version.clone(),
-                    resource_version: object.resource_version.clone(),
-                });
-            }
-        }
-    }
-
-    fn found(&self, object: &BoundObject) -> Option<&'a ObjectMeta> {
-        self.subjected
-            .facts
-            .objects
-            .get(&bound::key(object))
-            .and_then(|known| known.found.as_ref())
-    }
-
-    /// Brings the record of each object up to date with its edits and the clusters' answers.
-    fn track(&self, placed: &Placed<'_>, objects: &[&BoundObject], record: &mut StageStatus) {
-        let facts = self.subjected.facts;
-        let destinations = super::binding_part::destinations_of(placed);
-        for object in objects.iter().take(stagegate_api::staged_status::MAX_RECORDED) {
-            let Some(found) = self.found(object) else { continue };
-            let key = bound::key(object);
-            let position = record.objects.iter().position(|entry| key_of(entry) == key);
-            let old = position.and_then(|position| record.objects.get(position));
-            let subject = Subject {
-                placed,
-                bound: object,
-                uid: &found.uid,
-            };
-            let edited = Edited {
-                bound: object,
-                found,
-                rows: subject.rows(),
-                destinations: &destinations,
-                now: facts.now,
-                settings: facts.settings,
-            };
-            let is_moved = |old: &ObjectStatus| old.uid != found.uid || old.mark.as_ref() != Some(&found.mark);
-            if found.generation.is_none() && old.is_some_and(is_moved) {
-                record.unsettled_since = Some(record::from(facts.now));
-                record.passing_since = None;
-                record.message = Some(format!(
-                    "{key} counts no generations: that its last edit arrived in the clusters is unproven"
-                ));
-            }
-            let mut entry = edited.advance(old);
-            if old.is_none() {
-                self.inherit(edited, &mut entry);
-            }
-            match position {
-                Some(position) => record.objects[position] = entry,
-                None => record.objects.push(entry),
-            }
-        }
-    }
-
-    /// First seen here, but placed by another stage, too: what its clusters still owe there, they owe here. Their old
-    /// status counts at once under the new placement, so an edit made between the last round and this stage's Binding
-    /// would be judged by what came before it.
-    fn inherit(&self, edited: Edited<'_>, entry: &mut ObjectStatus) {
-        let Subjected { facts, own, .. } = self.subjected;
-        let key = key_of(entry);
-        for other in facts.policy.object.status.iter().flat_map(|status| &status.stages) {
-            let is_placed = other.binding_policy.as_ref().is_some_and(|placement| {
-                let live = facts.placements.get(&placement.name).and_then(Decoded::object);
-                placement.uid != own.uid()
-                    && live.is_some_and(|live| live.metadata.uid.as_deref() == Some(&placement.uid))
-            });
-            let Some(known) = other.objects.iter().find(|known| is_placed && key_of(known) == key) else {
-                continue;
-            };
-            let is_shared = |cluster: &&str| other.destinations.iter().any(|shared| shared == cluster);
-            let shared: Vec<&str> = edited.destinations.iter().copied().filter(is_shared).collect();
-            let owed = Edited {
-                destinations: &shared,
-                ..edited
-            }
-            .advance(Some(known))
-            .updates;
-            entry
-                .updates
-                .retain(|update| owed.iter().all(|other| other.cluster != update.cluster));
-            entry.updates.extend(owed);
-        }
     }
 
     /// Filter, evidence and condition over all kept objects. What is unknown comes before what is false.
@@ -278,25 +199,123 @@ impl<'a> Judging<'a> {
                 ..note
             },
         );
-        let Some(condition) = &placed.stage.condition else {
-            return Ok(Finding::pass(Reason::Complete, "complete"));
-        };
-        let finding = self.condition(placed, &kept, condition);
-        record::note_check(
-            record,
-            "condition",
-            &finding,
-            Note {
-                check: Some(&condition.digest),
-                evidence: Some(&digest),
-                ..note
-            },
-        );
-        if finding.outcome == Outcome::Pass {
-            Ok(finding)
-        } else {
-            Err(finding)
+        let stage = placed.stage;
+        record.checks.retain(|check| stage.has_check(&check.name));
+        let mut findings = Vec::new();
+        if let Some(condition) = &stage.condition {
+            let finding = self.condition(placed, &kept, condition);
+            if record::is_other_check(record, "condition", &condition.digest) {
+                record.passing_since = None;
+            }
+            record::note_check(
+                record,
+                "condition",
+                &finding,
+                Note {
+                    check: Some(&condition.digest),
+                    evidence: Some(&digest),
+                    ..note
+                },
+            );
+            findings.push(finding);
         }
+        if let Some(failed) = gates::failed(record, stage) {
+            return Err(failed);
+        }
+        findings.extend(self.gates(placed, &kept, (findings.first(), record))?);
+        worst(findings)
+    }
+
+    /// One finding for each gate, in their order.
+    fn gates(
+        &mut self,
+        placed: &Placed<'_>,
+        kept: &[&BoundObject],
+        (condition, record): (Option<&Finding>, &mut StageStatus),
+    ) -> Result<Vec<Finding>, Finding> {
+        let Subjected { facts, stage, own, .. } = self.subjected;
+        if stage.gates.is_empty() {
+            return Ok(Vec::new());
+        }
+        if !self.questions.is_empty() {
+            return Err(Finding::unknown(
+                Reason::GateError,
+                "what comes before is not answered yet",
+            ));
+        }
+        let (objects, destinations) = self.shown_to_gates(placed, kept)?;
+        let round = gates::Round {
+            facts,
+            stage,
+            attempt: own.attempt,
+            objects,
+            destinations,
+            earlier: condition.map(gates::earlier_condition).into_iter().collect(),
+        };
+        let answered = round.ask();
+        self.questions.extend(answered.question);
+        let soonest = |a: Option<Timestamp>, b: Option<Timestamp>| a.into_iter().chain(b).min();
+        let mut valid_until = after(facts.now, facts.settings.settle_after_loss());
+        for told in &answered.gates {
+            let slack = facts.settings.settle();
+            if told.finding.outcome == Outcome::Pass && !told.goes_on_from(record, slack, facts.now) {
+                record.passing_since = None;
+            }
+            if !told.finding.is_restart {
+                record::note_gate(record, told, stage.soak.is_some(), facts.now);
+            }
+            self.ask_again_at = soonest(self.ask_again_at, told.ask_again_at);
+            valid_until = told.valid_until.map_or(valid_until, |until| until.min(valid_until));
+        }
+        self.valid_until = Some(valid_until);
+        if self.questions.is_empty() {
+            Ok(answered.gates.into_iter().map(|told| told.finding).collect())
+        } else {
+            Err(Finding::unknown(Reason::GateError, "not asked yet"))
+        }
+    }
+
+    /// The kept objects and, for each cluster, what it reported about them.
+    fn shown_to_gates(
+        &self,
+        placed: &Placed<'_>,
+        kept: &[&BoundObject],
+    ) -> Result<(Vec<GateObject>, Vec<GateDestination>), Finding> {
+        let mut objects = Vec::new();
+        let mut rows = Vec::new();
+        for object in kept {
+            let Some(found) = self.found(object) else { continue };
+            let subject = Subject {
+                placed,
+                bound: object,
+                uid: &found.uid,
+            };
+            let view = subject.combined()?;
+            let (namespace, name) = subject.combined_name();
+            objects.push(GateObject {
+                key: bound::key(object),
+                uid: found.uid.clone(),
+                generation: found.generation,
+                combined: CombinedRef {
+                    namespace,
+                    name,
+                    digest: view.digest.clone(),
+                },
+            });
+            rows.push(subject.rows());
+        }
+        let destinations = super::binding_part::destinations_of(placed);
+        let shown = destinations.iter().map(|cluster| {
+            let evidence = rows
+                .iter()
+                .map(|rows| gates::row_of(rows, cluster))
+                .collect::<Result<_, _>>()?;
+            Ok(GateDestination {
+                name: (*cluster).to_owned(),
+                evidence,
+            })
+        });
+        Ok((objects, shown.collect::<Result<_, Finding>>()?))
     }
 
     /// The objects that are judged: those the filter keeps, or without one those that can report.
@@ -471,89 +490,17 @@ impl<'a> Judging<'a> {
             .or(hold)
             .unwrap_or_else(|| Finding::pass(Reason::ConditionTrue, format!("true for {} object(s)", kept.len())))
     }
+}
 
-    /// All has to pass for this long without a break, counted from when the previous stage was removed.
-    fn soak(&self, record: &mut StageStatus, passed: Finding) -> Result<Finding, Finding> {
-        let Subjected {
-            facts,
-            stage,
-            is_handing_over,
-            ..
-        } = self.subjected;
-        let Some(soak) = stage.soak else {
-            record.passing_since.get_or_insert(record::from(facts.now));
-            return Ok(passed);
-        };
-        let note = Note {
-            check: None,
-            evidence: None,
-            now: facts.now,
-        };
-        if is_handing_over {
-            record.passing_since = None;
-            let finding = Finding::unknown(
-                Reason::Soaking,
-                "the soak starts when the previous stage's placement is removed",
-            );
-            record::note_check(record, "soak", &finding, note);
-            return Err(finding);
-        }
-        if self.may_have_been_broken(record) {
-            record.passing_since = None;
-        }
-        let start = record.unsettled_since.as_ref().map(|time| time.0);
-        let since = later(
-            start,
-            record
-                .passing_since
-                .as_ref()
-                .map_or(record::from(facts.now).0, |time| time.0),
-        );
-        record.passing_since = Some(Time(since));
-        let until = after(since, soak);
-        let finding = if facts.now >= until {
-            Finding::pass(Reason::Soaked, format!("everything has passed since {since}"))
-        } else {
-            Finding::unknown(
-                Reason::Soaking,
-                format!("everything has passed since {since}; it must until {until}"),
-            )
-            .wake_at(until)
-        };
-        record::note_check(record, "soak", &finding, note);
-        if finding.outcome == Outcome::Pass {
-            Ok(passed)
-        } else {
-            Err(finding)
+/// One finding for all: what failed, then what is unknown, then what holds; the first of its kind.
+fn worst(findings: Vec<Finding>) -> Result<Finding, Finding> {
+    for outcome in [Outcome::Fail, Outcome::Unknown, Outcome::Hold] {
+        if let Some(finding) = findings.iter().find(|finding| finding.outcome == outcome) {
+            return Err(finding.clone());
         }
     }
-
-    /// What was recorded before this process watched counts on only if the evidence is still the same.
-    fn may_have_been_broken(&self, record: &StageStatus) -> bool {
-        let recorded = self.subjected.recorded;
-        let digest = |record: &StageStatus| {
-            record
-                .checks
-                .iter()
-                .find(|check| check.name == "evidence")
-                .and_then(|check| check.evidence_digest.clone())
-        };
-        let time = |record: &StageStatus| {
-            record
-                .checks
-                .iter()
-                .find(|check| check.name == "evidence")
-                .and_then(|check| check.evaluated_at.as_ref())
-                .map(|time| time.0)
-        };
-        match (self.subjected.facts.watching_since, recorded) {
-            (Some(watching_since), Some(recorded)) => {
-                time(recorded).is_some_and(|time: Timestamp| time < watching_since)
-                    && digest(recorded) != digest(record)
-            }
-            _ => false,
-        }
-    }
+    let last = findings.into_iter().next();
+    Ok(last.unwrap_or_else(|| Finding::pass(Reason::Complete, "complete")))
 }
 
 /// Without a condition there is nothing to judge: the Binding part is all that is asked for.

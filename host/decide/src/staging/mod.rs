@@ -17,6 +17,7 @@ mod evidence;
 mod facts;
 mod finding;
 mod gate_facts;
+mod gates;
 mod handover;
 mod judge;
 mod kinds;
@@ -27,9 +28,11 @@ mod reason;
 mod record;
 mod rollout;
 mod slot;
+mod soak;
 mod spec;
 mod stages;
 mod status;
+mod tracked;
 
 use stagegate_api::{DownsyncClause, Phase};
 
@@ -74,14 +77,20 @@ pub fn decide(facts: &Facts) -> Decision {
             return refuse(facts, finding, placing::stamps_of_refused(facts));
         }
     };
-    let questions = spec::compile_questions(&checked, facts);
     let rollout = Rollout::new(facts, &checked);
+    let mut questions = spec::compile_questions(&checked, facts);
+    questions.extend(gates::questions(facts, rollout.ahead().map(|(_, stage)| stage)));
     if !questions.is_empty() {
         return Decision::Ask(questions);
     }
     let refused = spec::refused_expressions(&checked, facts);
     if !refused.is_empty() {
         let finding = Finding::unknown(Reason::InvalidExpression, refused.join("; "));
+        return refuse(facts, finding, rollout.stamps());
+    }
+    let refused = gates::refused_configs(facts, rollout.ahead());
+    if !refused.is_empty() {
+        let finding = Finding::unknown(Reason::InvalidGateConfig, refused.join("; "));
         return refuse(facts, finding, rollout.stamps());
     }
     rollout.decide()

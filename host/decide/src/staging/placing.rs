@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::{Resource as _, ResourceExt as _};
-use stagegate_api::{BindingPolicy, BindingPolicySpec, PreviousStages, StageStatus, StagedBindingPolicy, annotation};
+use stagegate_api::{
+    BindingPolicy, BindingPolicySpec, PreviousStages, StageState, StageStatus, StagedBindingPolicy, annotation,
+};
 
 use super::binding_part::Placed;
 use super::facts::{Decoded, Facts, Read};
@@ -206,6 +208,10 @@ impl Rollout<'_> {
         let Some(own) = self.slots[latest].open().filter(|own| self.is_current(latest, own)) else {
             return;
         };
+        // A failed stage waits for a human, who may want to go back to what ran before.
+        if records[latest].state == StageState::Failed {
+            return;
+        }
         let record = record::roll(self.recorded(latest), own, self.facts.now);
         let placed = Placed {
             facts: self.facts,

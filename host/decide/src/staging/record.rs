@@ -12,6 +12,7 @@ use stagegate_api::{BindingPolicyRef, CheckStatus, ObjectStatus, StageState, Sta
 use super::binding_part::Bound;
 use super::bound;
 use super::finding::Finding;
+use super::gates::Told;
 use super::slot::Own;
 use crate::names::{Digest, ObjectKey};
 
@@ -103,7 +104,7 @@ pub fn key_of(object: &ObjectStatus) -> ObjectKey {
 
 /// Puts a check's answer into the record; its time moves only when the answer does.
 pub fn note_check(record: &mut StageStatus, name: &str, finding: &Finding, note: Note<'_>) {
-    let mut check = CheckStatus {
+    let check = CheckStatus {
         name: name.to_owned(),
         outcome: finding.outcome,
         reason: finding.reason.as_str().to_owned(),
@@ -112,19 +113,52 @@ pub fn note_check(record: &mut StageStatus, name: &str, finding: &Finding, note:
         evidence_digest: note.evidence.map(|digest| digest.to_string()),
         module_digest: None,
         evidence: Vec::new(),
+        valid_until: None,
         evaluated_at: None,
     };
-    let old = record.checks.iter_mut().find(|check| check.name == name);
+    put_check(record, check, note.now);
+}
+
+/// Whether the record holds an answer of another check under this name: the new one has passed for no time yet.
+pub fn is_other_check(record: &StageStatus, name: &str, digest: &Digest) -> bool {
+    let known = record.checks.iter().find(|check| check.name == name);
+    known.is_some_and(|known| known.check_digest.as_deref() != Some(digest.as_str()))
+}
+
+/// The same for a gate's.
+pub fn note_gate(record: &mut StageStatus, told: &Told, is_soaking: bool, now: Timestamp) {
+    let check = CheckStatus {
+        name: told.check.clone(),
+        outcome: told.finding.outcome,
+        reason: told.finding.reason.as_str().to_owned(),
+        message: told.finding.message.clone(),
+        check_digest: Some(told.check_digest.to_string()),
+        evidence_digest: told.evidence_digest.as_ref().map(Digest::to_string),
+        module_digest: told.module_digest(),
+        evidence: told.pieces.clone(),
+        // Cut to whole seconds: a pass is not made longer by being stored.
+        valid_until: told
+            .valid_until
+            .filter(|_| is_soaking)
+            .and_then(|until| Timestamp::from_second(until.as_second()).ok())
+            .map(Time),
+        evaluated_at: None,
+    };
+    put_check(record, check, now);
+}
+
+fn put_check(record: &mut StageStatus, mut check: CheckStatus, now: Timestamp) {
+    let old = record.checks.iter_mut().find(|old| old.name == check.name);
     match old {
         Some(old) => {
             check.evaluated_at.clone_from(&old.evaluated_at);
             if check != *old {
-                check.evaluated_at = Some(Time(note.now));
+                check.evaluated_at = Some(Time(now));
                 *old = check;
             }
         }
         None => {
-            check.evaluated_at = Some(Time(note.now));
+            check.evaluated_at = Some(Time(now));
             record.checks.push(check);
         }
     }

@@ -35,6 +35,7 @@ pub(super) struct Draft {
     pub(super) questions: Vec<Question>,
     pub(super) events: Vec<Event>,
     pub(super) wake_at: Option<Timestamp>,
+    pub(super) not_after: Option<Timestamp>,
     pub(super) stalled: Option<Finding>,
     /// Only this process is new: status stays as it is.
     pub(super) is_restart: bool,
@@ -159,8 +160,15 @@ impl<'a> Rollout<'a> {
             record,
             mut finding,
             questions,
+            ask_again_at,
+            valid_until,
         } = judgement;
         draft.questions.extend(questions);
+        draft.wake(ask_again_at);
+        draft.not_after = valid_until;
+        if finding.outcome == Outcome::Fail {
+            draft.stalled = Some(finding.clone());
+        }
         records[active] = record;
         let next = (active + 1..self.slots.len()).find(|index| !self.has_passed(*index));
         if !self.policy.spec.paused {
@@ -204,9 +212,10 @@ impl<'a> Rollout<'a> {
     }
 
     fn completed(&self) -> Standing {
-        let finding = match &self.stage(self.last()).condition {
-            Some(_) => Finding::pass(Reason::Completed, "all stages have passed"),
-            None => Finding::pass(Reason::PlacedNotJudged, ""),
+        let finding = if self.stage(self.last()).is_judged() {
+            Finding::pass(Reason::Completed, "all stages have passed")
+        } else {
+            Finding::pass(Reason::PlacedNotJudged, "")
         };
         self.completed_standing(&finding)
     }
@@ -288,7 +297,7 @@ impl<'a> Rollout<'a> {
             writes,
             events: draft.events.into_iter().chain(events).collect(),
             wake_at: draft.wake_at,
-            not_after: None,
+            not_after: draft.not_after,
         })
     }
 }

@@ -6,14 +6,18 @@ use std::collections::BTreeSet;
 
 use jiff::SignedDuration;
 use kube::ResourceExt as _;
-use stagegate_api::{MAX_POLICY_AND_STAGE_NAME, PreviousStages, StagedBindingPolicy, UnseenUpdates};
+use stagegate_api::gate::{DEFAULT_MEMORY_MIB, DEFAULT_TIMEOUT_MS, MAX_CONFIG_BYTES};
+use stagegate_api::{Gate, MAX_POLICY_AND_STAGE_NAME, PreviousStages, StagedBindingPolicy, UnseenUpdates};
 
 use super::facts::{Compilation, Facts};
+use super::gate_facts::SourceEntry;
 use super::plan::{Question, Root};
 use crate::names::{Digest, PlacementName};
 
 /// DNS label (RFC 1123).
 const STAGE_NAME_LEN_MAX: usize = 63;
+/// As many as the CRD takes.
+const GATES_MAX: usize = 8;
 
 /// A policy that can be carried out.
 #[derive(Clone, Debug)]
@@ -31,6 +35,8 @@ pub struct CheckedStage {
     pub placement: PlacementName,
     pub filter: Option<Expression>,
     pub condition: Option<Expression>,
+    /// In the order they are asked.
+    pub gates: Vec<CheckedGate>,
     pub soak: Option<SignedDuration>,
     pub unseen_updates: UnseenUpdates,
 }
@@ -38,8 +44,110 @@ pub struct CheckedStage {
 impl CheckedStage {
     /// Whether anything has to be proven before the workload goes on from here.
     pub fn is_judged(&self) -> bool {
-        self.condition.is_some()
+        self.condition.is_some() || !self.gates.is_empty()
     }
+
+    /// Whether a check of this name in status is one that the stage has (still).
+    pub fn has_check(&self, name: &str) -> bool {
+        match name {
+            "condition" => self.condition.is_some(),
+            "filter" => self.filter.is_some(),
+            "soak" => self.soak.is_some(),
+            "evidence" => true,
+            name => self.gates.iter().any(|gate| gate.check_name() == name),
+        }
+    }
+}
+
+#[derive(Clone, Debug)]
+pub struct CheckedGate {
+    pub name: String,
+    pub source: SourceEntry,
+    /// The component must have this digest.
+    pub pin: Option<Digest>,
+    /// JSON text with sorted keys.
+    pub config: String,
+    pub timeout_ms: u32,
+    pub memory_mib: u32,
+    /// Of this entry of the spec: an edited one is another check.
+    pub digest: Digest,
+}
+
+impl CheckedGate {
+    /// Its name among the checks in status.
+    pub fn check_name(&self) -> String {
+        format!("gate/{}", self.name)
+    }
+
+    fn new(gate: &Gate, field: &str, findings: &mut Vec<String>) -> Self {
+        let mut wrong = |member: &str, text: &str| findings.push(format!("{field}.{member} {text}"));
+        if !is_dns_label(&gate.name) {
+            wrong("name", "is no DNS label: use lower-case letters, digits and '-'");
+        }
+        let entry = &gate.module.config_map;
+        if [&entry.namespace, &entry.name, &entry.key]
+            .iter()
+            .any(|part| part.is_empty())
+        {
+            wrong("module.configMap", "needs namespace, name and key");
+        }
+        let pin = gate.module.digest.as_deref().map(|text| {
+            let digits = text.strip_prefix("sha256:").unwrap_or_default();
+            if digits.len() != 64 || !digits.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f')) {
+                wrong(
+                    "module.digest",
+                    "is no digest: write sha256: and 64 lower-case hex digits",
+                );
+            }
+            Digest::from_text(digits)
+        });
+        let mut config = gate.config.clone().unwrap_or_else(|| serde_json::json!({}));
+        config.sort_all_objects();
+        let config = config.to_string();
+        if config.len() > MAX_CONFIG_BYTES {
+            wrong("config", "is longer than 64 KiB of JSON: shorten it");
+        }
+        let limits = gate.limits.unwrap_or_default();
+        let timeout_ms = limits.timeout_ms.unwrap_or(DEFAULT_TIMEOUT_MS);
+        let memory_mib = limits.memory_mib.unwrap_or(DEFAULT_MEMORY_MIB);
+        if !(10..=5_000).contains(&timeout_ms) {
+            wrong("limits.timeoutMs", "is not from 10 to 5000");
+        }
+        if !(1..=256).contains(&memory_mib) {
+            wrong("limits.memoryMiB", "is not from 1 to 256");
+        }
+        let source = SourceEntry::from(entry);
+        let digest = Digest::of(&(&gate.name, &source, &pin, &config, timeout_ms, memory_mib));
+        Self {
+            name: gate.name.clone(),
+            source,
+            pin,
+            config,
+            timeout_ms,
+            memory_mib,
+            digest,
+        }
+    }
+}
+
+/// The gates of one stage, as far as they are right.
+fn gates(gates: &[Gate], field: &str, findings: &mut Vec<String>) -> Vec<CheckedGate> {
+    if gates.len() > GATES_MAX {
+        findings.push(format!("{field}.gates: a stage has at most {GATES_MAX} gates"));
+    }
+    let mut names = BTreeSet::new();
+    let mut checked = Vec::new();
+    for (index, gate) in gates.iter().enumerate() {
+        let field = format!("{field}.gates[{index}]");
+        if !names.insert(&gate.name) {
+            findings.push(format!(
+                "{field}.name {:?} is used twice: give each gate of a stage its own name",
+                gate.name
+            ));
+        }
+        checked.push(CheckedGate::new(gate, &field, findings));
+    }
+    checked
 }
 
 #[derive(Clone, Debug)]
@@ -96,7 +204,7 @@ pub fn check(policy: &StagedBindingPolicy) -> Result<Checked, Vec<String>> {
         });
         if index != last && !stage.has_checks() {
             findings.push(format!(
-                "{field} has neither condition nor soak, so nothing would ever hold it: add one"
+                "{field} has neither condition nor gates nor soak, so nothing would ever hold it: add one"
             ));
         }
         stages.push(CheckedStage {
@@ -107,6 +215,7 @@ pub fn check(policy: &StagedBindingPolicy) -> Result<Checked, Vec<String>> {
                 .condition
                 .as_deref()
                 .map(|text| Expression::new(text, Root::CombinedStatus)),
+            gates: gates(&stage.gates, &field, &mut findings),
             soak: soak.and_then(|soak| SignedDuration::try_from(soak).ok()),
             unseen_updates: stage.unseen_updates,
         });

@@ -57,6 +57,16 @@ impl<'a> Rollout<'a> {
         (is_recorded || is_behind) && is_own_at_plan && is_standing
     }
 
+    /// The stages that have not passed, with their places in the spec: those that may still be judged.
+    pub(super) fn ahead(&self) -> impl Iterator<Item = (usize, &'a CheckedStage)> {
+        let checked = self.checked;
+        checked
+            .stages
+            .iter()
+            .enumerate()
+            .filter(|(index, _)| !self.has_passed(*index))
+    }
+
     pub(super) fn active(&self) -> Option<usize> {
         (0..self.slots.len()).find(|index| !self.has_passed(*index))
     }

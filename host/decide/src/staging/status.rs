@@ -29,10 +29,10 @@ pub struct Standing {
 impl Standing {
     /// Phase, reason and message of a stage's finding.
     pub fn of(finding: &Finding) -> (Phase, Reason, String) {
-        let phase = if finding.outcome == Outcome::Hold {
-            Phase::Holding
-        } else {
-            Phase::Progressing
+        let phase = match finding.outcome {
+            Outcome::Hold => Phase::Holding,
+            Outcome::Fail => Phase::Failed,
+            Outcome::Pass | Outcome::Unknown => Phase::Progressing,
         };
         (phase, finding.reason, finding.message.clone())
     }

@@ -6,6 +6,7 @@ mod binding;
 mod combine;
 mod combine_condition;
 mod defects;
+mod gate_properties;
 mod observe;
 mod staging;
 mod staging_properties;

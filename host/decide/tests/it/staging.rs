@@ -12,7 +12,7 @@ use std::sync::LazyLock;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use stagegate_decide::names::Digest;
-use stagegate_decide::staging::{Facts, Plan};
+use stagegate_decide::staging::{Facts, GateCall, Plan};
 
 use crate::world::{self, Answers, Change, Outcome, directory, fill, short, status_after};
 
@@ -78,6 +78,13 @@ struct Expect {
     asked: Option<BTreeSet<String>>,
     /// The values that filters were asked about.
     clauses: Option<Vec<Value>>,
+    /// The instants at which gates were asked, each as `<ConfigMap> at <time>`, in order.
+    calls: Option<Vec<String>>,
+    /// JSON pointers into the last call of a gate.
+    #[serde(default)]
+    call: BTreeMap<String, Value>,
+    /// How long after `now` the writes may begin.
+    not_after_ms: Option<i64>,
     wake_after_ms: Option<i64>,
     #[serde(default)]
     never_wakes: bool,
@@ -185,6 +192,7 @@ fn check(expect: &Expect, outcome: &Outcome) -> Vec<String> {
         facts,
         asked,
         clauses,
+        calls,
         ..
     } = outcome;
     let mut failures = Vec::new();
@@ -247,7 +255,30 @@ fn check(expect: &Expect, outcome: &Outcome) -> Vec<String> {
     if let Some(wanted) = &expect.clauses {
         want("clauses", json!(wanted), json!(clauses));
     }
+    failures.extend(check_calls(expect, calls));
     failures.extend(check_time_and_words(expect, plan, facts));
+    failures
+}
+
+/// When gates were asked, and what.
+fn check_calls(expect: &Expect, calls: &[GateCall]) -> Vec<String> {
+    let mut failures = Vec::new();
+    if let Some(wanted) = &expect.calls {
+        let found: Vec<String> = calls
+            .iter()
+            .map(|call| format!("{} at {}", call.source.name, call.now))
+            .collect();
+        if *wanted != found {
+            failures.push(format!("calls: wanted {wanted:?}, found {found:?}"));
+        }
+    }
+    let last_call = json!(calls.last());
+    for (pointer, wanted) in &expect.call {
+        let found = last_call.pointer(pointer).cloned().unwrap_or_default();
+        if found != *wanted {
+            failures.push(format!("call {pointer}: wanted {wanted}, found {found}"));
+        }
+    }
     failures
 }
 
@@ -263,6 +294,12 @@ fn check_time_and_words(expect: &Expect, plan: &Plan, facts: &Facts) -> Vec<Stri
     };
     if !is_as_wanted {
         failures.push(format!("wakes after {wake:?} ms"));
+    }
+    let not_after = plan
+        .not_after
+        .map(|at| i64::try_from(at.duration_since(facts.now).as_millis()).unwrap());
+    if expect.not_after_ms.is_some() && not_after != expect.not_after_ms {
+        failures.push(format!("may be written for {not_after:?} ms"));
     }
     let status = status_after(plan, facts);
     let progressing = status

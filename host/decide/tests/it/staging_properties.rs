@@ -31,7 +31,7 @@ impl Seeded {
     }
 }
 
-fn world_in(names: &[&str]) -> Value {
+pub fn world_in(names: &[&str]) -> Value {
     let mut world = world::base();
     for name in names {
         Change::named(name).unwrap().apply(&mut world).unwrap();
@@ -39,14 +39,14 @@ fn world_in(names: &[&str]) -> Value {
     world
 }
 
-fn set(pointer: String, value: Value) -> Change {
+pub fn set(pointer: String, value: Value) -> Change {
     Change {
         unset: Vec::new(),
         set: BTreeMap::from([(pointer, value)]),
     }
 }
 
-fn unset(pointer: String) -> Change {
+pub fn unset(pointer: String) -> Change {
     Change {
         unset: vec![pointer],
         set: BTreeMap::new(),
@@ -54,7 +54,7 @@ fn unset(pointer: String) -> Change {
 }
 
 /// Proof taken away from the first stage: rows, results, objects, versions, owners.
-fn losses() -> Vec<Change> {
+pub fn losses() -> Vec<Change> {
     let row = |index: usize| format!("{COMBINED}/results/1/rows/{index}");
     let cell = |index: usize, column: usize| format!("{}/columns/{column}/string", row(index));
     let undecodable = || json!({"undecodable": {"error": "torn"}});
@@ -129,7 +129,7 @@ fn losses() -> Vec<Change> {
 }
 
 /// Whether anything is placed, or a stage has newly passed.
-fn moves(outcome: &Outcome) -> bool {
+pub fn moves(outcome: &Outcome) -> bool {
     let before = outcome.facts.policy.object.status.clone().unwrap_or_default();
     let passed = |stages: &[stagegate_api::StageStatus]| {
         stages

@@ -4,13 +4,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
+use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use stagegate_api::{DownsyncClause, StagedBindingPolicyStatus, evidence};
-use stagegate_decide::names::ObjectKey;
+use stagegate_api::{DownsyncClause, EvidencePiece, StagedBindingPolicyStatus, evidence};
+use stagegate_decide::names::{Digest, ObjectKey};
 use stagegate_decide::staging::{
-    Compilation, Decision, Evidence, Facts, ObjectFacts, ObjectMeta, Plan, Question, Read, Root, Verdict, Write,
-    decide, plan_of,
+    Compilation, ConfigAnswer, Decision, Evidence, Facts, GateAnswer, GateCall, GateVerdict, Module, ModuleFacts,
+    ObjectFacts, ObjectMeta, Plan, Question, Read, Root, SourceEntry, Verdict, Write, decide, plan_of,
 };
 
 const ROUNDS_MAX: usize = 16;
@@ -123,6 +124,26 @@ pub struct Answers {
     /// `null`: not found.
     #[serde(default)]
     pub objects: BTreeMap<ObjectKey, Option<ObjectMeta>>,
+    /// By entry. Without: it loads, and its digest is that of its version.
+    #[serde(default)]
+    pub modules: BTreeMap<SourceEntry, Module>,
+    /// Of all configs. Without: they fit.
+    pub config: Option<ConfigAnswer>,
+    /// By the name of its ConfigMap. Without: it passes for good.
+    #[serde(default)]
+    pub gates: BTreeMap<String, GateAnswer>,
+    /// What gates say from a time on.
+    pub later: Option<Later>,
+    /// What every verdict rests on.
+    #[serde(default)]
+    pub evidence: Vec<EvidencePiece>,
+}
+
+#[derive(Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Later {
+    pub from: Timestamp,
+    pub gates: BTreeMap<String, GateAnswer>,
 }
 
 /// What came of asking and answering.
@@ -133,6 +154,8 @@ pub struct Outcome {
     pub asked: BTreeSet<String>,
     /// The values that filters were asked about, in order.
     pub clauses: Vec<Value>,
+    /// The calls of gates, in order.
+    pub calls: Vec<GateCall>,
 
     /// As it was when the plan came of it.
     pub world: Value,
@@ -146,8 +169,11 @@ pub fn settle(mut world: Value, known: Option<&Facts>, answers: &Answers, anew: 
         facts.compiled.clone_from(&known.compiled);
         facts.verdicts.clone_from(&known.verdicts);
         facts.objects.clone_from(&known.objects);
+        facts.modules.clone_from(&known.modules);
+        facts.configs.clone_from(&known.configs);
+        facts.gate_verdicts.clone_from(&known.gate_verdicts);
     }
-    let (mut asked, mut clauses) = (BTreeSet::new(), Vec::new());
+    let (mut asked, mut clauses, mut calls) = (BTreeSet::new(), Vec::new(), Vec::new());
     for _ in 0..ROUNDS_MAX {
         let questions = match decide(&facts) {
             Decision::Act(plan) if facts.read == Read::Cached && plan.writes.iter().any(Write::places) => {
@@ -159,6 +185,7 @@ pub fn settle(mut world: Value, known: Option<&Facts>, answers: &Answers, anew: 
                     facts,
                     asked,
                     clauses,
+                    calls,
                     world,
                 });
             }
@@ -177,6 +204,9 @@ pub fn settle(mut world: Value, known: Option<&Facts>, answers: &Answers, anew: 
                 facts.read = Read::Anew {
                     baseline: BASELINE.to_owned(),
                 };
+                facts.modules = known.modules;
+                facts.configs = known.configs;
+                facts.gate_verdicts = known.gate_verdicts;
                 facts.compiled = known.compiled;
                 facts.verdicts = known.verdicts;
             } else {
@@ -186,6 +216,9 @@ pub fn settle(mut world: Value, known: Option<&Facts>, answers: &Answers, anew: 
                 } = &question
                 {
                     clauses.push(clause.clone());
+                }
+                if let Question::Gate(call) = &question {
+                    calls.push((**call).clone());
                 }
                 answer(&mut facts, question, answers);
             }
@@ -264,7 +297,29 @@ fn answer(facts: &mut Facts, question: Question, answers: &Answers) {
             };
             facts.verdicts.insert(key, verdict);
         }
-        Question::Module { .. } | Question::Config { .. } | Question::Gate(_) => {}
+        Question::Module { source, version } => {
+            let loaded = || Module::Loaded {
+                digest: Digest::of(&version),
+            };
+            let module = answers.modules.get(&source).cloned().unwrap_or_else(loaded);
+            let asked_for = version;
+            facts.modules.insert(source, ModuleFacts { asked_for, module });
+        }
+        Question::Config { key, .. } => {
+            let answer = answers.config.clone().unwrap_or(ConfigAnswer::Fits);
+            facts.configs.insert(key, answer);
+        }
+        Question::Gate(call) => {
+            let later = answers.later.as_ref().filter(|later| later.from <= call.now);
+            let gates = later.map_or(&answers.gates, |later| &later.gates);
+            let gate = gates.get(&call.source.name).cloned();
+            let verdict = GateVerdict {
+                at: call.now,
+                answer: gate.unwrap_or(GateAnswer::Pass { valid_for_ms: None }),
+                evidence: answers.evidence.clone(),
+            };
+            facts.gate_verdicts.insert(call.key, verdict);
+        }
         Question::ReadAnew => {}
     }
 }

@@ -1,0 +1,493 @@
+//! What gates say about a stage: which component is asked, with what, and what its answer counts for. Must not run one:
+//! a verdict is a fact, and where it is missing or too old, a question.
+//!
+//! A verdict counts for its module, config, evidence and attempt (its key) and for as long as the gate says. When
+//! everything was read anew, only a verdict of that very instant counts, so that all checks of the last round have one `now`.
+
+use std::collections::BTreeSet;
+
+use jiff::{SignedDuration, Timestamp};
+use stagegate_api::staged_status::{MAX_PIECE_NAME_CHARS, MAX_PIECE_VALUE_CHARS, MAX_PIECES};
+use stagegate_api::{CheckStatus, EvidencePiece, EvidenceRow, Outcome, Reported, StageStatus};
+
+use super::facts::{Facts, Read, VerdictKey};
+use super::finding::Finding;
+use super::gate_facts::{
+    ConfigAnswer, ConfigKey, EarlierVerdict, GateAnswer, GateCall, GateDestination, GateEvidenceRow, GateObject,
+    GateRequest, GateVerdict, Module, Source,
+};
+use super::plan::Question;
+use super::reason::Reason;
+use super::slot::after;
+use super::spec::{CheckedGate, CheckedStage};
+use crate::names::Digest;
+
+/// No answer is asked for again sooner than this, whatever a gate says.
+const ASKED_AGAIN_AFTER: SignedDuration = SignedDuration::from_secs(1);
+
+/// Questions about modules and configs that have no answer yet, each once: for every stage that may still be judged, so
+/// that a bad config is refused before anything moves.
+pub fn questions<'s>(facts: &Facts, stages: impl Iterator<Item = &'s CheckedStage>) -> Vec<Question> {
+    let mut asked = BTreeSet::new();
+    let mut configs = BTreeSet::new();
+    let mut questions = Vec::new();
+    for gate in stages.flat_map(|stage| &stage.gates) {
+        let Ok(version) = version(facts, gate) else { continue };
+        let known = facts
+            .modules
+            .get(&gate.source)
+            .filter(|known| known.asked_for == version);
+        match known.map(|known| &known.module) {
+            Some(Module::Loaded { digest }) if gate.pin.as_ref().is_none_or(|pin| pin == digest) => {
+                let key = config_key(digest, gate);
+                let is_answered = match facts.configs.get(&key) {
+                    Some(ConfigAnswer::Failed { retry_at, .. }) => facts.now < *retry_at,
+                    answer => answer.is_some(),
+                };
+                if !is_answered && configs.insert(key.clone()) {
+                    questions.push(Question::Config {
+                        key,
+                        source: gate.source.clone(),
+                        config: gate.config.clone(),
+                    });
+                }
+            }
+            Some(Module::Failed { retry_at, .. }) if facts.now < *retry_at => {}
+            Some(Module::Loaded { .. } | Module::KeyMissing | Module::Refused { .. }) => {}
+            None | Some(Module::Failed { .. }) => {
+                if asked.insert(&gate.source) {
+                    questions.push(Question::Module {
+                        source: gate.source.clone(),
+                        version: version.to_owned(),
+                    });
+                }
+            }
+        }
+    }
+    questions
+}
+
+/// The configs that their gate's own schema refuses, each as a sentence that names the field.
+pub fn refused_configs<'s>(facts: &Facts, stages: impl Iterator<Item = (usize, &'s CheckedStage)>) -> Vec<String> {
+    let mut refused = Vec::new();
+    for (stage_at, stage) in stages {
+        for (gate_at, gate) in stage.gates.iter().enumerate() {
+            let Ok(digest) = module(facts, stage, gate) else {
+                continue;
+            };
+            if let Some(ConfigAnswer::Refused { message }) = facts.configs.get(&config_key(digest, gate)) {
+                let message = printable(message, MESSAGE_CHARS_MAX);
+                refused.push(format!(
+                    "spec.stages[{stage_at}].gates[{gate_at}].config is not what gate {} takes: {message}",
+                    gate.name
+                ));
+            }
+        }
+    }
+    refused
+}
+
+/// A gate that has said in this attempt that it will never pass, unless its entry in the spec was edited since.
+pub fn failed(record: &StageStatus, stage: &CheckedStage) -> Option<Finding> {
+    let check = stage.gates.iter().find_map(|gate| {
+        let check = recorded(record, gate)?;
+        (check.outcome == Outcome::Fail && check.check_digest.as_deref() == Some(gate.digest.as_str())).then_some(check)
+    })?;
+    Some(Finding::fail(Reason::GateFailed, check.message.clone()))
+}
+
+fn recorded<'r>(record: &'r StageStatus, gate: &CheckedGate) -> Option<&'r CheckStatus> {
+    record.checks.iter().find(|check| check.name == gate.check_name())
+}
+
+/// The condition's answer, as gates see it.
+pub fn earlier_condition(finding: &Finding) -> EarlierVerdict {
+    EarlierVerdict {
+        name: "condition".to_owned(),
+        outcome: finding.outcome,
+        reason: finding.reason.as_str().to_owned(),
+    }
+}
+
+/// What `cluster` reported. The evidence is complete when gates are asked, so a row that is missing is no row to invent.
+pub fn row_of(rows: &[EvidenceRow], cluster: &str) -> Result<GateEvidenceRow, Finding> {
+    let missing = || {
+        let text = format!("cluster {cluster} has no evidence row that a gate could be shown");
+        Finding::unknown(Reason::EvidenceMalformed, text)
+    };
+    let row = rows.iter().find(|row| row.cluster == cluster).ok_or_else(missing)?;
+    let reported_at = match row.at {
+        Reported::At { seconds } => Some(Timestamp::from_second(seconds).map_err(|_| missing())?),
+        Reported::WithoutStatus => None,
+        Reported::Never => return Err(missing()),
+    };
+    Ok(GateEvidenceRow {
+        reported_at,
+        generation: row.r#gen.parse().ok(),
+        ready: row.ready.parse().ok(),
+        available: row.available.parse().ok(),
+    })
+}
+
+/// Everything that the gates of a stage are asked about, but for what each has of its own.
+pub struct Round<'a> {
+    pub facts: &'a Facts,
+    pub stage: &'a CheckedStage,
+    pub attempt: i64,
+    pub objects: Vec<GateObject>,
+    pub destinations: Vec<GateDestination>,
+    /// The condition's, if there is one.
+    pub earlier: Vec<EarlierVerdict>,
+}
+
+/// What came of asking the gates in their order.
+#[derive(Default)]
+pub struct Answered {
+    pub gates: Vec<Told>,
+    /// The first gate without an answer; those behind it see what it will say, so they have not been asked.
+    pub question: Option<Question>,
+}
+
+/// One gate's answer.
+pub struct Told {
+    pub check: String,
+    pub finding: Finding,
+    pub check_digest: Digest,
+    pub evidence_digest: Option<Digest>,
+    pub module: Option<Digest>,
+    pub pieces: Vec<EvidencePiece>,
+    /// Until when a pass may be used.
+    pub valid_until: Option<Timestamp>,
+    /// When it is asked again though nothing has changed.
+    pub ask_again_at: Option<Timestamp>,
+}
+
+impl Round<'_> {
+    pub fn ask(mut self) -> Answered {
+        let mut answered = Answered::default();
+        for gate in &self.stage.gates {
+            let told = match self.call(gate) {
+                Err(finding) => Told {
+                    check: gate.check_name(),
+                    ask_again_at: finding.wake_at,
+                    finding,
+                    check_digest: gate.digest.clone(),
+                    evidence_digest: None,
+                    module: None,
+                    pieces: Vec::new(),
+                    valid_until: None,
+                },
+                Ok(call) => match self
+                    .facts
+                    .gate_verdicts
+                    .get(&call.key)
+                    .filter(|verdict| self.counts(verdict))
+                {
+                    None => {
+                        answered.question = Some(Question::Gate(Box::new(call)));
+                        return answered;
+                    }
+                    Some(verdict) => self.told(gate, &call, verdict),
+                },
+            };
+            self.earlier.push(EarlierVerdict {
+                name: told.check.clone(),
+                outcome: told.finding.outcome,
+                reason: told.finding.reason.as_str().to_owned(),
+            });
+            answered.gates.push(told);
+        }
+        answered
+    }
+
+    /// The call, or why the gate cannot be asked.
+    fn call(&self, gate: &CheckedGate) -> Result<GateCall, Finding> {
+        let Self { facts, stage, .. } = self;
+        let module = module(facts, stage, gate)?;
+        match facts.configs.get(&config_key(module, gate)) {
+            Some(ConfigAnswer::Fits) => {}
+            Some(ConfigAnswer::Failed { message, retry_at }) => {
+                let text = format!(
+                    "{}: its config could not be checked: {}",
+                    named(stage, gate),
+                    printable(message, MESSAGE_CHARS_MAX)
+                );
+                return Err(Finding::unknown(Reason::GateModuleFailed, text).wake_at(*retry_at));
+            }
+            // A refused one is refused with the whole policy; here it would be a gate asked with a config nobody accepted.
+            Some(ConfigAnswer::Refused { message }) => {
+                let text = format!(
+                    "{} does not take its config: {}",
+                    named(stage, gate),
+                    printable(message, MESSAGE_CHARS_MAX)
+                );
+                return Err(Finding::unknown(Reason::InvalidGateConfig, text));
+            }
+            None => {
+                let text = format!("the config of {} was not checked yet", named(stage, gate));
+                return Err(Finding::unknown(Reason::GateModuleFailed, text));
+            }
+        }
+        let request = GateRequest {
+            policy: facts.policy.object.metadata.name.clone().unwrap_or_default(),
+            stage: stage.name.clone(),
+            attempt: self.attempt,
+            config: gate.config.clone(),
+            objects: self.objects.clone(),
+            destinations: self.destinations.clone(),
+            earlier: self.earlier.clone(),
+        };
+        Ok(GateCall {
+            key: VerdictKey {
+                check: Digest::of(&(&gate.digest, module)),
+                evidence: Digest::of(&request),
+                attempt: self.attempt,
+            },
+            source: gate.source.clone(),
+            module: module.clone(),
+            now: facts.now,
+            timeout_ms: gate.timeout_ms,
+            memory_mib: gate.memory_mib,
+            request,
+        })
+    }
+
+    /// Whether the verdict may be used now. One that was asked for now always may: else nothing would ever be answered.
+    fn counts(&self, verdict: &GateVerdict) -> bool {
+        if verdict.at == self.facts.now {
+            return true;
+        }
+        let ends = match (&verdict.answer, &self.facts.read) {
+            (_, Read::Anew { .. }) => return false,
+            (GateAnswer::Fail { .. }, Read::Cached) => return true,
+            (GateAnswer::Pass { .. }, Read::Cached) => valid_until(verdict),
+            (GateAnswer::Hold { .. } | GateAnswer::Unknown { .. }, Read::Cached) => self.ask_again_at(verdict),
+        };
+        // A verdict from the future is another clock's.
+        verdict.at < self.facts.now && ends.is_none_or(|ends| self.facts.now < ends)
+    }
+
+    fn ask_again_at(&self, verdict: &GateVerdict) -> Option<Timestamp> {
+        let wait = match &verdict.answer {
+            GateAnswer::Pass { valid_for_ms } => milliseconds((*valid_for_ms)?),
+            GateAnswer::Hold { retry_after_ms, .. } => milliseconds((*retry_after_ms)?),
+            GateAnswer::Fail { .. } => return None,
+            GateAnswer::Unknown { .. } => self.facts.settings.settle_after_loss(),
+        };
+        Some(after(verdict.at, wait.max(ASKED_AGAIN_AFTER)))
+    }
+
+    fn told(&self, gate: &CheckedGate, call: &GateCall, verdict: &GateVerdict) -> Told {
+        let who = named(self.stage, gate);
+        let ask_again_at = self.ask_again_at(verdict);
+        let finding = match &verdict.answer {
+            GateAnswer::Pass { .. } => Finding::pass(Reason::GatePassed, "passes"),
+            GateAnswer::Hold { reason, .. } => {
+                let text = format!("{who} holds: {}", printable(reason, MESSAGE_CHARS_MAX));
+                Finding::hold(Reason::GateHolds, text)
+            }
+            GateAnswer::Fail { reason } => {
+                let text = format!(
+                    "{who} has failed attempt {}: {}. It is not asked again in this attempt: edit the gate, the stage's \
+                    clusterSelectors or spec.downsync to try anew",
+                    self.attempt,
+                    printable(reason, MESSAGE_CHARS_MAX)
+                );
+                Finding::fail(Reason::GateFailed, text)
+            }
+            GateAnswer::Unknown { message } => {
+                let text = format!("{who} gave no verdict: {}", printable(message, MESSAGE_CHARS_MAX));
+                Finding::unknown(Reason::GateError, text)
+            }
+        };
+        Told {
+            check: gate.check_name(),
+            finding: Finding {
+                wake_at: ask_again_at,
+                ..finding
+            },
+            check_digest: gate.digest.clone(),
+            evidence_digest: Some(call.key.evidence.clone()),
+            module: Some(call.module.clone()),
+            pieces: verdict.evidence.iter().take(MAX_PIECES).map(cut).collect(),
+            valid_until: valid_until(verdict),
+            ask_again_at,
+        }
+    }
+}
+
+impl Told {
+    /// Whether this pass goes on from the one that is recorded: the same check, and no time between them in which
+    /// nobody knows. A verdict is asked for again when the last one ends, which takes a moment.
+    pub fn goes_on_from(&self, record: &StageStatus, slack: SignedDuration, now: Timestamp) -> bool {
+        let before = record.checks.iter().find(|check| check.name == self.check);
+        before.is_some_and(|before| {
+            before.outcome == Outcome::Pass
+                && before.check_digest.as_deref() == Some(self.check_digest.as_str())
+                && before.module_digest == self.module_digest()
+                && before
+                    .valid_until
+                    .as_ref()
+                    .is_none_or(|until| now <= after(until.0, slack))
+        })
+    }
+
+    /// As users read and write it.
+    pub fn module_digest(&self) -> Option<String> {
+        self.module.as_ref().map(|digest| format!("sha256:{digest}"))
+    }
+}
+
+/// The component that the gate runs now, or what is in the way.
+fn module<'a>(facts: &'a Facts, stage: &CheckedStage, gate: &CheckedGate) -> Result<&'a Digest, Finding> {
+    let who = named(stage, gate);
+    let version = match version(facts, gate) {
+        Ok(version) => version,
+        Err(none) => return Err(none.finding(&who, gate)),
+    };
+    let entry = &gate.source;
+    let known = facts.modules.get(entry).filter(|known| known.asked_for == version);
+    let (reason, text, retry_at) = match known.map(|known| &known.module) {
+        Some(Module::Loaded { digest }) => match &gate.pin {
+            Some(pin) if pin != digest => (
+                Reason::GateDigestMismatch,
+                format!(
+                    "ConfigMap {entry} holds sha256:{digest} and not sha256:{pin}: put the right component there, or correct the digest"
+                ),
+                None,
+            ),
+            _ => return Ok(digest),
+        },
+        Some(Module::KeyMissing) => (
+            Reason::GateModuleMissing,
+            format!(
+                "ConfigMap {} has no key {} under binaryData: put the component there",
+                entry.config_map(),
+                entry.key
+            ),
+            None,
+        ),
+        Some(Module::Refused { message }) => (
+            Reason::GateModuleRefused,
+            format!("ConfigMap {entry}: {}", printable(message, MESSAGE_CHARS_MAX)),
+            None,
+        ),
+        Some(Module::Failed { message, retry_at }) => (
+            Reason::GateModuleFailed,
+            format!("ConfigMap {entry}: {}", printable(message, MESSAGE_CHARS_MAX)),
+            Some(*retry_at),
+        ),
+        None => (
+            Reason::GateModuleFailed,
+            format!("ConfigMap {entry} was not loaded yet"),
+            None,
+        ),
+    };
+    let finding = Finding::unknown(reason, format!("{who} cannot be run: {text}"));
+    Err(Finding {
+        wake_at: retry_at,
+        ..finding
+    })
+}
+
+/// Why there is no ConfigMap to look into.
+enum NoSource<'a> {
+    NotAllowed,
+    NotListed,
+    Absent,
+    Unread(&'a str),
+}
+
+impl NoSource<'_> {
+    fn finding(self, who: &str, gate: &CheckedGate) -> Finding {
+        let entry = &gate.source;
+        let map = entry.config_map();
+        match self {
+            Self::NotAllowed => Finding::unknown(
+                Reason::GateNamespaceNotAllowed,
+                format!(
+                    "{who} cannot be run: namespace {} is not one that gates are taken from: move the ConfigMap to one, or start \
+                    the controller with it among --gate-namespaces",
+                    entry.namespace
+                ),
+            ),
+            Self::NotListed => Finding::unknown(
+                Reason::GateModuleFailed,
+                format!("{who}: ConfigMap {map} was not listed yet"),
+            )
+            .after_restart(),
+            Self::Absent => Finding::unknown(
+                Reason::GateModuleMissing,
+                format!("{who} cannot be run: there is no ConfigMap {map}: create it, or correct the gate's module"),
+            ),
+            Self::Unread(message) => Finding::unknown(
+                Reason::GateModuleFailed,
+                format!(
+                    "{who} cannot be run: ConfigMap {map} cannot be read: {}",
+                    printable(message, MESSAGE_CHARS_MAX)
+                ),
+            ),
+        }
+    }
+}
+
+fn version<'a>(facts: &'a Facts, gate: &CheckedGate) -> Result<&'a str, NoSource<'a>> {
+    if !facts.gate_namespaces.allow(&gate.source.namespace) {
+        return Err(NoSource::NotAllowed);
+    }
+    match facts.sources.get(&gate.source.config_map()) {
+        Some(Source::Present { version }) => Ok(version),
+        Some(Source::Absent) => Err(NoSource::Absent),
+        Some(Source::Unread { message }) => Err(NoSource::Unread(message)),
+        None => Err(NoSource::NotListed),
+    }
+}
+
+fn config_key(module: &Digest, gate: &CheckedGate) -> ConfigKey {
+    ConfigKey {
+        module: module.clone(),
+        config: Digest::of_bytes(gate.config.as_bytes()),
+    }
+}
+
+fn valid_until(verdict: &GateVerdict) -> Option<Timestamp> {
+    match &verdict.answer {
+        GateAnswer::Pass {
+            valid_for_ms: Some(valid_for_ms),
+        } => Some(after(verdict.at, milliseconds(*valid_for_ms))),
+        _ => None,
+    }
+}
+
+fn milliseconds(count: u64) -> SignedDuration {
+    SignedDuration::from_millis(i64::try_from(count).unwrap_or(i64::MAX))
+}
+
+fn named(stage: &CheckedStage, gate: &CheckedGate) -> String {
+    format!("gate {} of stage {}", gate.name, stage.name)
+}
+
+/// Room for the sentence around a text that somebody else chose.
+const MESSAGE_CHARS_MAX: usize = 700;
+
+/// A guest's text reaches terminals: control characters (and those that turn the writing direction) must not.
+fn printable(text: &str, chars_max: usize) -> String {
+    let is_unseen = |c: char| {
+        c.is_control()
+            || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}')
+    };
+    let mut chars = text.chars().map(|c| if is_unseen(c) { ' ' } else { c });
+    let mut cut: String = chars.by_ref().take(chars_max).collect();
+    if chars.next().is_some() {
+        cut.pop();
+        cut.push('…');
+    }
+    cut
+}
+
+fn cut(piece: &EvidencePiece) -> EvidencePiece {
+    EvidencePiece {
+        name: printable(&piece.name, MAX_PIECE_NAME_CHARS),
+        value: printable(&piece.value, MAX_PIECE_VALUE_CHARS),
+    }
+}

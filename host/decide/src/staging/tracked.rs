@@ -1,0 +1,110 @@
+//! The bound objects of a placement: what metadata reads say of each, and its record, brought up to date with edits and
+//! the clusters' answers. Must not judge.
+
+use stagegate_api::{BoundObject, ObjectStatus, StageStatus};
+
+use super::binding_part::{Placed, destinations_of};
+use super::bound;
+use super::edits::Edited;
+use super::evidence::Subject;
+use super::facts::{Decoded, ObjectMeta};
+use super::judge::{Judging, Subjected};
+use super::plan::Question;
+use super::record::{self, key_of};
+
+impl<'a> Judging<'a> {
+    /// Every bound object is looked at again when its version in the Binding moves: an edit of one that is not judged
+    /// restarts the settling all the same.
+    pub(super) fn ask_about_objects(&mut self, objects: &[&BoundObject]) {
+        for object in objects {
+            let key = bound::key(object);
+            let known = self.subjected.facts.objects.get(&key);
+            if known.is_none_or(|known| known.asked_for != object.resource_version) {
+                self.questions.push(Question::Object {
+                    key,
+                    version: object.version.clone(),
+                    resource_version: object.resource_version.clone(),
+                });
+            }
+        }
+    }
+
+    pub(super) fn found(&self, object: &BoundObject) -> Option<&'a ObjectMeta> {
+        self.subjected
+            .facts
+            .objects
+            .get(&bound::key(object))
+            .and_then(|known| known.found.as_ref())
+    }
+
+    /// Brings the record of each object up to date with its edits and the clusters' answers.
+    pub(super) fn track(&self, placed: &Placed<'_>, objects: &[&BoundObject], record: &mut StageStatus) {
+        let facts = self.subjected.facts;
+        let destinations = destinations_of(placed);
+        for object in objects.iter().take(stagegate_api::staged_status::MAX_RECORDED) {
+            let Some(found) = self.found(object) else { continue };
+            let key = bound::key(object);
+            let position = record.objects.iter().position(|entry| key_of(entry) == key);
+            let old = position.and_then(|position| record.objects.get(position));
+            let subject = Subject {
+                placed,
+                bound: object,
+                uid: &found.uid,
+            };
+            let edited = Edited {
+                bound: object,
+                found,
+                rows: subject.rows(),
+                destinations: &destinations,
+                now: facts.now,
+                settings: facts.settings,
+            };
+            let is_moved = |old: &ObjectStatus| old.uid != found.uid || old.mark.as_ref() != Some(&found.mark);
+            if found.generation.is_none() && old.is_some_and(is_moved) {
+                record.unsettled_since = Some(record::from(facts.now));
+                record.passing_since = None;
+                record.message = Some(format!(
+                    "{key} counts no generations: that its last edit arrived in the clusters is unproven"
+                ));
+            }
+            let mut entry = edited.advance(old);
+            if old.is_none() {
+                self.inherit(edited, &mut entry);
+            }
+            match position {
+                Some(position) => record.objects[position] = entry,
+                None => record.objects.push(entry),
+            }
+        }
+    }
+
+    /// First seen here, but placed by another stage, too: what its clusters still owe there, they owe here. Their old
+    /// status counts at once under the new placement, so an edit made between the last round and this stage's Binding
+    /// would be judged by what came before it.
+    fn inherit(&self, edited: Edited<'_>, entry: &mut ObjectStatus) {
+        let Subjected { facts, own, .. } = self.subjected;
+        let key = key_of(entry);
+        for other in facts.policy.object.status.iter().flat_map(|status| &status.stages) {
+            let is_placed = other.binding_policy.as_ref().is_some_and(|placement| {
+                let live = facts.placements.get(&placement.name).and_then(Decoded::object);
+                placement.uid != own.uid()
+                    && live.is_some_and(|live| live.metadata.uid.as_deref() == Some(&placement.uid))
+            });
+            let Some(known) = other.objects.iter().find(|known| is_placed && key_of(known) == key) else {
+                continue;
+            };
+            let is_shared = |cluster: &&str| other.destinations.iter().any(|shared| shared == cluster);
+            let shared: Vec<&str> = edited.destinations.iter().copied().filter(is_shared).collect();
+            let owed = Edited {
+                destinations: &shared,
+                ..edited
+            }
+            .advance(Some(known))
+            .updates;
+            entry
+                .updates
+                .retain(|update| owed.iter().all(|other| other.cluster != update.cluster));
+            entry.updates.extend(owed);
+        }
+    }
+}
