@@ -44,6 +44,8 @@ mod column;
 mod error;
 mod evidence;
 mod gate;
+#[cfg(not(target_family = "wasm"))]
+pub mod harness;
 pub mod log;
 mod verdict;
 
@@ -55,5 +57,5 @@ pub use error::Error;
 pub use evidence::Evidence;
 pub use gate::Gate;
 #[doc(hidden)]
-pub use gate::{describe, evaluate};
+pub use gate::{derived_schema, describe, evaluate};
 pub use verdict::{PIECE_NAME_CHARS_MAX, PIECE_VALUE_CHARS_MAX, PIECES_MAX, REASON_CHARS_MAX, Verdict};

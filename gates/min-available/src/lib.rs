@@ -100,4 +100,4 @@ impl MinAvailable {
     }
 }
 
-stagegate_guest::export!(MinAvailable);
+stagegate_guest::export!(MinAvailable, schema: "../config.schema.json");

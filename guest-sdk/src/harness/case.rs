@@ -1,0 +1,202 @@
+//! A case: a request in a terse form, and the verdict that it should get.
+
+use std::collections::BTreeMap;
+use std::fmt::Display;
+use std::path::Path;
+
+use jiff::{SignedDuration, Timestamp};
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::fixture::{Cluster, Earlier, Watched, requested};
+use crate::bindings::stagegate::gate::types as wit;
+use crate::gate::evaluate;
+use crate::{Error, Gate, Outcome, Request};
+
+/// A file of cases holds one. For example:
+///
+/// ```
+/// # let text = r#"
+/// why: a cluster that is short is named
+/// now: 2026-11-20T09:00:00Z
+/// config: {collector: health, atLeast: 2}
+/// clusters: [dev-1, {name: dev-2, labels: {env: dev}}]      # without: one, `dev-1`
+/// objects:                                                  # without: one, the Deployment `shop/web`
+/// - object: shop/web                                        # or a name alone, where the kind has no namespaces
+///   kind: deployments.apps                                  # resource and group; this is what it is without
+///   evidence: {dev-1: {ready: 2, available: 2}, dev-2: never}   # a cluster without says that it has reported
+///   collectors:
+///     health: {columns: [cluster, available], rows: [[dev-1, 2], [dev-2, 1]]}
+/// earlier: [{name: condition, outcome: pass}]
+/// expect:
+///   outcome: hold                                           # pass, hold, fail, or unknown for an error
+///   reason: "1 of 2 clusters have at least 2: dev-2 has 1"
+///   evidence: {clusters: 2, share: 0.5}                     # not compared when left out
+///   retryAfter: 5m                                          # of a pass: `validFor`; left out, there must be none
+/// # "#;
+/// # let case: stagegate_guest::harness::Case = serde_saphyr::from_str(text).unwrap();
+/// # assert_eq!(case.clusters.len(), 2);
+/// ```
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Case {
+    /// The file without its extension.
+    #[serde(skip)]
+    pub name: String,
+    /// One sentence.
+    pub why: String,
+    pub now: Timestamp,
+    #[serde(default = "no_config")]
+    pub config: Value,
+    #[serde(default = "one")]
+    pub attempt: u64,
+    #[serde(default = "Cluster::only")]
+    pub clusters: Vec<Cluster>,
+    #[serde(default = "Watched::only")]
+    pub objects: Vec<Watched>,
+    #[serde(default)]
+    pub earlier: Vec<Earlier>,
+    pub expect: Expectation,
+}
+
+/// The verdict that a case should get.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Expectation {
+    pub outcome: Outcome,
+    /// Why it held, failed or could not be judged; none of a pass.
+    pub reason: Option<String>,
+    pub valid_for: Option<SignedDuration>,
+    pub retry_after: Option<SignedDuration>,
+    pub evidence: Option<BTreeMap<String, Value>>,
+}
+
+fn no_config() -> Value {
+    Value::Object(serde_json::Map::new())
+}
+
+fn one() -> u64 {
+    1
+}
+
+impl Case {
+    pub(super) fn read(path: &Path) -> Result<Self, Error> {
+        let failed = |error: &dyn Display| Error::new(format_args!("reading {}: {error}", path.display()));
+        let text = std::fs::read_to_string(path).map_err(|error| failed(&error))?;
+        let mut case: Self = serde_saphyr::from_str(&text).map_err(|error| failed(&error))?;
+        case.name = path
+            .file_stem()
+            .map(|name| name.to_string_lossy().into_owned())
+            .unwrap_or_default();
+        case.requested().map_err(|error| failed(&error))?;
+        Ok(case)
+    }
+
+    /// The request that the gate gets.
+    pub(super) fn requested(&self) -> Result<Request, Error> {
+        requested(self)
+    }
+
+    /// Judges it natively.
+    pub(super) fn judge<G: Gate>(&self) -> Result<(), Error> {
+        let got = Got::of(evaluate::<G>(&self.requested()?));
+        let expected = &self.expect;
+        let mut wrong = Vec::new();
+        let mut compare = |what: &str, got: &dyn Display, expected: &dyn Display| {
+            let (got, expected) = (got.to_string(), expected.to_string());
+            if got != expected {
+                wrong.push(format!("{what} is `{got}`, expected `{expected}`"));
+            }
+        };
+        compare(
+            "outcome",
+            &format_args!("{:?}", got.outcome),
+            &format_args!("{:?}", expected.outcome),
+        );
+        compare("reason", &got.reason, &expected.reason.as_deref().unwrap_or_default());
+        compare(
+            "validFor",
+            &time(got.valid_for_ms),
+            &time(expected.valid_for.map(|time| time.as_millis())),
+        );
+        compare(
+            "retryAfter",
+            &time(got.retry_after_ms),
+            &time(expected.retry_after.map(|time| time.as_millis())),
+        );
+        if let Some(evidence) = &expected.evidence {
+            let expected = evidence.iter().map(|(name, value)| match value {
+                Value::String(value) => (name.clone(), value.clone()),
+                value => (name.clone(), value.to_string()),
+            });
+            compare(
+                "evidence",
+                &pieces(got.evidence.into_iter().collect()),
+                &pieces(expected.collect()),
+            );
+        }
+        if wrong.is_empty() {
+            Ok(())
+        } else {
+            Err(Error::new(format_args!("{}\n  {}", self.why, wrong.join("\n  "))))
+        }
+    }
+}
+
+/// A verdict or an error, member by member.
+pub(super) struct Got {
+    pub(super) outcome: Outcome,
+    pub(super) reason: String,
+    valid_for_ms: Option<i128>,
+    retry_after_ms: Option<i128>,
+    evidence: Vec<(String, String)>,
+}
+
+impl Got {
+    pub(super) fn of(judged: Result<wit::Verdict, Error>) -> Self {
+        let mut got = Self {
+            outcome: Outcome::Unknown,
+            reason: String::new(),
+            valid_for_ms: None,
+            retry_after_ms: None,
+            evidence: Vec::new(),
+        };
+        match judged {
+            Err(error) => got.reason = error.to_string(),
+            Ok(wit::Verdict { decision, evidence }) => {
+                got.evidence = evidence.into_iter().map(|piece| (piece.name, piece.value)).collect();
+                match decision {
+                    wit::Decision::Pass(pass) => {
+                        got.outcome = Outcome::Pass;
+                        got.valid_for_ms = pass.valid_for_ms.map(i128::from);
+                    }
+                    wit::Decision::Hold(hold) => {
+                        got.outcome = Outcome::Hold;
+                        got.reason = hold.reason;
+                        got.retry_after_ms = hold.retry_after_ms.map(i128::from);
+                    }
+                    wit::Decision::Fail(fail) => {
+                        got.outcome = Outcome::Fail;
+                        got.reason = fail.reason;
+                    }
+                }
+            }
+        }
+        got
+    }
+}
+
+fn time(ms: Option<i128>) -> String {
+    let time = ms
+        .and_then(|ms| i64::try_from(ms).ok())
+        .map(SignedDuration::from_millis);
+    time.map_or_else(|| "none".to_owned(), |time| format!("{time:#}"))
+}
+
+fn pieces(pieces: BTreeMap<String, String>) -> String {
+    let pieces: Vec<_> = pieces
+        .into_iter()
+        .map(|(name, value)| format!("{name}={value}"))
+        .collect();
+    pieces.join(", ")
+}

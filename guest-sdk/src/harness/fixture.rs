@@ -1,0 +1,229 @@
+//! From the terse form of a case to the request that a host would make of it. Columns get the types that the host gives them.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::Case;
+use super::columns::packed;
+use crate::bindings::stagegate::gate::types as wit;
+use crate::{Error, Outcome, Request};
+
+/// A cluster reported this long before the case's `now`, when the case does not say otherwise.
+const REPORTED_BEFORE_MS: u64 = 60_000;
+
+/// A destination of the stage: its name, or its name and labels. By name alone its labels are unknown.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(untagged)]
+pub enum Cluster {
+    Name(String),
+    Labelled {
+        name: String,
+        labels: BTreeMap<String, String>,
+    },
+}
+
+/// An object that the stage judges.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Watched {
+    /// `namespace/name`, or `name`.
+    pub object: String,
+    /// `resource.group`
+    #[serde(default = "deployments")]
+    pub kind: String,
+    /// By cluster.
+    #[serde(default)]
+    pub evidence: BTreeMap<String, Report>,
+    /// By collector.
+    #[serde(default)]
+    pub collectors: BTreeMap<String, Table>,
+}
+
+/// What the host knows of an object in a cluster.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(untagged)]
+pub enum Report {
+    /// `never` or `withoutStatus`
+    Without(Without),
+    Numbers(Numbers),
+}
+
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Without {
+    Never,
+    WithoutStatus,
+}
+
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Numbers {
+    pub generation: Option<i64>,
+    pub ready: Option<i64>,
+    pub available: Option<i64>,
+}
+
+/// What a StatusCollector says.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Table {
+    pub columns: Vec<String>,
+    pub rows: Vec<Vec<Value>>,
+}
+
+/// A check of the same stage that was answered before.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Earlier {
+    pub name: String,
+    pub outcome: Outcome,
+    #[serde(default)]
+    pub reason: String,
+}
+
+fn deployments() -> String {
+    "deployments.apps".to_owned()
+}
+
+impl Cluster {
+    pub(super) fn only() -> Vec<Self> {
+        vec![Self::Name("dev-1".to_owned())]
+    }
+
+    fn name(&self) -> &str {
+        match self {
+            Self::Name(name) | Self::Labelled { name, .. } => name,
+        }
+    }
+}
+
+impl Watched {
+    pub(super) fn only() -> Vec<Self> {
+        let (evidence, collectors) = Default::default();
+        vec![Self {
+            object: "shop/web".to_owned(),
+            kind: deployments(),
+            evidence,
+            collectors,
+        }]
+    }
+}
+
+/// # Errors
+/// A time before 1970, a row that is not as long as its header, or evidence of a cluster that is none of the case's.
+pub(super) fn requested(case: &Case) -> Result<Request, Error> {
+    let now_ms = u64::try_from(case.now.as_millisecond())?;
+    for watched in &case.objects {
+        if let Some(cluster) = watched
+            .evidence
+            .keys()
+            .find(|name| case.clusters.iter().all(|c| c.name() != *name))
+        {
+            return Err(Error::new(format_args!(
+                "{} has evidence of {cluster}, which is no cluster",
+                watched.object
+            )));
+        }
+    }
+    let destinations = case.clusters.iter().map(|cluster| wit::Destination {
+        name: cluster.name().to_owned(),
+        labels: match cluster {
+            Cluster::Name(_) => None,
+            Cluster::Labelled { labels, .. } => Some(labels.clone().into_iter().collect()),
+        },
+        evidence: case
+            .objects
+            .iter()
+            .map(|watched| row(watched.evidence.get(cluster.name()), now_ms))
+            .collect(),
+    });
+    Ok(Request {
+        policy: "shop".to_owned(),
+        stage: "dev".to_owned(),
+        attempt: case.attempt,
+        now_ms,
+        config: case.config.to_string(),
+        objects: case
+            .objects
+            .iter()
+            .enumerate()
+            .map(|(at, watched)| object(at, watched))
+            .collect::<Result<_, _>>()?,
+        destinations: destinations.collect(),
+        earlier: (case.earlier.iter().cloned())
+            .map(|Earlier { name, outcome, reason }| wit::EarlierVerdict { name, outcome, reason })
+            .collect(),
+    })
+}
+
+fn row(report: Option<&Report>, now_ms: u64) -> wit::EvidenceRow {
+    let at = wit::Reported::At(now_ms.saturating_sub(REPORTED_BEFORE_MS));
+    let (reported, generation, ready, available) = match report {
+        None => (at, Some(1), None, None),
+        Some(Report::Without(Without::Never)) => (wit::Reported::Never, None, None, None),
+        Some(Report::Without(Without::WithoutStatus)) => (wit::Reported::WithoutStatus, None, None, None),
+        Some(Report::Numbers(numbers)) => (at, numbers.generation.or(Some(1)), numbers.ready, numbers.available),
+    };
+    wit::EvidenceRow {
+        reported,
+        generation,
+        ready,
+        available,
+    }
+}
+
+fn object(at: usize, watched: &Watched) -> Result<wit::Object, Error> {
+    let (namespace, name) = match watched.object.split_once('/') {
+        Some((namespace, name)) => (Some(namespace), name),
+        None => (None, watched.object.as_str()),
+    };
+    let (resource, group) = watched.kind.split_once('.').unwrap_or((&watched.kind, ""));
+    let results = watched
+        .collectors
+        .iter()
+        .map(|(collector, table)| result_set(collector, table));
+    Ok(wit::Object {
+        group: group.to_owned(),
+        resource: resource.to_owned(),
+        namespace: namespace.map(str::to_owned),
+        name: name.to_owned(),
+        uid: format!("00000000-0000-4000-8000-{at:012}"),
+        generation: Some(1),
+        combined_status: wit::CombinedStatus {
+            namespace: namespace.unwrap_or("kubestellar-report").to_owned(),
+            name: format!("00000000-0000-4000-8000-{at:012}.00000000-0000-4000-8000-999999999999"),
+            results: results.collect::<Result<_, _>>()?,
+        },
+    })
+}
+
+fn result_set(collector: &str, table: &Table) -> Result<wit::ResultSet, Error> {
+    if let Some(at) = table.rows.iter().position(|row| row.len() != table.columns.len()) {
+        return Err(Error::new(format_args!(
+            "row {at} of collector {collector} is not as long as its header"
+        )));
+    }
+    Ok(wit::ResultSet {
+        collector: collector.to_owned(),
+        row_count: u32::try_from(table.rows.len())?,
+        columns: (table.columns.iter().enumerate())
+            .map(|(at, name)| packed(name, table.rows.iter().map(|row| cell(&row[at])).collect()))
+            .collect(),
+    })
+}
+
+/// What the host makes of a value.
+fn cell(value: &Value) -> wit::Cell {
+    match value {
+        Value::Null => wit::Cell::Null,
+        Value::Bool(value) => wit::Cell::Boolean(*value),
+        Value::Number(value) => match value.as_i64() {
+            Some(value) => wit::Cell::Integer(value),
+            None => wit::Cell::Decimal(value.as_f64().unwrap_or_default()),
+        },
+        Value::String(value) => wit::Cell::Text(value.clone()),
+        value => wit::Cell::Json(value.to_string()),
+    }
+}
