@@ -85,6 +85,12 @@ pub struct RunArgs {
     /// How long a Binding must stand unchanged; KubeStellar writes one 2 s after the first change
     #[arg(long, default_value = "3s", value_parser = settle, value_name = "DURATION")]
     pub settle: Duration,
+    /// Namespaces whose ConfigMaps may be run as gates; whoever can write there decides about rollouts
+    #[arg(long, value_delimiter = ',', default_value = "stagegate-gates", value_parser = namespace, value_name = "NAMES")]
+    pub gate_namespaces: Vec<String>,
+    /// Directory to keep compiled gates in, ours alone; made if it is missing [default: in memory, 64 MiB]
+    #[arg(long, value_name = "DIRECTORY")]
+    pub gate_cache: Option<PathBuf>,
 }
 
 #[derive(Debug, ClapArgs)]
@@ -234,6 +240,21 @@ fn duration(text: &str) -> Result<Duration, String> {
         return Err("at most 24h".to_owned());
     }
     Ok(duration)
+}
+
+/// A DNS label (RFC 1123), as namespaces are named.
+fn namespace(text: &str) -> Result<String, String> {
+    let is_label = (1..=63).contains(&text.len())
+        && text
+            .bytes()
+            .all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-')
+        && !text.starts_with('-')
+        && !text.ends_with('-');
+    if is_label {
+        Ok(text.to_owned())
+    } else {
+        Err("expected names of namespaces, separated by commas".to_owned())
+    }
 }
 
 /// Other waiting times are multiples of the settle time, so it may not be zero.

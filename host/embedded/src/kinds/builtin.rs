@@ -11,6 +11,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::{Body, Column, Kind, ResourceId, Scale, SharedKind};
+use crate::refusal::Cause;
 
 type Decode = fn(&Value) -> Result<Value, serde_json::Error>;
 
@@ -135,6 +136,9 @@ const COLUMNS: &[(&str, &str, &str, &str)] = &[
     ),
 ];
 
+/// Most bytes of all values of a ConfigMap or Secret together (Kubernetes API: 1 MiB).
+const DATA_BYTES_MAX: usize = 1 << 20;
+
 /// Plural and the fields that selectors may name, comma separated.
 const SELECTABLE: &[(&str, &str)] = &[
     (
@@ -225,6 +229,32 @@ fn kind(&(group_version, plural, kind, short_names, letters, decode): &Row) -> K
         },
         document: serde_json::json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true}),
     }
+}
+
+/// What is wrong with an object beyond its metadata and types.
+pub fn causes(kind: &Kind, object: &Value) -> Vec<Cause> {
+    if !kind.group.is_empty() || !matches!(kind.plural.as_str(), "configmaps" | "secrets") {
+        return Vec::new();
+    }
+    let values = |member: &str| object[member].as_object().into_iter().flatten();
+    let is_text = |member: &str| kind.plural == "configmaps" && member == "data";
+    let bytes: usize = ["data", "binaryData"]
+        .into_iter()
+        .flat_map(|member| values(member).map(move |(_, value)| (member, value.as_str().unwrap_or_default())))
+        .map(|(member, value)| if is_text(member) { value.len() } else { unpacked(value) })
+        .sum();
+    let too_long = Cause {
+        reason: "FieldValueTooLong",
+        // The object as a whole.
+        field: "[]".to_owned(),
+        message: format!("Too long: may not be more than {DATA_BYTES_MAX} bytes"),
+    };
+    (bytes > DATA_BYTES_MAX).then_some(too_long).into_iter().collect()
+}
+
+/// Bytes that a text in base64 stands for.
+fn unpacked(base64: &str) -> usize {
+    base64.trim_end_matches('=').len() * 3 / 4
 }
 
 /// The few defaults of built-in kinds that readers rely on.

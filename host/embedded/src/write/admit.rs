@@ -88,7 +88,10 @@ impl Writer<'_> {
                 schema.fill_defaults(object);
                 causes.extend(schema.validate(object, old));
             }
-            Body::Typed(_) => crate::kinds::builtin::fill_defaults(&self.kind, object),
+            Body::Typed(_) => {
+                crate::kinds::builtin::fill_defaults(&self.kind, object);
+                causes.extend(crate::kinds::builtin::causes(&self.kind, object));
+            }
         }
         if causes.is_empty() {
             Ok(())

@@ -4,7 +4,10 @@ use std::path::PathBuf;
 use std::process::Stdio;
 use std::time::Duration;
 
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::Api;
 use kube::api::{Patch, PatchParams};
+use kube::core::PartialObjectMeta;
 use serde_json::json;
 use stagegate_embedded::Server;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
@@ -341,4 +344,48 @@ async fn objects_are_created_by_flags() {
         .expect("create serviceaccount a", "serviceaccount/a created")
         .await;
     setup.expect("delete namespace gates", "deleted").await;
+}
+
+/// Bytes that no text is, and that do not compress.
+fn noise(length: usize) -> Vec<u8> {
+    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+    let mut next = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state.to_be_bytes()[0]
+    };
+    (0..length).map(|_| next()).collect()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_config_map_of_a_large_file_is_created_by_flags_and_one_beyond_a_mebibyte_is_refused() {
+    let Some(setup) = Setup::new("large").await else { return };
+    let maps: Api<ConfigMap> = Api::namespaced(setup.client.clone(), "default");
+    for (name, length) in [("small", 100_000), ("large", 700_000), ("most", 1 << 20)] {
+        let (file, bytes) = (setup.directory.join("gate.wasm"), noise(length));
+        std::fs::write(&file, &bytes).unwrap();
+        let line = format!("create configmap {name} --from-file={}", file.display());
+        setup.expect(&line, &format!("configmap/{name} created")).await;
+        let stored = maps.get(name).await.unwrap().binary_data.unwrap();
+        assert!(stored["gate.wasm"].0 == bytes, "{name} is not what was sent");
+    }
+    let file = setup.directory.join("gate.wasm");
+    std::fs::write(&file, noise((1 << 20) + 1)).unwrap();
+    let refused = setup
+        .kubectl(&format!("create configmap more --from-file={}", file.display()))
+        .await;
+    assert!(
+        !refused.ok && refused.text.contains("may not be more than 1048576 bytes"),
+        "{}",
+        refused.text
+    );
+    let slim: Api<PartialObjectMeta<ConfigMap>> = Api::namespaced(setup.client.clone(), "default");
+    let large = slim.get("large").await.unwrap();
+    assert_eq!(
+        large.metadata.resource_version,
+        maps.get("large").await.unwrap().metadata.resource_version
+    );
+    setup.expect("get configmaps", "most").await;
+    setup.expect("delete configmap large", "deleted").await;
 }

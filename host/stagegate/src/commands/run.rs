@@ -1,11 +1,16 @@
 //! `stagegate run`: the controllers against a real cluster, until a signal.
 
+use std::path::Path;
+use std::sync::Arc;
+
 use anyhow::Context as _;
+use stagegate_decide::staging::GateNamespaces;
 use stagegate_embedded::TokioClock;
 
 use super::signals::Signals;
 use super::{Failure, Outcome, Result, connection, log};
 use crate::args::{Controller, RunArgs};
+use crate::sandbox::{Cache, Sandbox, SandboxOptions};
 use crate::shell::{self, ControllerName, Options};
 
 /// # Errors
@@ -17,6 +22,8 @@ pub async fn controllers(args: &RunArgs) -> Result {
     let options = Options {
         controllers: args.controllers.iter().map(|name| controller(*name)).collect(),
         settle_ms: super::milliseconds(args.settle),
+        gate_namespaces: GateNamespaces::Only(args.gate_namespaces.iter().cloned().collect()),
+        sandbox: sandbox(args.gate_cache.as_deref())?,
         ..Options::default()
     };
     let started = tokio::select! {
@@ -30,6 +37,17 @@ pub async fn controllers(args: &RunArgs) -> Result {
     }
     running.stop().await;
     Ok(Outcome::AsWished)
+}
+
+fn sandbox(cache: Option<&Path>) -> Result<Arc<Sandbox>> {
+    let opened = cache.map(|directory| {
+        let opened = Cache::open(directory);
+        opened.with_context(|| format!("opening the gate cache {}", directory.display()))
+    });
+    Ok(Sandbox::new(SandboxOptions {
+        cache: opened.transpose().map_err(Failure::Input)?,
+        ..SandboxOptions::default()
+    }))
 }
 
 fn controller(name: Controller) -> ControllerName {

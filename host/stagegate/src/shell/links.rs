@@ -30,6 +30,11 @@ impl Links {
         }
     }
 
+    /// All that name anything.
+    pub fn all(&self) -> impl Iterator<Item = &String> {
+        self.to.keys()
+    }
+
     /// What `name` names.
     pub fn of(&self, name: &str) -> impl Iterator<Item = &String> {
         self.to.get(name).into_iter().flatten()
@@ -57,6 +62,7 @@ mod tests {
         assert_eq!(links.naming("b").collect::<Vec<_>>(), ["p", "q"]);
         links.set("p", set(&["a"]));
         assert_eq!(links.naming("b").collect::<Vec<_>>(), ["q"]);
+        assert_eq!(links.all().collect::<Vec<_>>(), ["p", "q"]);
         links.set("p", set(&[]));
         assert_eq!(links.naming("a").count(), 0);
         assert_eq!(links.of("p").count(), 0);

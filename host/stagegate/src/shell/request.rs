@@ -44,6 +44,11 @@ impl RequestError {
         matches!(self, Self::Refused { code: 404, .. })
     }
 
+    /// By authorisation or by a missing or bad credential.
+    pub fn is_forbidden(&self) -> bool {
+        matches!(self, Self::Refused { code: 401 | 403, .. })
+    }
+
     pub fn is_conflict(&self) -> bool {
         matches!(self, Self::Refused { code: 409, .. })
     }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Error, anyhow};
 use kube::Client;
+use stagegate_decide::staging::GateNamespaces;
 use stagegate_embedded::SharedClock;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -15,6 +16,7 @@ use super::counters::{Counters, Live};
 use super::evaluator::Evaluator;
 use super::events::Events;
 use crate::controllers;
+use crate::sandbox::{Sandbox, SandboxOptions};
 
 /// Longest wait for reconciles that have begun when the process is told to stop.
 const STOP_MAX: Duration = Duration::from_secs(12);
@@ -38,6 +40,10 @@ pub struct Options {
     pub settle_ms: i64,
     pub delays: Delays,
     pub imitate: Imitation,
+    /// Namespaces whose ConfigMaps may be run.
+    pub gate_namespaces: GateNamespaces,
+    /// Where they are run. Hosts that share one share what it has compiled.
+    pub sandbox: Arc<Sandbox>,
 }
 
 impl Default for Options {
@@ -48,6 +54,8 @@ impl Default for Options {
             settle_ms: 3_000,
             delays: Delays::default(),
             imitate: Imitation::default(),
+            gate_namespaces: GateNamespaces::default(),
+            sandbox: Sandbox::new(SandboxOptions::default()),
         }
     }
 }

@@ -66,8 +66,16 @@ pub struct Store<T> {
     objects: RwLock<BTreeMap<ObjectId, Arc<T>>>,
     /// Held while a change is taken in and told, so that changes are told in order.
     listeners: Mutex<Vec<Listener<T>>>,
-    /// When the last list was taken in; `None` before the first.
-    listed: watch::Sender<Option<Instant>>,
+    listing: watch::Sender<Listing>,
+}
+
+/// Whether the kind is known as a whole.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Listing {
+    /// Never so far; `cause` is the last error, if there was one.
+    Missing { cause: Option<String> },
+    /// The last list was taken in at this time.
+    At(Instant),
 }
 
 impl<T> Default for Store<T> {
@@ -75,7 +83,7 @@ impl<T> Default for Store<T> {
         Self {
             objects: RwLock::default(),
             listeners: Mutex::default(),
-            listed: watch::Sender::new(None),
+            listing: watch::Sender::new(Listing::Missing { cause: None }),
         }
     }
 }
@@ -115,14 +123,22 @@ impl<T> Store<T> {
     /// When the kind was last listed as a whole: since then nothing that happened was missed. `None`: never, so an
     /// absent object says nothing.
     pub fn listed_at(&self) -> Option<Instant> {
-        *self.listed.borrow()
+        match *self.listing.borrow() {
+            Listing::At(at) => Some(at),
+            Listing::Missing { .. } => None,
+        }
+    }
+
+    /// Told when a list comes in, and when the first one is refused for another cause than before.
+    pub fn listing(&self) -> watch::Receiver<Listing> {
+        self.listing.subscribe()
     }
 
     /// Returns when the kind has been listed once as a whole. Any number of tasks may wait.
     pub async fn complete(&self) {
-        let mut listed = self.listed.subscribe();
+        let mut listing = self.listing.subscribe();
         // The sender lives as long as `self`, so waiting cannot fail.
-        let _known = listed.wait_for(Option::is_some).await;
+        let _known = listing.wait_for(|listing| matches!(listing, Listing::At(_))).await;
     }
 }
 
@@ -163,7 +179,19 @@ impl<T: Resource> Store<T> {
         for (id, after) in &listed {
             tell(&listeners, id, before.get(id), Some(after));
         }
-        self.listed.send_replace(Some(Instant::now()));
+        self.listing.send_replace(Listing::At(Instant::now()));
+    }
+
+    /// A watch could not go on. What was listed once stays: a later list mends it.
+    pub(super) fn trouble(&self, error: String) {
+        let missing = Listing::Missing { cause: Some(error) };
+        self.listing.send_if_modified(|listing| {
+            let is_new = matches!(listing, Listing::Missing { .. }) && *listing != missing;
+            if is_new {
+                *listing = missing;
+            }
+            is_new
+        });
     }
 }
 

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::{Stream, StreamExt as _, pin_mut};
+use kube::core::Status;
 use kube::runtime::watcher::{self, Event};
 use kube::{Api, Resource};
 use serde::de::DeserializeOwned;
@@ -118,6 +119,7 @@ async fn follow<T>(
             Err(error) => {
                 let count = errors.add();
                 report(kind, &error, count);
+                store.trouble(cause(&error));
                 // The position may be what the server refuses: the next watcher begins with a list.
                 let again = is_code(&error, 410) || count % ERRORS_MAX == 0;
                 sleep(pause(count)).await;
@@ -144,13 +146,25 @@ fn report(kind: &str, error: &watcher::Error, errors: u32) {
     }
 }
 
+/// The server's own words where it has answered.
+fn cause(error: &watcher::Error) -> String {
+    match refusal(error) {
+        Some(status) => format!("{} {}: {}", status.code, status.reason, status.message),
+        None => error.to_string(),
+    }
+}
+
 fn is_code(error: &watcher::Error, code: u16) -> bool {
+    refusal(error).is_some_and(|status| status.code == code)
+}
+
+fn refusal(error: &watcher::Error) -> Option<&Status> {
     match error {
         watcher::Error::InitialListFailed(kube::Error::Api(status))
         | watcher::Error::WatchStartFailed(kube::Error::Api(status))
-        | watcher::Error::WatchFailed(kube::Error::Api(status)) => status.code == code,
-        watcher::Error::WatchError(status) => status.code == code,
-        _ => false,
+        | watcher::Error::WatchFailed(kube::Error::Api(status)) => Some(status),
+        watcher::Error::WatchError(status) => Some(status),
+        _ => None,
     }
 }
 

@@ -7,6 +7,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, anyhow};
+use stagegate_decide::staging::GateNamespaces;
 use stagegate_embedded::clusters::{self, Clusters};
 use stagegate_embedded::{Server, TokioClock};
 use tokio::net::TcpListener;
@@ -117,6 +118,7 @@ fn options(args: &PlaygroundArgs) -> Options {
             binding_ms: DELAY_MS,
             combine_ms: DELAY_MS,
         },
+        gate_namespaces: GateNamespaces::All,
         ..Options::default()
     }
 }

@@ -13,6 +13,7 @@ use stagegate_decide::staging::{
     COMBINED_STATUS_BYTES_MAX, Compilation, Evidence, Facts, Question, Root, Verdict, VerdictKey,
 };
 
+use super::gates::{Gates, SeenEvidence};
 use super::gather::Memory;
 use super::read::{self, Wanted};
 use crate::controllers::kinds::Guarded;
@@ -42,16 +43,30 @@ enum Worked {
     Verdict(VerdictKey, Verdict, Lasting),
 }
 
-/// Answers all that can be answered; `false`: none could.
+/// By what questions are answered.
+#[derive(Clone, Copy)]
+pub struct Means<'a> {
+    pub client: &'a Client,
+    pub evaluator: &'a Arc<Evaluator>,
+    pub gates: &'a Gates,
+}
+
+/// Answers all that can be answered; `false`: none could. `seen` lives as long as the conversation.
 pub async fn answer(
-    client: &Client,
-    evaluator: &Arc<Evaluator>,
+    means: Means<'_>,
     questions: Vec<Question>,
     (facts, memory): (&mut Facts, &mut Memory),
+    seen: &mut SeenEvidence,
 ) -> Result<bool, RequestError> {
+    let Means {
+        client,
+        evaluator,
+        gates,
+    } = means;
     let mut wanted = Vec::new();
     let mut work = Vec::new();
     let mut whole = Vec::new();
+    let mut of_gates = Vec::new();
     let mut answered = false;
     for question in questions {
         match question {
@@ -88,11 +103,11 @@ pub async fn answer(
             }
             // The reconcile loop reads; it owns the facts that are replaced.
             Question::ReadAnew => {}
-            Question::Module { .. } | Question::Config { .. } | Question::Gate(_) => {}
+            Question::Module { .. } | Question::Config { .. } | Question::Gate(_) => of_gates.push(question),
         }
     }
-    let seen: Vec<(String, Seen)> = stream::iter(whole).buffer_unordered(CONCURRENCY).try_collect().await?;
-    for (text, seen) in seen {
+    let read: Vec<(String, Seen)> = stream::iter(whole).buffer_unordered(CONCURRENCY).try_collect().await?;
+    for (text, seen) in read {
         match seen {
             Seen::Value { key, evidence } => {
                 work.push(Work::Check {
@@ -126,6 +141,7 @@ pub async fn answer(
         answered |= is_new;
         remember(facts, memory, worked);
     }
+    answered |= gates.answer(of_gates, (facts, memory), seen).await?;
     Ok(answered)
 }
 
@@ -138,7 +154,7 @@ fn remember(facts: &mut Facts, memory: &mut Memory, worked: Worked) {
         Worked::Verdict(key, verdict, lasting) => {
             match lasting {
                 Lasting::Yes => memory.verdicts.insert(key.clone(), verdict.clone()),
-                Lasting::No => memory.has_timed_out = true,
+                Lasting::No => memory.is_to_retry = true,
             }
             facts.verdicts.insert(key, verdict);
         }

@@ -2,6 +2,7 @@
 //! facts, they only say whether a reading is worth it.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::hash::Hash;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use jiff::{SignedDuration, Timestamp};
@@ -11,10 +12,11 @@ use stagegate_api::{
 };
 use stagegate_decide::names::{Digest, ObjectKey};
 use stagegate_decide::staging::{
-    BindingFacts, Compilation, Decoded, EvidenceCollectorFacts, Facts, GateNamespaces, ObjectFacts, PolicyFacts, Read,
-    Settings, Verdict, VerdictKey, has_our_spec,
+    BindingFacts, Compilation, ConfigAnswer, ConfigKey, Decoded, EvidenceCollectorFacts, Facts, GateVerdict,
+    ModuleFacts, ObjectFacts, PolicyFacts, Read, Settings, SourceEntry, Verdict, VerdictKey, has_our_spec,
 };
 
+use super::gates::sources::Sources;
 use super::index::Index;
 use crate::controllers::kinds::{Guarded, decoded};
 use crate::controllers::objects::object_key;
@@ -25,6 +27,8 @@ use crate::shell::store::Store;
 const VERDICTS_MAX: usize = 4096;
 /// Expressions remembered for a policy: those of 32 stages, some edits long.
 const COMPILATIONS_MAX: usize = 256;
+/// Components, configs and verdicts of gates remembered for a policy: those of 32 stages of 8 gates, some edits long.
+const GATES_MAX: usize = 1024;
 
 /// Every kind that staging reads.
 pub struct Stores {
@@ -33,6 +37,8 @@ pub struct Stores {
     pub bindings: Arc<Store<Guarded<Binding>>>,
     pub collectors: Arc<Store<Guarded<StatusCollector>>>,
     pub combined: Arc<Store<Guarded<CombinedStatusView>>>,
+    /// Of these a decision needs none to be listed: a gate without its ConfigMap waits alone.
+    pub sources: Arc<Sources>,
 }
 
 impl Stores {
@@ -55,8 +61,12 @@ pub struct Memory {
     pub objects: BTreeMap<ObjectKey, ObjectFacts>,
     pub compiled: BoundedMap<Digest, Compilation>,
     pub verdicts: BoundedMap<VerdictKey, Verdict>,
-    /// An evaluation of this reconcile ran out of time: its verdict was told, and is asked for again.
-    pub has_timed_out: bool,
+    pub modules: BoundedMap<SourceEntry, ModuleFacts>,
+    pub configs: BoundedMap<ConfigKey, ConfigAnswer>,
+    pub gate_verdicts: BoundedMap<VerdictKey, GateVerdict>,
+    /// This reconcile was told what need not be so the next time: an evaluation ran out of time, a sandbox broke, a
+    /// reading was refused. It is tried again though no event may come.
+    pub is_to_retry: bool,
 }
 
 impl Default for Memory {
@@ -65,7 +75,10 @@ impl Default for Memory {
             objects: BTreeMap::new(),
             compiled: BoundedMap::new(COMPILATIONS_MAX),
             verdicts: BoundedMap::new(VERDICTS_MAX),
-            has_timed_out: false,
+            modules: BoundedMap::new(GATES_MAX),
+            configs: BoundedMap::new(GATES_MAX),
+            gate_verdicts: BoundedMap::new(GATES_MAX),
+            is_to_retry: false,
         }
     }
 }
@@ -88,6 +101,7 @@ pub fn facts(
     (memory, now, settings): (&Memory, Timestamp, Settings),
 ) -> Option<Facts> {
     let policy = policy_facts(&*stores.policies.named(name)?);
+    let sources = stores.sources.facts(&policy.object);
     let index = index.lock().unwrap_or_else(PoisonError::into_inner);
     let names = index.placements_of(name);
     let placements: BTreeMap<String, Decoded<BindingPolicy>> = names
@@ -153,22 +167,21 @@ pub fn facts(
         bindings,
         objects: memory.objects.clone(),
         combined,
-        compiled: memory
-            .compiled
-            .iter()
-            .map(|(digest, answer)| (digest.clone(), answer.clone()))
-            .collect(),
-        verdicts: memory
-            .verdicts
-            .iter()
-            .map(|(key, verdict)| (key.clone(), verdict.clone()))
-            .collect(),
-        gate_namespaces: GateNamespaces::default(),
-        sources: BTreeMap::new(),
-        modules: BTreeMap::new(),
-        configs: BTreeMap::new(),
-        gate_verdicts: BTreeMap::new(),
+        compiled: remembered(&memory.compiled),
+        verdicts: remembered(&memory.verdicts),
+        gate_namespaces: stores.sources.allowed().clone(),
+        sources,
+        modules: remembered(&memory.modules),
+        configs: remembered(&memory.configs),
+        gate_verdicts: remembered(&memory.gate_verdicts),
     })
+}
+
+fn remembered<K: Clone + Eq + Hash + Ord, V: Clone>(answers: &BoundedMap<K, V>) -> BTreeMap<K, V> {
+    answers
+        .iter()
+        .map(|(key, answer)| (key.clone(), answer.clone()))
+        .collect()
 }
 
 pub fn policy_facts(policy: &Guarded<StagedBindingPolicy>) -> PolicyFacts {

@@ -6,6 +6,7 @@
 
 mod answer;
 mod apply;
+mod gates;
 mod gather;
 mod index;
 mod read;
@@ -20,10 +21,13 @@ use kube::{Resource as _, ResourceExt as _};
 use stagegate_api::{Binding, StagedBindingPolicy, evidence};
 use stagegate_decide::names::PlacementName;
 use stagegate_decide::staging::{
-    BindingFacts, Decision, Decoded, Facts, Plan, Question, Read, Settings, decide, observe,
+    BindingFacts, Decision, Decoded, Facts, Plan, Question, Read, Settings, Source, decide, observe,
 };
 use tracing::{debug, info};
 
+use self::answer::{Means, answer};
+use self::gates::sources::Sources;
+use self::gates::{Gates, SeenEvidence};
 use self::gather::{Memory, Stores};
 use self::index::Index;
 use self::read::Wanted;
@@ -42,8 +46,8 @@ const CONFLICTS_MAX: usize = 8;
 /// When a question found no answer: its object is on the move, and its watch event comes sooner than this.
 const UNANSWERED: Duration = Duration::from_secs(1);
 
-/// When an evaluation that ran out of time is tried again.
-const TIMED_OUT: Duration = Duration::from_secs(30);
+/// When what did not come to a lasting answer is tried again: an evaluation that ran out of time, a refused reading.
+const RETRY: Duration = Duration::from_secs(30);
 
 /// Registers what staging watches and starts it.
 pub fn spawn(context: &Context, kinds: &Kinds, tasks: &mut Tasks) {
@@ -53,10 +57,14 @@ pub fn spawn(context: &Context, kinds: &Kinds, tasks: &mut Tasks) {
         bindings: kinds.bindings.wanted(),
         collectors: kinds.collectors.wanted(),
         combined: kinds.combined.wanted(),
+        sources: Sources::new(context.options.gate_namespaces.clone()),
     };
     let queue = Arc::new(Queue::new(Duration::ZERO));
     let index = Arc::new(Mutex::new(Index::default()));
     let clock = context.clock.clone();
+    let sources = stores.sources.clone();
+    // Before the policy is queued.
+    stores.policies.listen(move |change| sources.policy(change));
     stores
         .policies
         .listen(touching(&index, &queue, |index, change| index.policy(change)));
@@ -74,8 +82,10 @@ pub fn spawn(context: &Context, kinds: &Kinds, tasks: &mut Tasks) {
     stores.collectors.listen(touching(&index, &queue, move |index, change| {
         index.collector(change, now.now())
     }));
+    stores.sources.spawn(context, &queue, tasks);
     let staging = Arc::new(Staging {
         context: context.clone(),
+        gates: Gates::new(context),
         stores,
         index,
         memories: Mutex::default(),
@@ -104,6 +114,7 @@ fn touching<T>(
 
 struct Staging {
     context: Context,
+    gates: Gates,
     stores: Stores,
     index: Arc<Mutex<Index>>,
     memories: Mutex<BTreeMap<String, Memory>>,
@@ -166,6 +177,13 @@ impl Staging {
     /// Questions and answers, then the writes.
     async fn converse(&self, policy: &str, mut facts: Facts, memory: &mut Memory) -> Result<Next, Failure> {
         let mut conflicts = 0;
+        let mut seen = SeenEvidence::default();
+        let Context { client, evaluator, .. } = &self.context;
+        let means = Means {
+            client,
+            evaluator,
+            gates: &self.gates,
+        };
         for _round in 0..ROUNDS_MAX {
             match decide(&facts) {
                 Decision::Ask(questions) if questions.contains(&Question::ReadAnew) => {
@@ -174,12 +192,18 @@ impl Staging {
                     }
                 }
                 Decision::Ask(questions) => {
-                    let Context { client, evaluator, .. } = &self.context;
-                    if !answer::answer(client, evaluator, questions, (&mut facts, memory)).await? {
+                    if !answer(means, questions, (&mut facts, memory), &mut seen).await? {
                         debug!(policy, "a question has no answer now");
                         return Ok(Next {
                             wake_in: Some(UNANSWERED),
                         });
+                    }
+                }
+                // What it rests on is not known to hold any more: nothing is written.
+                Decision::Act(plan) if plan.not_after.is_some_and(|end| self.context.clock.now() > end) => {
+                    debug!(policy, not_after = ?plan.not_after, "decided too long ago; reading anew");
+                    if !self.read_anew(policy, &mut facts, memory).await? {
+                        return Ok(Next::default());
                     }
                 }
                 Decision::Act(plan) => match self.carry_out(policy, &plan).await {
@@ -189,7 +213,7 @@ impl Staging {
                         return Ok(Next {
                             wake_in: soonest(
                                 plan.wake_at.map(|at| until(at, self.context.clock.now())),
-                                std::mem::take(&mut memory.has_timed_out).then_some(TIMED_OUT),
+                                std::mem::take(&mut memory.is_to_retry).then_some(RETRY),
                             ),
                         });
                     }
@@ -296,12 +320,19 @@ impl Staging {
                 memory.objects.insert(key.clone(), answer.clone());
                 facts.objects.insert(key, answer);
             }
+            let config_maps = self.stores.sources.named_by(&facts.policy.object);
+            facts.sources = read::sources(client, &config_maps).await?;
+            memory.is_to_retry |= facts
+                .sources
+                .values()
+                .any(|source| matches!(source, Source::Unread { .. }));
             facts.read = Read::Anew { baseline };
             if !self.read_versions(policy, facts).await? {
                 return Ok(false);
             }
-            // An edit that came meanwhile may name stages of which nothing was read yet.
-            if self.names(policy, facts).is_subset(&names) {
+            // An edit that came meanwhile may name stages and ConfigMaps of which nothing was read yet.
+            let named = self.stores.sources.named_by(&facts.policy.object);
+            if self.names(policy, facts).is_subset(&names) && named.is_subset(&config_maps) {
                 return Ok(true);
             }
         }

@@ -13,15 +13,18 @@ use stagegate_api::{
     Binding, BindingPolicy, CombinedStatusView, StagedBindingPolicy, StagedBindingPolicyStatus, StatusCollector, label,
 };
 use stagegate_decide::names::{Digest, ObjectKey};
-use stagegate_decide::staging::{Decoded, ObjectFacts, ObjectMeta};
+use stagegate_decide::staging::{Decoded, ObjectFacts, ObjectMeta, Source};
 
+use super::gates::sources;
 use crate::controllers::kinds::{Guarded, decoded};
 use crate::controllers::objects::api_resource;
-use crate::shell::request::{RequestError, request};
+use crate::shell::request::{RequestError, cut, request};
 use crate::shell::store::ObjectId;
 
 /// Requests of one reading that are under way at once.
 const CONCURRENCY: usize = 8;
+/// Longest refusal that becomes a fact.
+const MESSAGE_CHARS_MAX: usize = 256;
 /// Label prefix of KubeStellar's status controller (its "singleton status" marks).
 const STATUS_LABEL_PREFIX: &str = "managed-by.kubestellar.io/";
 /// Field manager of KubeStellar's status controller.
@@ -86,6 +89,31 @@ pub async fn combined(
         .map(|item| (ObjectId::of(item.meta()).to_string(), decoded(item)))
         .collect();
     Ok((items, baseline))
+}
+
+/// The ConfigMaps of these namespaces and names as facts, by `namespace/name`, from reads of their metadata; and whether
+/// each could be read.
+///
+/// # Errors
+/// What may be better the next time; a refusal is a fact.
+pub async fn sources(
+    client: &Client,
+    named: &BTreeSet<(String, String)>,
+) -> Result<BTreeMap<String, Source>, RequestError> {
+    let reads = named.iter().cloned().map(|(namespace, name)| async move {
+        let api: Api<sources::Slim> = Api::namespaced(client.clone(), &namespace);
+        let what = format!("get metadata of configmaps {namespace}/{name}");
+        let source = match get_opt(&api, what, &name).await {
+            Ok(Some(found)) => sources::present(&found.metadata),
+            Ok(None) => Source::Absent,
+            Err(error) if error.is_forbidden() => Source::Unread {
+                message: cut(&error.chain(), MESSAGE_CHARS_MAX),
+            },
+            Err(error) => return Err(error),
+        };
+        Ok((format!("{namespace}/{name}"), source))
+    });
+    stream::iter(reads).buffer_unordered(CONCURRENCY).try_collect().await
 }
 
 /// One object to read: the version that its Binding names it with, and the resourceVersion that it names.

@@ -1,0 +1,257 @@
+//! One call of a gate: its request made of facts and CombinedStatuses, its verdict made an answer. Must not judge, and
+//! must not answer about a CombinedStatus that is not the one the question names.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use futures::stream::{self, StreamExt as _, TryStreamExt as _};
+use jiff::Timestamp;
+use kube::{Api, Client};
+use stagegate_api::combined_status_view::digest;
+use stagegate_api::staged_status::{MAX_PIECE_NAME_CHARS, MAX_PIECE_VALUE_CHARS, MAX_PIECES};
+use stagegate_api::{CombinedStatus, EvidencePiece, Outcome};
+use stagegate_decide::staging::{
+    CombinedRef, GateAnswer, GateCall, GateDestination, GateObject, GateVerdict, SourceEntry,
+};
+use stagegate_evaluate::gate::limits::REQUEST_BYTES_MAX;
+use stagegate_evaluate::gate::{Evaluation, Failure, Limits, wire};
+use tokio::sync::Semaphore;
+use tracing::debug;
+
+use super::columns;
+use super::modules::{Modules, Unloaded};
+use crate::controllers::kinds::Guarded;
+use crate::shell::evaluator::Lasting;
+use crate::shell::request::{RequestError, cut, request};
+
+/// Calls under way at once, of all policies: the others are not kept from the processor by a gate that loops.
+const CALLS_MAX: usize = 2;
+/// CombinedStatuses read at once: each may be large.
+const READS_MAX: usize = 4;
+/// Longest reason or failure; a condition adds words of its own.
+const REASON_CHARS_MAX: usize = 512;
+
+/// The CombinedStatuses that one reconcile has read for its gates: several ask for the same.
+#[derive(Default)]
+pub struct Seen(BTreeMap<CombinedRef, Arc<wire::CombinedStatus>>);
+
+/// Calls gates, a few at a time.
+pub struct Calls {
+    client: Client,
+    modules: Arc<Modules>,
+    permits: Semaphore,
+}
+
+impl Calls {
+    pub fn new(client: Client, modules: Arc<Modules>) -> Self {
+        Self {
+            client,
+            modules,
+            permits: Semaphore::new(CALLS_MAX),
+        }
+    }
+
+    /// What the gate says, and whether it would say so again. `None`: evidence or component have moved on.
+    ///
+    /// # Errors
+    /// A CombinedStatus that could not be read.
+    pub async fn verdict(
+        &self,
+        call: &GateCall,
+        seen: &mut Seen,
+    ) -> Result<Option<(GateVerdict, Lasting)>, RequestError> {
+        match self.read(&call.request.objects, seen).await? {
+            Evidence::Complete => {}
+            Evidence::Outdated => return Ok(None),
+            Evidence::TooLarge => {
+                let count = call.request.objects.len();
+                let message = format!(
+                    "the CombinedStatuses of {count} object(s) have more than {REQUEST_BYTES_MAX} bytes; select fewer \
+                     columns or fewer objects"
+                );
+                return Ok(Some((unknown(call.now, &message), Lasting::Yes)));
+            }
+        }
+        let Some(request) = request_of(call, seen) else {
+            return Ok(None);
+        };
+        let (request, digest) = (Arc::new(request), call.module.clone());
+        let limits = Limits::new(call.timeout_ms, call.memory_mib);
+        // Never closed, so a permit always comes.
+        let _permit = self.permits.acquire().await;
+        let answer = self
+            .modules
+            .with_loaded((&call.source, &call.module), move |sandbox| {
+                sandbox.evaluate(&digest, &request, limits)
+            })
+            .await;
+        Ok(match answer {
+            Err(Unloaded::Outdated) => None,
+            Err(Unloaded::Failed(message)) => Some((unknown(call.now, &message), Lasting::No)),
+            Ok(Err(failure)) => Some(failed(call, &failure)),
+            Ok(Ok(evaluation)) => Some((answered(call, evaluation), Lasting::Yes)),
+        })
+    }
+
+    /// Brings what `seen` holds to what these objects need.
+    async fn read(&self, objects: &[GateObject], seen: &mut Seen) -> Result<Evidence, RequestError> {
+        let wanted: BTreeSet<&CombinedRef> = objects.iter().map(|object| &object.combined).collect();
+        seen.0.retain(|known, _| wanted.contains(known));
+        let mut bytes: usize = seen.0.values().map(|combined| columns::size(combined)).sum();
+        let missing: Vec<CombinedRef> = wanted
+            .into_iter()
+            .filter(|wanted| !seen.0.contains_key(wanted))
+            .cloned()
+            .collect();
+        let reads = missing.into_iter().map(|wanted| self.read_one(wanted));
+        let mut reads = stream::iter(reads).buffer_unordered(READS_MAX);
+        while let Some(read) = reads.try_next().await? {
+            let Some((wanted, combined)) = read else {
+                return Ok(Evidence::Outdated);
+            };
+            bytes = bytes.saturating_add(columns::size(&combined));
+            if bytes > REQUEST_BYTES_MAX {
+                seen.0.clear();
+                return Ok(Evidence::TooLarge);
+            }
+            seen.0.insert(wanted, Arc::new(combined));
+        }
+        Ok(Evidence::Complete)
+    }
+
+    async fn read_one(&self, wanted: CombinedRef) -> Result<Option<(CombinedRef, wire::CombinedStatus)>, RequestError> {
+        let CombinedRef { namespace, name, .. } = &wanted;
+        let api: Api<Guarded<CombinedStatus>> = Api::namespaced(self.client.clone(), namespace);
+        let whole = match request(format!("get combinedstatus {namespace}/{name}"), api.get(name)).await {
+            Err(error) if error.is_not_found() => return Ok(None),
+            answer => answer?,
+        };
+        // One that cannot be read is another one than that which was: its watch event says so.
+        let current = whole.0.ok().filter(|whole| digest(whole) == wanted.digest);
+        Ok(current.map(|whole| (wanted, columns::of(&whole))))
+    }
+}
+
+enum Evidence {
+    Complete,
+    Outdated,
+    TooLarge,
+}
+
+/// `None` when a CombinedStatus is missing from `seen`.
+fn request_of(call: &GateCall, seen: &Seen) -> Option<wire::Request> {
+    let asked = &call.request;
+    let object = |object: &GateObject| {
+        Some(wire::Object {
+            group: object.key.group.clone(),
+            resource: object.key.resource.clone(),
+            namespace: object.key.namespace.clone(),
+            name: object.key.name.clone(),
+            uid: object.uid.clone(),
+            generation: object.generation,
+            combined_status: wire::CombinedStatus::clone(seen.0.get(&object.combined)?),
+        })
+    };
+    let earlier = asked.earlier.iter().map(|verdict| wire::EarlierVerdict {
+        name: verdict.name.clone(),
+        outcome: outcome(verdict.outcome),
+        reason: verdict.reason.clone(),
+    });
+    Some(wire::Request {
+        policy: asked.policy.clone(),
+        stage: asked.stage.clone(),
+        attempt: u64::try_from(asked.attempt).unwrap_or_default(),
+        now_ms: milliseconds(call.now),
+        config: asked.config.clone(),
+        objects: asked.objects.iter().map(object).collect::<Option<_>>()?,
+        destinations: asked.destinations.iter().map(destination).collect(),
+        earlier: earlier.collect(),
+    })
+}
+
+fn destination(destination: &GateDestination) -> wire::Destination {
+    let rows = destination.evidence.iter().map(|row| wire::EvidenceRow {
+        reported: row
+            .reported_at
+            .map_or(wire::Reported::WithoutStatus, |at| wire::Reported::At(milliseconds(at))),
+        generation: row.generation,
+        ready: row.ready,
+        available: row.available,
+    });
+    wire::Destination {
+        name: destination.name.clone(),
+        // The inventory is not read.
+        labels: None,
+        evidence: rows.collect(),
+    }
+}
+
+fn outcome(outcome: Outcome) -> wire::Outcome {
+    match outcome {
+        Outcome::Pass => wire::Outcome::Pass,
+        Outcome::Hold => wire::Outcome::Hold,
+        Outcome::Fail => wire::Outcome::Fail,
+        Outcome::Unknown => wire::Outcome::Unknown,
+    }
+}
+
+fn milliseconds(at: Timestamp) -> u64 {
+    u64::try_from(at.as_millisecond()).unwrap_or_default()
+}
+
+fn failed(call: &GateCall, failure: &Failure) -> (GateVerdict, Lasting) {
+    let lasting = if failure.kind.is_lasting() {
+        Lasting::Yes
+    } else {
+        Lasting::No
+    };
+    (unknown(call.now, &failure.message), lasting)
+}
+
+fn unknown(at: Timestamp, message: &str) -> GateVerdict {
+    GateVerdict {
+        at,
+        answer: GateAnswer::Unknown {
+            message: line(message, REASON_CHARS_MAX),
+        },
+        evidence: Vec::new(),
+    }
+}
+
+fn answered(call: &GateCall, evaluation: Evaluation) -> GateVerdict {
+    let GateCall { source, request, .. } = call;
+    tell(source, (&request.policy, &request.stage), &evaluation.log);
+    let answer = match evaluation.verdict.decision {
+        wire::Decision::Pass(wire::Pass { valid_for_ms }) => GateAnswer::Pass { valid_for_ms },
+        wire::Decision::Hold(wire::Hold { reason, retry_after_ms }) => GateAnswer::Hold {
+            reason: line(&reason, REASON_CHARS_MAX),
+            retry_after_ms,
+        },
+        wire::Decision::Fail(wire::Fail { reason }) => GateAnswer::Fail {
+            reason: line(&reason, REASON_CHARS_MAX),
+        },
+    };
+    let evidence = evaluation.verdict.evidence.into_iter().take(MAX_PIECES);
+    GateVerdict {
+        at: call.now,
+        answer,
+        evidence: evidence
+            .map(|piece| EvidencePiece {
+                name: line(&piece.name, MAX_PIECE_NAME_CHARS),
+                value: line(&piece.value, MAX_PIECE_VALUE_CHARS),
+            })
+            .collect(),
+    }
+}
+
+fn tell(gate: &SourceEntry, (policy, stage): (&str, &str), log: &[wire::LogLine]) {
+    for wire::LogLine { level, message } in log {
+        debug!(policy, stage, %gate, ?level, message, "a gate writes");
+    }
+}
+
+/// What a guest has chosen goes into conditions, Events and logs: one line, and not too long.
+fn line(text: &str, chars: usize) -> String {
+    let printable: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    cut(&printable, chars)
+}

@@ -1,0 +1,98 @@
+//! The shell's side of gates: which ConfigMaps hold which components ([`sources`], [`modules`]), and calls of them
+//! ([`call`]). Must not judge, and must not run a component: that is the sandbox's.
+
+mod call;
+mod columns;
+mod modules;
+pub mod sources;
+mod unpack;
+
+use std::sync::Arc;
+
+use stagegate_decide::staging::{Facts, GateCall, ModuleFacts, Question};
+
+use self::call::{Calls, Seen};
+use self::modules::Modules;
+use super::gather::Memory;
+use crate::shell::evaluator::Lasting;
+use crate::shell::request::RequestError;
+use crate::shell::start::Context;
+
+pub use call::Seen as SeenEvidence;
+
+/// Answers questions about gates, for all policies.
+pub struct Gates {
+    modules: Arc<Modules>,
+    calls: Calls,
+}
+
+impl Gates {
+    pub fn new(context: &Context) -> Self {
+        let sandbox = context.options.sandbox.clone();
+        let modules = Arc::new(Modules::new(context.client.clone(), context.clock.clone(), sandbox));
+        let calls = Calls::new(context.client.clone(), modules.clone());
+        Self { modules, calls }
+    }
+
+    /// Answers those that are about gates, one after the other; `false`: none could be answered.
+    ///
+    /// # Errors
+    /// Evidence that could not be read. A component that cannot be read is an answer.
+    pub async fn answer(
+        &self,
+        questions: Vec<Question>,
+        (facts, memory): (&mut Facts, &mut Memory),
+        seen: &mut Seen,
+    ) -> Result<bool, RequestError> {
+        let mut answered = false;
+        for question in questions {
+            answered |= match question {
+                Question::Module { source, version } => {
+                    let module = self.modules.module(&source, &version).await;
+                    module.is_some_and(|module| {
+                        let answer = ModuleFacts {
+                            asked_for: version,
+                            module,
+                        };
+                        memory.modules.insert(source.clone(), answer.clone());
+                        facts.modules.insert(source, answer);
+                        true
+                    })
+                }
+                Question::Config { key, source, config } => {
+                    let answer = self.modules.config(&key, &source, &config).await;
+                    answer.is_some_and(|answer| {
+                        memory.configs.insert(key.clone(), answer.clone());
+                        facts.configs.insert(key, answer);
+                        true
+                    })
+                }
+                Question::Gate(call) => self.verdict(*call, (facts, memory), seen).await?,
+                _ => false,
+            };
+        }
+        Ok(answered)
+    }
+
+    async fn verdict(
+        &self,
+        call: GateCall,
+        (facts, memory): (&mut Facts, &mut Memory),
+        seen: &mut Seen,
+    ) -> Result<bool, RequestError> {
+        let Some((verdict, lasting)) = self.calls.verdict(&call, seen).await? else {
+            return Ok(false);
+        };
+        match lasting {
+            Lasting::Yes => memory.gate_verdicts.insert(call.key.clone(), verdict.clone()),
+            Lasting::No => memory.is_to_retry = true,
+        }
+        // Asked again with the same time it would be asked for ever.
+        let is_new = facts
+            .gate_verdicts
+            .get(&call.key)
+            .is_none_or(|known| known.at != verdict.at);
+        facts.gate_verdicts.insert(call.key, verdict);
+        Ok(is_new)
+    }
+}
