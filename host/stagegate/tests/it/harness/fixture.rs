@@ -1,8 +1,11 @@
 //! The small shop that scenarios roll out: clusters, workload, collectors, a policy of three stages.
 
+use serde_json::{Value, json};
 use stagegate_embedded::clusters::ObjectRef;
 
 pub const NAMESPACE: &str = "shop";
+/// Where gates are.
+pub const GATES: &str = "stagegate-gates";
 
 /// Two dev clusters, one for tests, two for production; collectors; no workload yet.
 pub fn shop() -> String {
@@ -94,6 +97,18 @@ spec:
         stage("test"),
         stage("prod")
     )
+}
+
+/// A gate whose component is `gate.wasm` of the ConfigMap of its name.
+pub fn gate(name: &str, config: &Value) -> Value {
+    json!({"name": name, "config": config, "module": {"configMap": {
+        "namespace": GATES, "name": name, "key": "gate.wasm",
+    }}})
+}
+
+/// The policy of three stages, the first of which this gate guards, too.
+pub fn gated(app: &str, gate: &Value) -> String {
+    policy(app).replacen("    condition:", &format!("    gates: [{gate}]\n    condition:"), 1)
 }
 
 pub fn deployment_of(app: &str) -> ObjectRef {

@@ -6,10 +6,13 @@ mod fixture;
 mod tap;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
+use k8s_openapi::ByteString;
 use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::core::v1::ConfigMap;
 use k8s_openapi::api::events::v1::Event;
 use kube::api::{DeleteParams, DynamicObject, Patch, PatchParams, PostParams};
 use kube::core::GroupVersionKind;
@@ -17,6 +20,7 @@ use kube::{Api, Client, ResourceExt as _};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use stagegate::manifests;
+use stagegate::sandbox::{Cache, Sandbox, SandboxOptions};
 use stagegate::shell::{self, ControllerName, Delays, Imitation, Options, Running};
 use stagegate_api::{
     BindingPolicy, CombinedStatus, Phase, SimulatedCluster, StageState, StagedBindingPolicy, StagedBindingPolicyStatus,
@@ -26,7 +30,7 @@ use stagegate_embedded::clusters::{self, Clusters, ObjectRef};
 use stagegate_embedded::{Server, SharedClock, TokioClock};
 use tokio::time::Instant;
 
-pub use fixture::{NAMESPACE, cluster, deployment_of, policy, shop, workload};
+pub use fixture::{GATES, NAMESPACE, cluster, deployment_of, gate, gated, policy, shop, workload};
 pub use tap::Tap;
 
 /// How often a condition that is waited for is looked at.
@@ -124,6 +128,7 @@ impl World {
         let options = Options {
             controllers: BTreeSet::from([ControllerName::Staging]),
             settle_ms: self.pace.settle_ms(),
+            sandbox: sandbox(),
             ..Options::default()
         };
         self.host = Some(
@@ -223,6 +228,30 @@ impl World {
     pub async fn edit_collector(&self, name: &str, spec: Value) {
         let collectors: Api<StatusCollector> = Api::all(self.client.clone());
         self.merge(&collectors, name, serde_json::json!({"spec": spec})).await;
+    }
+
+    /// Where gates are taken from; the host allows this one namespace.
+    pub async fn apply_gates_namespace(&self) {
+        self.apply(&format!("apiVersion: v1\nkind: Namespace\nmetadata: {{name: {GATES}}}"))
+            .await;
+    }
+
+    /// Creates or replaces a ConfigMap that holds the component under `gate.wasm`.
+    pub async fn put_gate(&self, name: &str, component: &[u8]) {
+        let config_map = ConfigMap {
+            binary_data: Some([("gate.wasm".to_owned(), ByteString(component.to_vec()))].into()),
+            ..named(name)
+        };
+        let api = self.config_maps();
+        let made = match api.get_opt(name).await.unwrap() {
+            None => api.create(&PostParams::default(), &config_map).await,
+            Some(_) => api.replace(name, &PostParams::default(), &config_map).await,
+        };
+        made.unwrap();
+    }
+
+    pub fn config_maps(&self) -> Api<ConfigMap> {
+        Api::namespaced(self.client.clone(), GATES)
     }
 
     pub async fn merge<K: Clone + DeserializeOwned + std::fmt::Debug>(&self, api: &Api<K>, name: &str, patch: Value) {
@@ -410,6 +439,22 @@ fn report(status: &StagedBindingPolicyStatus) -> String {
         status.active_stage,
         said(status)
     )
+}
+
+fn named(name: &str) -> ConfigMap {
+    let mut config_map = ConfigMap::default();
+    config_map.metadata.name = Some(name.to_owned());
+    config_map
+}
+
+/// Children of the real binary. What one test had compiled, the others find.
+fn sandbox() -> Arc<Sandbox> {
+    let cache = Cache::open(&Path::new(env!("CARGO_TARGET_TMPDIR")).join("gate-cache")).unwrap();
+    Sandbox::new(SandboxOptions {
+        program: PathBuf::from(env!("CARGO_BIN_EXE_stagegate")),
+        cache: Some(cache),
+        ..SandboxOptions::default()
+    })
 }
 
 fn documents(text: &str) -> Vec<Value> {

@@ -5,6 +5,8 @@ mod arrivals;
 mod bad_input;
 mod crash;
 mod defects;
+mod gates;
+mod gates_bad_input;
 mod rollout;
 mod scale;
 mod sickness;

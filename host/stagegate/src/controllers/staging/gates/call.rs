@@ -1,5 +1,6 @@
 //! One call of a gate: its request made of facts and CombinedStatuses, its verdict made an answer. Must not judge, and
-//! must not answer about a CombinedStatus that is not the one the question names.
+//! must not answer about a CombinedStatus that is not the one the question names. Texts that the guest has chosen are
+//! passed on as they are; the sandbox bounds them, and the decision makes them printable.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -8,7 +9,6 @@ use futures::stream::{self, StreamExt as _, TryStreamExt as _};
 use jiff::Timestamp;
 use kube::{Api, Client};
 use stagegate_api::combined_status_view::digest;
-use stagegate_api::staged_status::{MAX_PIECE_NAME_CHARS, MAX_PIECE_VALUE_CHARS, MAX_PIECES};
 use stagegate_api::{CombinedStatus, EvidencePiece, Outcome};
 use stagegate_decide::staging::{
     CombinedRef, GateAnswer, GateCall, GateDestination, GateObject, GateVerdict, SourceEntry,
@@ -22,14 +22,12 @@ use super::columns;
 use super::modules::{Modules, Unloaded};
 use crate::controllers::kinds::Guarded;
 use crate::shell::evaluator::Lasting;
-use crate::shell::request::{RequestError, cut, request};
+use crate::shell::request::{RequestError, request};
 
 /// Calls under way at once, of all policies: the others are not kept from the processor by a gate that loops.
 const CALLS_MAX: usize = 2;
 /// CombinedStatuses read at once: each may be large.
 const READS_MAX: usize = 4;
-/// Longest reason or failure; a condition adds words of its own.
-const REASON_CHARS_MAX: usize = 512;
 
 /// The CombinedStatuses that one reconcile has read for its gates: several ask for the same.
 #[derive(Default)]
@@ -212,7 +210,7 @@ fn unknown(at: Timestamp, message: &str) -> GateVerdict {
     GateVerdict {
         at,
         answer: GateAnswer::Unknown {
-            message: line(message, REASON_CHARS_MAX),
+            message: message.to_owned(),
         },
         evidence: Vec::new(),
     }
@@ -223,22 +221,17 @@ fn answered(call: &GateCall, evaluation: Evaluation) -> GateVerdict {
     tell(source, (&request.policy, &request.stage), &evaluation.log);
     let answer = match evaluation.verdict.decision {
         wire::Decision::Pass(wire::Pass { valid_for_ms }) => GateAnswer::Pass { valid_for_ms },
-        wire::Decision::Hold(wire::Hold { reason, retry_after_ms }) => GateAnswer::Hold {
-            reason: line(&reason, REASON_CHARS_MAX),
-            retry_after_ms,
-        },
-        wire::Decision::Fail(wire::Fail { reason }) => GateAnswer::Fail {
-            reason: line(&reason, REASON_CHARS_MAX),
-        },
+        wire::Decision::Hold(wire::Hold { reason, retry_after_ms }) => GateAnswer::Hold { reason, retry_after_ms },
+        wire::Decision::Fail(wire::Fail { reason }) => GateAnswer::Fail { reason },
     };
-    let evidence = evaluation.verdict.evidence.into_iter().take(MAX_PIECES);
+    let evidence = evaluation.verdict.evidence.into_iter();
     GateVerdict {
         at: call.now,
         answer,
         evidence: evidence
             .map(|piece| EvidencePiece {
-                name: line(&piece.name, MAX_PIECE_NAME_CHARS),
-                value: line(&piece.value, MAX_PIECE_VALUE_CHARS),
+                name: piece.name,
+                value: piece.value,
             })
             .collect(),
     }
@@ -248,10 +241,4 @@ fn tell(gate: &SourceEntry, (policy, stage): (&str, &str), log: &[wire::LogLine]
     for wire::LogLine { level, message } in log {
         debug!(policy, stage, %gate, ?level, message, "a gate writes");
     }
-}
-
-/// What a guest has chosen goes into conditions, Events and logs: one line, and not too long.
-fn line(text: &str, chars: usize) -> String {
-    let printable: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
-    cut(&printable, chars)
 }

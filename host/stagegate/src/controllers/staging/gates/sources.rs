@@ -74,38 +74,39 @@ impl Sources {
             .collect()
     }
 
-    /// The facts about them, by `namespace/name`.
+    /// The facts about them, by `namespace/name`; without those of namespaces that are not listed yet.
     pub fn facts(&self, policy: &StagedBindingPolicy) -> BTreeMap<String, Source> {
         let named = self.named_by(policy).into_iter();
         named
-            .map(|(namespace, name)| (format!("{namespace}/{name}"), self.fact(namespace, name)))
+            .filter_map(|(namespace, name)| Some((format!("{namespace}/{name}"), self.fact(namespace, name)?)))
             .collect()
     }
 
-    fn fact(&self, namespace: String, name: String) -> Source {
+    fn fact(&self, namespace: String, name: String) -> Option<Source> {
         let Some(watched) = self.watched(&namespace) else {
             let message = format!("ConfigMaps of namespace {namespace} are not watched");
-            return Source::Unread { message };
+            return Some(Source::Unread { message });
         };
         let listing = watched.store.listing().borrow().clone();
-        if let Listing::Missing { cause } = listing {
-            let message = match cause {
-                None => format!("the ConfigMaps of namespace {namespace} are not listed yet"),
-                Some(cause) => format!(
+        match listing {
+            Listing::At(_) => {}
+            Listing::Missing { cause: None } => return None,
+            Listing::Missing { cause: Some(cause) } => {
+                let message = format!(
                     "the ConfigMaps of namespace {namespace} cannot be listed: {}",
                     cut(&cause, CAUSE_CHARS_MAX)
-                ),
-            };
-            return Source::Unread { message };
+                );
+                return Some(Source::Unread { message });
+            }
         }
         let id = ObjectId {
             namespace: Some(namespace),
             name,
         };
-        match watched.store.get(&id) {
+        Some(match watched.store.get(&id) {
             Some(found) => present(found.meta()),
             None => Source::Absent,
-        }
+        })
     }
 
     /// Keeps who names what. To be told before a policy is queued: what its watches bring then finds it.
