@@ -2,7 +2,7 @@
 
 use kube::ResourceExt as _;
 use serde::Serialize;
-use stagegate_api::{CheckStatus, Outcome, Phase, StageState, StageStatus, StagedBindingPolicy};
+use stagegate_api::{CheckStatus, EvidencePiece, Outcome, Phase, StageState, StageStatus, StagedBindingPolicy};
 
 /// One thing that is new.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -34,6 +34,12 @@ pub enum What {
         outcome: Outcome,
         reason: String,
         message: String,
+        /// What a gate's answer rests on.
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        evidence: Vec<EvidencePiece>,
+        /// The component that a gate ran, as `sha256:…`.
+        #[serde(skip_serializing_if = "Option::is_none", rename = "moduleDigest")]
+        module_digest: Option<String>,
     },
     /// What a reader should know about a stage beyond its checks.
     Note { message: String },
@@ -104,6 +110,8 @@ fn of_stage(old: Option<&StageStatus>, new: &StageStatus) -> Vec<What> {
                 outcome: check.outcome,
                 reason: check.reason.clone(),
                 message: check.message.clone(),
+                evidence: check.evidence.clone(),
+                module_digest: check.module_digest.clone(),
             });
         }
     }
@@ -117,9 +125,10 @@ fn of_stage(old: Option<&StageStatus>, new: &StageStatus) -> Vec<What> {
     changes
 }
 
-/// Times and digests move without anything new to tell.
+/// Times and digests of evidence move without anything new to tell.
 fn same_answer(old: &CheckStatus, new: &CheckStatus) -> bool {
     (old.outcome, &old.reason, &old.message) == (new.outcome, &new.reason, &new.message)
+        && (&old.evidence, &old.module_digest) == (&new.evidence, &new.module_digest)
 }
 
 /// The text that goes with a policy's reason word.

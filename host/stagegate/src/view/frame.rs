@@ -10,6 +10,7 @@ use stagegate_api::{
 };
 
 use super::line::{printable, seconds};
+use super::verdicts::explained;
 use super::{Moment, Policies, change};
 
 /// One line of the screen.
@@ -133,10 +134,9 @@ fn of_check(check: &CheckStatus) -> Line {
         .and(Style::new(), &check.reason)
         .and(
             DIM,
-            &if check.message.is_empty() {
-                String::new()
-            } else {
-                format!("  {}", check.message)
+            &match explained(&check.message, &check.evidence) {
+                message if message.is_empty() => message,
+                message => format!("  {message}"),
             },
         )
 }

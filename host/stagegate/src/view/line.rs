@@ -5,14 +5,24 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::change::{Change, What};
+use super::verdicts::explained;
 
 /// The changes of one moment, a line each, without line ends whatever the changes' texts hold. The check that gives the
-/// phase its reason is left out: it would say the same once more.
+/// phase its reason is left out, unless it shows evidence: it would say the same once more.
 pub fn texts(changes: &[Change], elapsed: Duration) -> Vec<String> {
     let told = |check: &Change| {
-        let What::Check { reason, message, .. } = &check.what else {
+        let What::Check {
+            reason,
+            message,
+            evidence,
+            ..
+        } = &check.what
+        else {
             return false;
         };
+        if !evidence.is_empty() {
+            return false;
+        }
         let same = |what: &What| matches!(what, What::Phase { reason: why, message: said, .. } if why == reason && said == message);
         changes
             .iter()
@@ -42,7 +52,9 @@ fn text(change: &Change, elapsed: Duration) -> String {
             outcome,
             reason,
             message,
-        } => join(&format!("{check} {outcome:?} {reason}"), message),
+            evidence,
+            ..
+        } => join(&format!("{check} {outcome:?} {reason}"), &explained(message, evidence)),
         What::Note { message } => format!("note: {message}"),
         What::Deleted => "deleted".to_owned(),
     });

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use comfy_table::{ContentArrangement, Table, presets};
 use serde::Serialize;
-use stagegate_api::{Outcome, Phase, StageState, StagedBindingPolicy};
+use stagegate_api::{EvidencePiece, Outcome, Phase, StageState, StagedBindingPolicy};
 
 use super::Policies;
 use super::line::{milliseconds, printable};
@@ -41,11 +41,18 @@ pub struct StageSummary<'a> {
 }
 
 #[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct CheckSummary<'a> {
     pub check: &'a str,
     pub outcome: Outcome,
     pub reason: &'a str,
     pub message: &'a str,
+    /// What a gate's answer rests on.
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    pub evidence: &'a [EvidencePiece],
+    /// The component that a gate ran, as `sha256:…`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub module_digest: Option<&'a str>,
 }
 
 impl<'a> Summary<'a> {
@@ -79,6 +86,8 @@ impl<'a> PolicySummary<'a> {
                         outcome: check.outcome,
                         reason: &check.reason,
                         message: &check.message,
+                        evidence: &check.evidence,
+                        module_digest: check.module_digest.as_deref(),
                     })
                     .collect(),
                 not_judged: record.map(|record| record.not_judged.as_slice()).unwrap_or_default(),
@@ -110,7 +119,8 @@ pub fn table(policies: &Policies, width: Option<u16>) -> String {
             let (state, clusters) = (format!("{:?}", stage.state), stage.clusters.join(", "));
             let mut stage_cells = [policy_cell, stage.name, &state, &clusters];
             for check in rows(stage) {
-                table.add_row(stage_cells.into_iter().chain(check).map(printable));
+                let cells = stage_cells.into_iter().chain(check.iter().map(String::as_str));
+                table.add_row(cells.map(printable));
                 stage_cells = [""; 4];
             }
             policy_cell = "";
@@ -123,9 +133,22 @@ const HEADER: [&str; 8] = [
     "POLICY", "STAGE", "STATE", "CLUSTERS", "CHECK", "OUTCOME", "REASON", "MESSAGE",
 ];
 
-fn rows<'a>(stage: &StageSummary<'a>) -> Vec<[&'a str; 4]> {
+/// What a check's answer rests on, behind its message: `passes [clusters=2 share=1]`.
+pub(super) fn explained(message: &str, evidence: &[EvidencePiece]) -> String {
+    if evidence.is_empty() {
+        return message.to_owned();
+    }
+    let pieces: Vec<String> = evidence
+        .iter()
+        .map(|piece| format!("{}={}", piece.name, piece.value))
+        .collect();
+    format!("{message} [{}]", pieces.join(" ")).trim_start().to_owned()
+}
+
+fn rows(stage: &StageSummary<'_>) -> Vec<[String; 4]> {
+    let row = |cells: [&str; 4]| cells.map(str::to_owned);
     if stage.checks.is_empty() {
-        return vec![["", "", "", stage.message.unwrap_or_default()]];
+        return vec![row(["", "", "", stage.message.unwrap_or_default()])];
     }
     let outcome = |outcome| match outcome {
         Outcome::Pass => "Pass",
@@ -136,6 +159,9 @@ fn rows<'a>(stage: &StageSummary<'a>) -> Vec<[&'a str; 4]> {
     stage
         .checks
         .iter()
-        .map(|check| [check.check, outcome(check.outcome), check.reason, check.message])
+        .map(|check| {
+            let message = explained(check.message, check.evidence);
+            row([check.check, outcome(check.outcome), check.reason, &message])
+        })
         .collect()
 }
