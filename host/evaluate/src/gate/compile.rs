@@ -5,7 +5,7 @@ use std::fmt;
 use std::hash::{Hash, Hasher};
 
 use sha2::{Digest, Sha256};
-use wasmparser::{Encoding, Parser, Payload};
+use wasmparser::{Parser, Payload};
 
 use super::engine::code_config;
 use super::failure::{Failure, FailureKind};
@@ -106,10 +106,7 @@ impl<'a> Outside<'a> {
         let mut depth = 0_u32;
         for payload in Parser::new(0).parse_all(component) {
             match payload? {
-                Payload::Version { encoding, .. } => {
-                    depth += 1;
-                    debug_assert!(depth > 1 || encoding == Encoding::Component);
-                }
+                Payload::Version { .. } => depth += 1,
                 Payload::End(_) => depth -= 1,
                 Payload::ComponentImportSection(section) if depth == 1 => {
                     for import in section {

@@ -218,3 +218,6 @@ fn earlier_verdict(verdict: &wire::EarlierVerdict) -> wit::EarlierVerdict<'_> {
         reason: &verdict.reason,
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -4,7 +4,7 @@
 use std::convert::Infallible;
 use std::future;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -15,7 +15,7 @@ use wasmtime::StoreContextMut;
 use wasmtime::component::{Linker, Resource};
 use wasmtime_wasi::cli::{IsTerminal, StdoutStream};
 use wasmtime_wasi::p2::pipe::MemoryInputPipe;
-use wasmtime_wasi::p2::{DynPollable, OutputStream, Pollable, StreamResult};
+use wasmtime_wasi::p2::{DynPollable, OutputStream, Pollable, StreamError, StreamResult};
 use wasmtime_wasi::{HostMonotonicClock, HostWallClock, WasiCtx};
 
 use super::store::State;
@@ -23,7 +23,8 @@ use super::wire::Request;
 
 /// Most bytes of randomness in one call of the guest.
 const RANDOM_BYTES_MAX: u64 = 64 << 10;
-/// How much of what a gate writes is kept: the end of it.
+/// What a gate may write to its standard output and error together, and how much of its end is kept.
+const OUTPUT_BYTES_MAX: usize = 1 << 20;
 const TAIL_BYTES: usize = 4 << 10;
 
 /// What a gate is told when it waits. Waiting would stand still in the host, where no deadline reaches.
@@ -185,25 +186,36 @@ impl TryRng for Stream {
     }
 }
 
-/// Takes everything and keeps the end of it. Never full: a gate must not fail because it is talkative.
+/// Takes what a gate writes, up to a bound, and keeps the end of it.
 #[derive(Clone, Default)]
-pub(super) struct Tail(Arc<Mutex<Vec<u8>>>);
+pub(super) struct Tail(Arc<Mutex<Written>>);
+
+#[derive(Default)]
+struct Written {
+    bytes: usize,
+    end: Vec<u8>,
+}
 
 impl Tail {
     pub(super) fn text(&self) -> String {
-        let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let end = kept.len().saturating_sub(TAIL_BYTES);
-        String::from_utf8_lossy(&kept[end..]).into_owned()
+        let Written { end, .. } = &*self.lock();
+        String::from_utf8_lossy(&end[end.len().saturating_sub(TAIL_BYTES)..]).into_owned()
     }
 
     fn push(&self, bytes: &[u8]) {
-        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.extend_from_slice(&bytes[bytes.len().saturating_sub(TAIL_BYTES)..]);
+        let Written { bytes: written, end } = &mut *self.lock();
+        *written = written.saturating_add(bytes.len());
+        end.extend_from_slice(&bytes[bytes.len().saturating_sub(TAIL_BYTES)..]);
         // Moved only when it has doubled, so that many short writes cost no more than few long ones.
-        if kept.len() > 2 * TAIL_BYTES {
-            let surplus = kept.len() - TAIL_BYTES;
-            kept.drain(..surplus);
+        if end.len() > 2 * TAIL_BYTES {
+            let surplus = end.len() - TAIL_BYTES;
+            end.drain(..surplus);
         }
+    }
+
+    /// No code that can panic runs under the lock, so a poisoned state is whole.
+    fn lock(&self) -> MutexGuard<'_, Written> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -235,7 +247,10 @@ impl OutputStream for Tail {
     }
 
     fn check_write(&mut self) -> StreamResult<usize> {
-        Ok(TAIL_BYTES)
+        match OUTPUT_BYTES_MAX.saturating_sub(self.lock().bytes) {
+            0 => Err(StreamError::Closed),
+            left => Ok(left),
+        }
     }
 }
 

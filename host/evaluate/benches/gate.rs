@@ -1,0 +1,239 @@
+//! What one call of a gate costs in process, in a fresh instance and with the conversion of its request, as multiples of the
+//! same check in native Rust that first parses the request's JSON: ratios compare between machines, microseconds do not.
+//!
+//! The gate is `min-available` over a collector's column; sizes are those of the JSON. Each ratio is the median over rounds
+//! in which both run right after each other, so that whatever else the machine does meets both. Ends with 1 when a ratio is
+//! over its bar.
+
+use std::hint::black_box;
+use std::path::Path;
+use std::process::{Command, ExitCode};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+use std::{fs, thread};
+
+use stagegate_evaluate::gate::wire::{
+    Arena, Column, ColumnData, CombinedStatus, Decision, Destination, EvidenceRow, Object, Reported, Request, ResultSet,
+};
+use stagegate_evaluate::gate::{Engine, Gate, Limits, compile};
+
+/// Name, clusters, objects, rounds, and the bar.
+const SIZES: [(&str, usize, usize, usize, f64); 3] = [
+    ("1kB", 4, 1, 2_000, 3.5),
+    ("100kB", 100, 8, 300, 0.3),
+    ("5MB", 250, 170, 30, 0.3),
+];
+
+/// How much more two threads must do than one.
+const THREADS_BAR: f64 = 1.7;
+const THREADS_FOR: Duration = Duration::from_millis(300);
+const THREADS_ROUNDS: usize = 9;
+
+const COLLECTOR: &str = "workload";
+const AT_LEAST: f64 = 3.0;
+const SHARE: f64 = 0.9;
+
+#[expect(clippy::print_stdout, reason = "the result of a benchmark is what it prints")]
+fn main() -> ExitCode {
+    let gate = load();
+    let mut within = true;
+    for (name, clusters, objects, rounds, bar) in SIZES {
+        let request = request(clusters, objects);
+        let text = serde_json::to_string(&request).expect("a request has a JSON text");
+        let answer = gate.evaluate(&request, Limits::default()).expect("the gate judges");
+        assert_eq!(native(&text), matches!(answer.verdict.decision, Decision::Pass(_)));
+        let (mut sandboxed, mut natively) = (Vec::new(), Vec::new());
+        for _ in 0..rounds {
+            sandboxed.push(time(|| gate.evaluate(black_box(&request), Limits::default())));
+            natively.push(time(|| native(black_box(&text))));
+        }
+        let (sandboxed, natively) = (median(sandboxed), median(natively));
+        let ratio = sandboxed.as_secs_f64() / natively.as_secs_f64();
+        within &= ratio <= bar;
+        println!(
+            "gate/{name} ratio {ratio:.2} (bar {bar}): {:.1} us, native {:.1} us, {} bytes of JSON",
+            sandboxed.as_secs_f64() * 1e6,
+            natively.as_secs_f64() * 1e6,
+            text.len()
+        );
+    }
+    let ratio = two_threads(&gate);
+    within &= ratio >= THREADS_BAR;
+    println!("gate/two-threads ratio {ratio:.2} (bar {THREADS_BAR}, at least)");
+    ExitCode::from(u8::from(!within))
+}
+
+/// Builds the gate as its author would, compiles and loads it.
+fn load() -> Gate {
+    let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join("..");
+    let status = Command::new(env!("CARGO"))
+        .current_dir(workspace)
+        .args(["build", "--quiet", "--target", "wasm32-wasip2", "--profile", "gate"])
+        .args(["--package", "gate-min-available", "--target-dir"])
+        .arg(&target)
+        .status()
+        .expect("cargo starts");
+    assert!(status.success(), "building the gate: {status}");
+    let component = fs::read(target.join("wasm32-wasip2/gate/gate_min_available.wasm")).expect("the gate was built");
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("min-available.artifact");
+    fs::write(&path, compile(&component).expect("the gate compiles")).expect("the artifact is written");
+    let engine = Engine::new(2).expect("the engine starts");
+    let artifact = fs::File::open(&path).expect("the artifact is there");
+    Gate::load(&engine, artifact).expect("the gate loads")
+}
+
+/// Every cluster has enough of every object but each twentieth, which is short of all.
+fn request(clusters: usize, objects: usize) -> Request {
+    let short = |cluster: usize| cluster % 20 == 19;
+    let available = |cluster: usize| if short(cluster) { 2 } else { 3 };
+    let name = |cluster: usize| format!("cluster-{cluster:04}");
+    let mut names = Arena::default();
+    for cluster in 0..clusters {
+        names.bytes.push_str(&name(cluster));
+        names
+            .ends
+            .push(u32::try_from(names.bytes.len()).expect("names are short"));
+    }
+    let column = |name: &str, data| Column {
+        name: name.to_owned(),
+        nulls: Vec::new(),
+        data,
+    };
+    let per_cluster = |value: &dyn Fn(usize) -> i64| ColumnData::Integers((0..clusters).map(value).collect());
+    let rates = (0..clusters).map(|cluster| 0.001 * cluster as f64).collect();
+    let columns = vec![
+        column("cluster", ColumnData::Texts(names)),
+        column("available", per_cluster(&|cluster| available(cluster))),
+        column("restarts", per_cluster(&|cluster| (cluster as i64 * 7919) % 1000)),
+        column("errorRate", ColumnData::Decimals(rates)),
+        column(
+            "healthy",
+            ColumnData::Booleans((0..clusters).map(|cluster| !short(cluster)).collect()),
+        ),
+    ];
+    let object = |index: usize| Object {
+        group: "apps".to_owned(),
+        resource: "deployments".to_owned(),
+        namespace: Some("default".to_owned()),
+        name: format!("workload-{index}"),
+        uid: format!("7b0d2a34-5d10-4b5e-9a39-{index:012}"),
+        generation: Some(4),
+        combined_status: CombinedStatus {
+            namespace: "default".to_owned(),
+            name: format!("7b0d2a34-5d10-4b5e-9a39-{index:012}.c21f0e57-8e0c-4d8e-8f4c-000000000001"),
+            results: vec![ResultSet {
+                collector: COLLECTOR.to_owned(),
+                row_count: u32::try_from(clusters).expect("a number of clusters"),
+                columns: columns.clone(),
+            }],
+        },
+    };
+    let destination = |cluster: usize| Destination {
+        name: name(cluster),
+        labels: None,
+        evidence: vec![
+            EvidenceRow {
+                reported: Reported::At(1_795_276_799_000),
+                generation: Some(4),
+                ready: Some(3),
+                available: Some(available(cluster)),
+            };
+            objects
+        ],
+    };
+    Request {
+        policy: "nginx".to_owned(),
+        stage: "prod".to_owned(),
+        attempt: 1,
+        now_ms: 1_795_276_800_000,
+        config: serde_json::json!({"atLeast": AT_LEAST, "share": SHARE, "collector": COLLECTOR}).to_string(),
+        objects: (0..objects).map(object).collect(),
+        destinations: (0..clusters).map(destination).collect(),
+        earlier: Vec::new(),
+    }
+}
+
+/// What the gate does, from JSON, without a sandbox: whether enough clusters have enough of every object.
+fn native(text: &str) -> bool {
+    let request: Request = serde_json::from_str(text).expect("it is the text of a request");
+    let clusters = request.destinations.len();
+    let reported = request.destinations.iter().all(|destination| {
+        let rows = &destination.evidence;
+        rows.len() == request.objects.len() && rows.iter().all(|row| row.reported != Reported::Never)
+    });
+    assert!(reported);
+    let mut worst = vec![f64::INFINITY; clusters];
+    for object in &request.objects {
+        let results = &object.combined_status.results;
+        let result = results
+            .iter()
+            .find(|result| result.collector == COLLECTOR)
+            .expect("it is there");
+        let column = |name| {
+            result
+                .columns
+                .iter()
+                .find(|column| column.name == name)
+                .expect("it is there")
+        };
+        let ColumnData::Texts(names) = &column("cluster").data else {
+            panic!("names are texts");
+        };
+        let ColumnData::Integers(values) = &column("available").data else {
+            panic!("counts are integers");
+        };
+        let mut begin = 0;
+        for (((destination, worst), end), value) in
+            request.destinations.iter().zip(&mut worst).zip(&names.ends).zip(values)
+        {
+            assert_eq!(destination.name, names.bytes[begin..*end as usize]);
+            begin = *end as usize;
+            *worst = worst.min(*value as f64);
+        }
+    }
+    let enough = worst.iter().filter(|worst| **worst >= AT_LEAST).count();
+    enough as f64 / clusters as f64 >= SHARE
+}
+
+/// How many times as many small calls two threads finish as one does: the best round, since a machine that is busy with
+/// something else has no second processor to show.
+fn two_threads(gate: &Gate) -> f64 {
+    let request = request(SIZES[0].1, SIZES[0].2);
+    let calls = |threads: usize| {
+        let stop = AtomicBool::new(false);
+        let call_until_stopped = || {
+            let mut calls = 0_u64;
+            while !stop.load(Ordering::Relaxed) {
+                gate.evaluate(&request, Limits::default()).expect("the gate judges");
+                calls += 1;
+            }
+            calls
+        };
+        thread::scope(|scope| {
+            let threads: Vec<_> = (0..threads).map(|_| scope.spawn(call_until_stopped)).collect();
+            thread::sleep(THREADS_FOR);
+            stop.store(true, Ordering::Relaxed);
+            threads
+                .into_iter()
+                .map(|thread| thread.join().expect("no call panics"))
+                .sum::<u64>()
+        })
+    };
+    let ratios = (0..THREADS_ROUNDS).map(|_| calls(2) as f64 / calls(1) as f64);
+    ratios.fold(0.0, f64::max)
+}
+
+/// How long `work` takes, without dropping what it made.
+fn time<T>(work: impl FnOnce() -> T) -> Duration {
+    let started = Instant::now();
+    let made = black_box(work());
+    let taken = started.elapsed();
+    drop(made);
+    taken
+}
+
+fn median(mut times: Vec<Duration>) -> Duration {
+    times.sort_unstable();
+    times[times.len() / 2]
+}

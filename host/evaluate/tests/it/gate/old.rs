@@ -1,0 +1,60 @@
+//! Gates that were built against the interface as it once was, and are never built again.
+
+use std::path::Path;
+
+use stagegate_evaluate::gate::wire::{Decision, Level, Pass};
+use stagegate_evaluate::gate::{Interface, Limits, inspect};
+
+use super::guests::load;
+use super::requests::request;
+
+const COMPONENT: &[u8] = include_bytes!("../../data/gate-0.1/echo.wasm");
+const INTERFACE: &str = include_str!("../../data/gate-0.1/gate.wit");
+
+#[test]
+fn a_gate_of_0_1_0_is_loaded_and_asked() {
+    assert_eq!(inspect(COMPONENT).unwrap(), Interface::Typed);
+    let gate = load(COMPONENT).unwrap();
+    let description = gate.describe(Limits::default()).unwrap();
+    assert_eq!([description.name, description.version], ["echo", "0.1.0"]);
+    let evaluation = gate.evaluate(&request(), Limits::default()).unwrap();
+    let pass = Pass {
+        valid_for_ms: Some(request().attempt),
+    };
+    assert_eq!(evaluation.verdict.decision, Decision::Pass(pass));
+    let saw = |name: &str| {
+        let pieces = evaluation.verdict.evidence.iter().filter(|piece| piece.name == name);
+        pieces.map(|piece| piece.value.clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(saw("policy"), ["nginx"]);
+    assert_eq!(saw("object"), ["nginx", "web"]);
+    assert_eq!(saw("cluster"), ["2"]);
+    assert_eq!(saw("mixed"), ["2"]);
+    assert_eq!(saw("destination"), ["dev-1", "dev-2"]);
+    assert_eq!(saw("earlier"), ["condition", "first", "second", "third"]);
+    assert_eq!(evaluation.log[0].level, Level::Info);
+    assert_eq!(evaluation.log[0].message, "asked");
+}
+
+/// Guests tell versions apart by the number alone, so no type may change under the same one.
+#[test]
+fn the_interface_is_as_it_was_or_has_another_version() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../wit/gate.wit");
+    let now = std::fs::read_to_string(path).unwrap();
+    let version = |text: &str| {
+        text.lines()
+            .find(|line| line.starts_with("package "))
+            .unwrap()
+            .to_owned()
+    };
+    if version(&now) == version(INTERFACE) {
+        assert_eq!(without_comments(&now), without_comments(INTERFACE));
+    }
+}
+
+fn without_comments(text: &str) -> Vec<&str> {
+    let lines = text.lines().map(str::trim);
+    lines
+        .filter(|line| !line.is_empty() && !line.starts_with("//"))
+        .collect()
+}

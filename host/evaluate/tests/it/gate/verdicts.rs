@@ -1,0 +1,156 @@
+//! What a gate sees of a request, and what becomes of its answer.
+
+use stagegate_evaluate::gate::wire::{Decision, Fail, Hold, Pass, Request};
+use stagegate_evaluate::gate::{FailureKind, Limits};
+
+use super::guests::{core, hostile, json_gate, load, telling, told};
+use super::requests::request;
+
+fn answering(answer: &str) -> Result<stagegate_evaluate::gate::Evaluation, stagegate_evaluate::gate::Failure> {
+    load(&json_gate(&core("", answer)))
+        .unwrap()
+        .evaluate(&request(), Limits::default())
+}
+
+#[test]
+fn every_shape_of_a_request_arrives() {
+    let config = r#"{"do":"pass-echo"}"#;
+    let evaluation = hostile().evaluate(&telling("pass-echo"), Limits::default()).unwrap();
+    let seen: Vec<_> = evaluation
+        .verdict
+        .evidence
+        .iter()
+        .map(|piece| format!("{}: {}", piece.name, piece.value))
+        .collect();
+    assert_eq!(
+        seen,
+        [
+            "now-ms: 1795276800000",
+            "policy: nginx",
+            "stage: dev",
+            "attempt: 2",
+            &format!("config: {config}"),
+            "object: apps/deployments default/nginx u1 4",
+            "counts.cluster: 2 rows, first text dev-1",
+            "counts.up: 2 rows, first boolean true",
+            "counts.count: 2 rows, first integer -3",
+            "counts.rate: 2 rows, first decimal 0.25",
+            "counts.mixed: 2 rows, first cell text a",
+            "counts.more: 2 rows, first null",
+            "counts.numbers: 2 rows, first cell integer -9223372036854775808",
+            "object: /namespaces -/web u2 -",
+            "destination: dev-1 env=dev 1795276799000 Some(4) Some(3) None; without-status None None None",
+            "destination: dev-2 - never None None None; without-status None None None",
+            "earlier: condition pass condition said so",
+            "earlier: first hold first said so",
+            "earlier: second fail second said so",
+            "earlier: third unknown third said so",
+        ]
+    );
+}
+
+#[test]
+fn decisions_come_back_as_they_were_given() {
+    let decision = |config: &str| {
+        let request = Request {
+            config: config.to_owned(),
+            ..request()
+        };
+        hostile()
+            .evaluate(&request, Limits::default())
+            .unwrap()
+            .verdict
+            .decision
+    };
+    assert_eq!(
+        decision(r#"{"do":"pass"}"#),
+        Decision::Pass(Pass { valid_for_ms: None })
+    );
+    let valid = Pass {
+        valid_for_ms: Some(60_000),
+    };
+    assert_eq!(decision(r#"{"do":"pass","validForMs":60000}"#), Decision::Pass(valid));
+    let held = Hold {
+        reason: "not yet".to_owned(),
+        retry_after_ms: None,
+    };
+    assert_eq!(decision(r#"{"do":"hold","reason":"not yet"}"#), Decision::Hold(held));
+    let failed = Fail {
+        reason: "never".to_owned(),
+    };
+    assert_eq!(decision(r#"{"do":"fail","reason":"never"}"#), Decision::Fail(failed));
+}
+
+#[test]
+fn a_long_reason_is_cut_and_lines_are_joined() {
+    let request = Request {
+        config: serde_json::json!({"do": "hold", "reason": "é\n\u{1b}[31m".repeat(4_000)}).to_string(),
+        ..request()
+    };
+    let Decision::Hold(hold) = hostile()
+        .evaluate(&request, Limits::default())
+        .unwrap()
+        .verdict
+        .decision
+    else {
+        panic!("it was told to hold");
+    };
+    assert!((4_090..=4_096).contains(&hold.reason.len()), "{}", hold.reason.len());
+    assert!(hold.reason.starts_with("é  [31mé"), "{}", &hold.reason[..20]);
+}
+
+#[test]
+fn the_json_twin_sees_and_says_the_same() {
+    let evaluation =
+        answering(r#"{"decision":{"hold":{"reason":"wait","retryAfterMs":5}},"evidence":[{"name":"n","value":"v"}]}"#)
+            .unwrap();
+    let hold = Hold {
+        reason: "wait".to_owned(),
+        retry_after_ms: Some(5),
+    };
+    assert_eq!(evaluation.verdict.decision, Decision::Hold(hold));
+    assert_eq!(evaluation.verdict.evidence[0].name, "n");
+    let gate = load(&json_gate(&core("", "{}"))).unwrap();
+    assert_eq!(gate.describe(Limits::default()).unwrap().name, "text");
+}
+
+#[test]
+fn json_that_is_no_verdict_is_invalid() {
+    for answer in [
+        "",
+        "pass",
+        "{}",
+        "\"pass\"",
+        r#"{"decision":"pass","evidence":[]}"#,
+        r#"{"decision":{"pass":{"validForMs":-1}},"evidence":[]}"#,
+        r#"{"decision":{"open":{}},"evidence":[]}"#,
+        r#"{"decision":{"hold":{"reason":" \n","retryAfterMs":null}},"evidence":[]}"#,
+    ] {
+        let failure = answering(answer).unwrap_err();
+        assert_eq!(failure.kind, FailureKind::AnswerInvalid, "{answer}: {failure}");
+    }
+}
+
+#[test]
+fn a_description_is_bounded_and_its_schema_is_json() {
+    let description = hostile().describe(Limits::default()).unwrap();
+    assert_eq!(description.name, "hostile");
+    assert!(description.config_schema.contains("\"required\":[\"do\"]"));
+    let saying = |from: &str, to: &str| {
+        let core = core("", "{}").replace(from, to);
+        load(&json_gate(&core)).unwrap().describe(Limits::default())
+    };
+    assert_eq!(
+        saying(r#"\"{}\""#, r#"\"{{\""#).unwrap_err().kind,
+        FailureKind::AnswerInvalid
+    );
+    assert_eq!(
+        saying(r#"\"text\""#, r#"\"    \""#).unwrap_err().kind,
+        FailureKind::AnswerInvalid
+    );
+}
+
+#[test]
+fn the_same_request_has_the_same_answer() {
+    assert_eq!(told("pass-echo").unwrap(), told("pass-echo").unwrap());
+}
