@@ -13,11 +13,14 @@ const PASS: &str = r#"{"decision":{"pass":{"validForMs":null}},"evidence":[]}"#;
 /// What it does must fail so, and the gate must answer the next call.
 #[track_caller]
 fn fails(mode: &str, kind: FailureKind, says: &str) {
-    let failure = told(mode).unwrap_err();
+    let failure = told(mode).expect_err(mode);
     assert_eq!(failure.kind, kind, "{mode}: {failure}");
     assert!(failure.message.contains(says), "{mode}: {failure}");
     assert!(
-        matches!(told("pass").unwrap().verdict.decision, Decision::Pass(_)),
+        matches!(
+            told("pass").expect("it was told to pass").verdict.decision,
+            Decision::Pass(_)
+        ),
         "after {mode}"
     );
 }

@@ -8,7 +8,7 @@ use super::requests::request;
 
 fn answering(answer: &str) -> Result<stagegate_evaluate::gate::Evaluation, stagegate_evaluate::gate::Failure> {
     load(&json_gate(&core("", answer)))
-        .unwrap()
+        .expect("it is a gate")
         .evaluate(&request(), Limits::default())
 }
 
