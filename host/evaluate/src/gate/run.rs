@@ -172,48 +172,62 @@ fn guest_error(message: String) -> Failure {
     )
 }
 
-/// Why a call ended without an answer.
+/// Why a call ended without an answer: the first cause that is known, and else a trap with what the guest said last.
 fn failed(error: &wasmtime::Error, state: &State, limits: Limits) -> Failure {
-    let new = |kind, message: String| Failure::new(kind, message);
-    match error.downcast_ref::<Trap>() {
-        Some(Trap::Interrupt) => {
-            return new(
-                FailureKind::TimedOut,
-                format!("the gate did not answer within {} ms", limits.timeout_ms()),
-            );
-        }
-        Some(Trap::StackOverflow) => {
-            return new(FailureKind::LimitExceeded, "the gate needs too much stack".to_owned());
-        }
-        _ => {}
-    }
-    if let Some(what) = state.refused() {
-        return new(
-            FailureKind::LimitExceeded,
-            format!(
-                "the gate needs more {what} than it gets (memory: {} MiB)",
-                limits.memory_mib()
-            ),
-        );
-    }
-    if let Some(I32Exit(code)) = error.downcast_ref::<I32Exit>() {
-        return new(
-            FailureKind::Trapped,
-            format!("the gate ended itself with exit code {code}"),
-        );
-    }
     let root = error.root_cause().to_string();
-    if root.contains("fuel allocated for hostcalls has been exhausted") {
-        return new(
-            FailureKind::AnswerTooLarge,
-            format!("the gate hands over more than {HANDED_OVER_BYTES_MAX} bytes"),
-        );
+    if let Some(failure) = deadline_or_stack(error, limits)
+        .or_else(|| resources(state, limits))
+        .or_else(|| bounds_of_the_engine(&root))
+    {
+        return failure;
     }
     let words = last_words(&state.last_words());
-    match words.is_empty() {
-        true => new(FailureKind::Trapped, format!("the gate trapped: {root}")),
-        false => new(FailureKind::Trapped, format!("the gate trapped: {words} ({root})")),
+    let message = match (error.downcast_ref::<I32Exit>(), words.as_str()) {
+        (Some(I32Exit(code)), _) => format!("the gate ended itself with exit code {code}"),
+        (None, "") => format!("the gate trapped: {root}"),
+        (None, words) => format!("the gate trapped: {words} ({root})"),
+    };
+    Failure::new(FailureKind::Trapped, message)
+}
+
+fn deadline_or_stack(error: &wasmtime::Error, limits: Limits) -> Option<Failure> {
+    match error.downcast_ref::<Trap>()? {
+        Trap::Interrupt => Some(Failure::new(
+            FailureKind::TimedOut,
+            format_args!("the gate did not answer within {} ms", limits.timeout_ms()),
+        )),
+        Trap::StackOverflow => Some(Failure::new(
+            FailureKind::LimitExceeded,
+            "the gate needs more stack than it gets",
+        )),
+        _ => None,
     }
+}
+
+fn resources(state: &State, limits: Limits) -> Option<Failure> {
+    let what = state.refused()?;
+    let mib = limits.memory_mib();
+    Some(Failure::new(
+        FailureKind::LimitExceeded,
+        format_args!("the gate needs more {what} than it gets (memory: {mib} MiB)"),
+    ))
+}
+
+/// The engine keeps these bounds itself and says so in words only.
+fn bounds_of_the_engine(root: &str) -> Option<Failure> {
+    let says = |words| root.contains(words);
+    if says("fuel allocated for hostcalls has been exhausted") {
+        return Some(Failure::new(
+            FailureKind::AnswerTooLarge,
+            format_args!("the gate hands over more than {HANDED_OVER_BYTES_MAX} bytes"),
+        ));
+    }
+    (says("handle limit exceeded") || says("resource limit exceeded")).then(|| {
+        Failure::new(
+            FailureKind::LimitExceeded,
+            format_args!("the gate needs too much: {root}"),
+        )
+    })
 }
 
 /// The panic message of a Rust guest, or the last three lines that it wrote.

@@ -90,11 +90,30 @@ pub fn json_gate(core: &str) -> Vec<u8> {
 
 /// The same with imports before it, and of a version of the interface.
 pub fn json_gate_with(imports: &str, core: &str, version: &str) -> Vec<u8> {
+    component(imports, core, "(instantiate $m)", version)
+}
+
+/// A JSON gate whose core module has the function `$get_stdout` of WASI.
+pub fn component_with_output(core: &str) -> Vec<u8> {
+    let imports = r#"
+        (import "wasi:io/streams@0.2.0" (instance $streams (export "output-stream" (type (sub resource)))))
+        (alias export $streams "output-stream" (type $stream))
+        (import "wasi:cli/stdout@0.2.0" (instance $stdout
+            (alias outer 1 $stream (type $outer))
+            (export "output-stream" (type $inner (eq $outer)))
+            (export "get-stdout" (func (result (own $inner))))))
+        (core func $lowered (canon lower (func $stdout "get-stdout")))"#;
+    let core = format!(r#"(import "wasi" "get-stdout" (func $get_stdout (result i32))) {core}"#);
+    let instantiate = r#"(instantiate $m (with "wasi" (instance (export "get-stdout" (func $lowered)))))"#;
+    component(imports, &core, instantiate, "0.1.0")
+}
+
+fn component(imports: &str, core: &str, instantiate: &str, version: &str) -> Vec<u8> {
     wat::parse_str(format!(
         r#"(component
             {imports}
             (core module $m {core})
-            (core instance $i (instantiate $m))
+            (core instance $i {instantiate})
             (alias core export $i "memory" (core memory $memory))
             (func $describe (result string)
                 (canon lift (core func $i "describe") (memory $memory)))

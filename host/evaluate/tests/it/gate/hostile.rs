@@ -100,6 +100,17 @@ fn memory_table_and_stack_are_limited() {
 }
 
 #[test]
+fn handles_are_limited() {
+    let component = guests::component_with_output(&core("(loop call $get_stdout drop br 0)", PASS));
+    let failure = guests::load(&component)
+        .unwrap()
+        .evaluate(&request(), Limits::new(5_000, 64))
+        .unwrap_err();
+    assert_eq!(failure.kind, FailureKind::LimitExceeded, "{failure}");
+    assert!(failure.message.contains("handle"), "{failure}");
+}
+
+#[test]
 fn memory_of_a_policy_is_what_a_gate_gets() {
     // It begins with 2 MiB.
     let gate = guests::load(&json_gate(&core("", PASS).replace("\"memory\") 2", "\"memory\") 32"))).unwrap();
