@@ -318,3 +318,6 @@ fn decode<T: DeserializeOwned>(body: &[u8]) -> Result<T, ProtocolError> {
         Err(ProtocolError::Trailing(rest.len()))
     }
 }
+
+#[cfg(test)]
+mod tests;

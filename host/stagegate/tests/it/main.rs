@@ -6,5 +6,6 @@ mod cli;
 mod guests;
 mod harness;
 mod repository;
+mod sandbox;
 mod scenarios;
 mod shell;

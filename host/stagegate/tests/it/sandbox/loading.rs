@@ -1,0 +1,133 @@
+//! From a component's bytes to a gate that answers, and all the ways there that end early.
+
+use std::fmt::Write as _;
+use std::time::{Duration, Instant};
+
+use stagegate::sandbox::Sandbox;
+use stagegate_decide::names::Digest;
+use stagegate_evaluate::gate::limits::COMPONENT_BYTES_MAX;
+use stagegate_evaluate::gate::{FailureKind, Limits};
+
+use super::{HOSTILE, having, kind, options};
+use crate::guests;
+
+fn load(component: &[u8]) -> Result<stagegate_evaluate::gate::wire::Description, stagegate_evaluate::gate::Failure> {
+    Sandbox::new(options()).load(&Digest::of_bytes(component), component)
+}
+
+#[test]
+fn a_gate_says_what_it_is_and_judges_configs_by_its_schema() {
+    let sandbox = having(&HOSTILE);
+    let description = sandbox.load(&HOSTILE.digest, &guests::wasm("gate_hostile")).unwrap();
+    assert_eq!(description.name, "hostile");
+    assert_eq!(sandbox.check_config(&HOSTILE.digest, r#"{"do": "hold"}"#), Ok(Ok(())));
+    let refused = sandbox
+        .check_config(&HOSTILE.digest, r#"{"do": 3}"#)
+        .unwrap()
+        .unwrap_err();
+    assert!(refused.contains("/do"), "{refused}");
+    let refused = sandbox.check_config(&HOSTILE.digest, "{").unwrap().unwrap_err();
+    assert!(refused.contains("not JSON"), "{refused}");
+}
+
+#[test]
+fn what_is_no_gate_is_refused_by_what_it_is() {
+    let other_version = r#"(component (instance $g) (export "stagegate:gate/gate@0.2.0" (instance $g)))"#;
+    let cases = [
+        (b"#!/bin/sh".to_vec(), FailureKind::NotWasm),
+        (Vec::new(), FailureKind::NotWasm),
+        (wat::parse_str("(module)").unwrap(), FailureKind::CoreModule),
+        (wat::parse_str("(component)").unwrap(), FailureKind::OtherWorld),
+        (wat::parse_str(other_version).unwrap(), FailureKind::OtherVersion),
+        (guests::exporting(""), FailureKind::OtherWorld),
+        (vec![0; COMPONENT_BYTES_MAX + 1], FailureKind::TooLarge),
+    ];
+    for (component, expected) in cases {
+        let failure = load(&component).unwrap_err();
+        assert_eq!(failure.kind, expected, "{failure}");
+    }
+}
+
+#[test]
+fn a_component_that_ties_up_the_compiler_is_cut_and_remembered_and_others_still_compile() {
+    let bomb = guests::exporting(&nested_loops());
+    assert!(bomb.len() < 50_000, "{} bytes", bomb.len());
+    let digest = Digest::of_bytes(&bomb);
+    let sandbox = Sandbox::new(options());
+    let failure = sandbox.load(&digest, &bomb).unwrap_err();
+    assert_eq!(failure.kind, FailureKind::NotCompiled);
+    assert!(failure.message.contains("2 s of processor time"), "{failure}");
+    let again = Instant::now();
+    assert_eq!(sandbox.load(&digest, &bomb), Err(failure));
+    assert!(
+        again.elapsed() < Duration::from_millis(500),
+        "it was compiled again: {:?}",
+        again.elapsed()
+    );
+
+    let component = guests::wasm("gate_min_available");
+    assert!(sandbox.load(&Digest::of_bytes(&component), &component).is_ok());
+}
+
+/// One function of a few kilobytes whose control flow costs a compiler seconds.
+fn nested_loops() -> String {
+    const LOOPS: usize = 300;
+    let mut text = String::from("(func (export \"f\") (param i32)");
+    text.push_str(&" (local i32)".repeat(200));
+    for depth in 0..LOOPS {
+        write!(
+            text,
+            " loop (local.set {} (i32.add (local.get {}) (local.get 0)))",
+            depth % 200,
+            (depth + 7) % 200
+        )
+        .unwrap();
+    }
+    for branch in 0..1_000 {
+        write!(text, " (br_if {} (local.get {}))", branch % LOOPS, branch % 200).unwrap();
+    }
+    text.push_str(&" end".repeat(LOOPS));
+    text.push(')');
+    text
+}
+
+#[test]
+fn bytes_that_are_not_those_of_the_digest_are_refused_and_not_held_against_it() {
+    let sandbox = having(&HOSTILE);
+    assert_eq!(kind(sandbox.load(&HOSTILE.digest, b"else")), FailureKind::SandboxBroken);
+    assert!(sandbox.load(&HOSTILE.digest, &guests::wasm("gate_hostile")).is_ok());
+}
+
+#[test]
+fn a_module_that_was_never_loaded_is_not_loaded() {
+    let sandbox = Sandbox::new(options());
+    let digest = Digest::of_bytes(b"nothing");
+    let request = guests::telling("hold");
+    assert_eq!(
+        kind(sandbox.evaluate(&digest, &request, Limits::default())),
+        FailureKind::NotLoaded
+    );
+    assert_eq!(kind(sandbox.check_config(&digest, "{}")), FailureKind::NotLoaded);
+    assert!(sandbox.processes().is_empty(), "no process was started for it");
+}
+
+#[test]
+fn several_callers_load_a_module_once() {
+    let component = guests::wasm("gate_min_available");
+    let digest = Digest::of_bytes(&component);
+    let alone = Instant::now();
+    Sandbox::new(options()).load(&digest, &component).unwrap();
+    let alone = alone.elapsed();
+    let sandbox = Sandbox::new(options());
+    let together = Instant::now();
+    std::thread::scope(|scope| {
+        for _ in 0..16 {
+            scope.spawn(|| sandbox.load(&digest, &component).unwrap());
+        }
+    });
+    assert!(
+        together.elapsed() < alone * 8,
+        "16 callers took {:?}, one {alone:?}",
+        together.elapsed()
+    );
+}
