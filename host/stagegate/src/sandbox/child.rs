@@ -13,7 +13,7 @@ use rustix::time::{ClockId, clock_gettime};
 use stagegate_evaluate::gate::limits::COMPONENT_BYTES_MAX;
 use stagegate_evaluate::gate::{self, Engine, Failure, FailureKind, Gate, Limits};
 
-use super::confine::{self, Phase, Role};
+use super::confine::{self, Descriptors, Phase, Role};
 use super::protocol::{self, Answer, Compiled, Nonce, ProtocolError, Request, Said};
 
 /// Which child to be.
@@ -57,18 +57,24 @@ struct Files {
     input: File,
     /// A file and no socket: `read` and `write` are all it needs.
     host: File,
+    inherited: Vec<u32>,
 }
 
 impl Files {
     fn take() -> io::Result<Self> {
         Ok(Self {
+            inherited: confine::inherited()?,
             input: File::from(io::stdin().as_fd().try_clone_to_owned()?),
             host: File::from(io::stdout().as_fd().try_clone_to_owned()?),
         })
     }
 
     fn forbid_others(&self, phase: Phase) -> io::Result<()> {
-        confine::forbid(phase, &[self.input.as_fd(), self.host.as_fd()])
+        let files = Descriptors {
+            own: vec![self.input.as_fd(), self.host.as_fd()],
+            inherited: self.inherited.clone(),
+        };
+        confine::forbid(phase, &files)
     }
 }
 
@@ -76,7 +82,9 @@ fn compile(parent: u32) -> Result<(), ProtocolError> {
     confine::limit(Role::Compile, parent)?;
     let files = Files::take()?;
     files.forbid_others(Phase::Working)?;
-    let Files { mut input, mut host } = files;
+    let Files {
+        mut input, mut host, ..
+    } = files;
     let (nonce, request) = protocol::receive(&mut host)?;
     let compiled = match request {
         Request::Compile => {

@@ -93,19 +93,55 @@ pub enum Phase {
     Working,
 }
 
-/// Forbids all system calls but those that computing needs, to all threads there are: reading and writing only on `files` (and
-/// standard error), no opening, no sockets, no processes, no more threads, no other limits. What is forbidden fails with
+/// The descriptors of a child.
+pub struct Descriptors<'a> {
+    /// Which it may read and write.
+    pub own: Vec<BorrowedFd<'a>>,
+    /// Those of whoever started the host, who left them open: the host makes none that a child gets. See [`inherited`].
+    pub inherited: Vec<u32>,
+}
+
+/// The descriptors beyond the three standard ones. To be asked before any is made.
+///
+/// # Errors
+/// No `/proc`, without which no artifact is mapped either.
+#[cfg(target_os = "linux")]
+pub fn inherited() -> io::Result<Vec<u32>> {
+    let folder = std::path::PathBuf::from(format!("/proc/{}/fd", std::process::id()));
+    let mut numbers = Vec::new();
+    for entry in std::fs::read_dir(&folder)? {
+        let entry = entry?;
+        let number = entry.file_name().to_str().and_then(|name| name.parse().ok());
+        // Listing the folder takes a descriptor, too, which is gone afterwards.
+        if let Some(number) = number
+            && number > 2
+            && std::fs::read_link(entry.path())? != folder
+        {
+            numbers.push(number);
+        }
+    }
+    Ok(numbers)
+}
+
+/// Only the filter needs to know them.
+#[cfg(not(target_os = "linux"))]
+pub fn inherited() -> io::Result<Vec<u32>> {
+    Ok(Vec::new())
+}
+
+/// Forbids all system calls but those that computing needs, to all threads there are: reading and writing only on the child's
+/// own files (and standard error), mapping none that were inherited, no opening, no sockets, no processes, no more threads, no other limits. What is forbidden fails with
 /// EPERM. A second call can only forbid more.
 ///
 /// # Errors
 /// A kernel without seccomp; a processor that the filter is not made for.
 #[cfg(target_os = "linux")]
-pub fn forbid(phase: Phase, files: &[BorrowedFd<'_>]) -> io::Result<()> {
+pub fn forbid(phase: Phase, files: &Descriptors<'_>) -> io::Result<()> {
     super::system_calls::forbid(phase, files)
 }
 
 /// There is no such thing here.
 #[cfg(not(target_os = "linux"))]
-pub fn forbid(_phase: Phase, _files: &[BorrowedFd<'_>]) -> io::Result<()> {
+pub fn forbid(_phase: Phase, _files: &Descriptors<'_>) -> io::Result<()> {
     Ok(())
 }

@@ -10,7 +10,7 @@ use std::process::Command;
 
 use rustix::process::{Pid, Resource, Rlimit};
 
-use super::confine::{self, Phase, Role};
+use super::confine::{self, Descriptors, Phase, Role};
 use super::protocol::ProtocolError;
 
 /// One line for each attempt: its name and the error's number, 0 where it was let through.
@@ -19,9 +19,13 @@ pub fn main(parent: u32) -> Result<(), ProtocolError> {
     // A socket and a file from before, for what needs one.
     let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
     let foreign = File::open("/proc/self/exe")?;
-    let mut out = File::from(io::stdout().as_fd().try_clone_to_owned()?);
-    confine::forbid(Phase::Loading, &[out.as_fd()])?;
-    confine::forbid(Phase::Working, &[out.as_fd()])?;
+    let out = File::from(io::stdout().as_fd().try_clone_to_owned()?);
+    let files = Descriptors {
+        own: vec![out.as_fd()],
+        inherited: confine::inherited()?,
+    };
+    confine::forbid(Phase::Loading, &files)?;
+    confine::forbid(Phase::Working, &files)?;
     let raised = Rlimit {
         current: Some(confine::RUN_CPU_S),
         maximum: Some(confine::RUN_CPU_S),
@@ -49,7 +53,7 @@ pub fn main(parent: u32) -> Result<(), ProtocolError> {
     });
     for (name, result) in attempts.into_iter().chain([("kill", signalled)]) {
         let number = result.map_or_else(|error| error.raw_os_error().unwrap_or(-1), |()| 0);
-        writeln!(out, "{name}: {number}")?;
+        writeln!(&out, "{name}: {number}")?;
     }
     Ok(())
 }

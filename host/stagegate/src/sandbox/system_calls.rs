@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::os::fd::{AsRawFd as _, BorrowedFd};
+use std::os::fd::AsRawFd as _;
 
 use seccompiler::SeccompCmpArgLen::Dword;
 use seccompiler::{
@@ -11,10 +11,10 @@ use seccompiler::{
     apply_filter_all_threads,
 };
 
-use super::confine::Phase;
+use super::confine::{Descriptors, Phase};
 
 /// Memory, signals to oneself, waiting for threads that are there already, time, the end. None of them makes a descriptor.
-const FREE: [i64; 29] = [
+const FREE: [i64; 28] = [
     libc::SYS_brk,
     libc::SYS_clock_gettime,
     libc::SYS_clock_nanosleep,
@@ -31,7 +31,6 @@ const FREE: [i64; 29] = [
     libc::SYS_madvise,
     // Of AArch64: new code must be seen by all cores.
     libc::SYS_membarrier,
-    libc::SYS_mmap,
     libc::SYS_mprotect,
     libc::SYS_mremap,
     libc::SYS_munmap,
@@ -55,18 +54,19 @@ const ON_FILES: [i64; 4] = [libc::SYS_read, libc::SYS_readv, libc::SYS_write, li
 const STANDARD_ERROR: u32 = 2;
 
 /// For all threads of this process, for good.
-pub fn forbid(phase: Phase, files: &[BorrowedFd<'_>]) -> io::Result<()> {
+pub fn forbid(phase: Phase, files: &Descriptors<'_>) -> io::Result<()> {
     let program = program(phase, files).map_err(io::Error::other)?;
     apply_filter_all_threads(&program).map_err(io::Error::other)
 }
 
-fn program(phase: Phase, files: &[BorrowedFd<'_>]) -> Result<BpfProgram, seccompiler::BackendError> {
+fn program(phase: Phase, files: &Descriptors<'_>) -> Result<BpfProgram, seccompiler::BackendError> {
     let mut rules: BTreeMap<i64, Vec<SeccompRule>> = FREE.iter().map(|call| (*call, Vec::new())).collect();
-    let numbers = files.iter().map(|file| file.as_raw_fd().cast_unsigned());
+    let numbers = files.own.iter().map(|file| file.as_raw_fd().cast_unsigned());
     let numbers: Vec<u32> = numbers.chain([STANDARD_ERROR]).collect();
     for call in ON_FILES {
         rules.insert(call, first_argument_is_one_of(&numbers)?);
     }
+    rules.insert(libc::SYS_mmap, fifth_argument_is_none_of(&files.inherited)?);
     // How a process aborts: a signal to itself.
     rules.insert(libc::SYS_tgkill, first_argument_is_one_of(&[std::process::id()])?);
     if phase == Phase::Loading {
@@ -91,6 +91,16 @@ fn first_argument_is_one_of(values: &[u32]) -> Result<Vec<SeccompRule>, seccompi
         SeccompRule::new(vec![condition])
     };
     values.iter().map(rule).collect()
+}
+
+/// No rule at all allows the call with any argument.
+fn fifth_argument_is_none_of(values: &[u32]) -> Result<Vec<SeccompRule>, seccompiler::BackendError> {
+    let condition = |value: &u32| SeccompCondition::new(4, Dword, SeccompCmpOp::Ne, u64::from(*value));
+    let conditions: Vec<SeccompCondition> = values.iter().map(condition).collect::<Result<_, _>>()?;
+    if conditions.is_empty() {
+        return Ok(Vec::new());
+    }
+    Ok(vec![SeccompRule::new(conditions)?])
 }
 
 /// The third argument of `openat` has no bit that writes or makes a file.

@@ -69,22 +69,18 @@ fn a_component_that_ties_up_the_compiler_is_cut_and_remembered_and_others_still_
     assert!(sandbox.load(&Digest::of_bytes(&component), &component).is_ok());
 }
 
-/// One function of a few kilobytes whose control flow costs a compiler seconds.
+/// One function of some kilobytes whose control flow costs a compiler seconds: every branch brings another value of every
+/// local to the head of another loop.
 fn nested_loops() -> String {
     const LOOPS: usize = 300;
+    const LOCALS: usize = 200;
     let mut text = String::from("(func (export \"f\") (param i32)");
-    text.push_str(&" (local i32)".repeat(200));
-    for depth in 0..LOOPS {
-        write!(
-            text,
-            " loop (local.set {} (i32.add (local.get {}) (local.get 0)))",
-            depth % 200,
-            (depth + 7) % 200
-        )
-        .unwrap();
-    }
+    text.push_str(&" (local i32)".repeat(LOCALS));
+    text.push_str(&" loop".repeat(LOOPS));
     for branch in 0..1_000 {
-        write!(text, " (br_if {} (local.get {}))", branch % LOOPS, branch % 200).unwrap();
+        let (to, from, by) = (branch % LOCALS, (branch * 7 + 3) % LOCALS, (branch + 1) % LOCALS);
+        write!(text, " (local.set {to} (i32.add (local.get {from}) (local.get {by})))").unwrap();
+        write!(text, " (br_if {} (local.get {to}))", branch % LOOPS).unwrap();
     }
     text.push_str(&" end".repeat(LOOPS));
     text.push(')');
