@@ -2,19 +2,26 @@
 # toolchain and the crates are there.
 
 CARGO ?= cargo
+# Where cargo builds to, as a command.
+TARGET = $(CARGO) metadata --format-version 1 --no-deps | sed -E 's/.*"target_directory":"([^"]*)".*/\1/'
 STAGEGATE = $(CARGO) run --quiet --package stagegate --
 
-.PHONY: demo test lint bench crds deny coverage toolchain help
+.PHONY: demo test gates lint bench crds deny coverage toolchain help
 
 help: ## Show the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
 
-demo: toolchain ## Build, and watch a three-stage rollout in the playground
+demo: toolchain gates ## Build, and watch a three-stage rollout in the playground
 	$(CARGO) build --package stagegate
 	$(STAGEGATE) playground deploy/examples/three-stages --until Completed
 
-test: toolchain ## Run every test
-	$(CARGO) test --workspace
+test: toolchain gates ## Run every test, the gates' cases also through the sandbox
+	$(CARGO) build --target wasm32-wasip2 --profile gate --package gate-hostile
+	$(CARGO) build --package stagegate
+	STAGEGATE="$$($(TARGET))/debug/stagegate" $(CARGO) test --workspace
+
+gates: toolchain ## Build the sample gates as components
+	$(CARGO) build --target wasm32-wasip2 --profile gate --package gate-freeze-window --package gate-min-available
 
 lint: toolchain ## Formatting and clippy, warnings are errors
 	$(CARGO) fmt --all -- --check

@@ -1,11 +1,11 @@
 //! Typed access to what StatusCollectors say: one column, all of its rows, as one type. Whatever is missing is an error.
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Deref;
 
 use crate::Error;
 use crate::bindings::stagegate::gate::types::{Cell, Column, ColumnData, Object, Request, ResultSet};
+use crate::index::Index;
 
 impl Object {
     /// The column `column` of what the StatusCollector `collector` says about this object.
@@ -159,7 +159,7 @@ impl<T> Deref for Values<'_, T> {
     }
 }
 
-impl<'a, T> Values<'a, T> {
+impl<'a, T: Copy> Values<'a, T> {
     /// One value for each destination of the stage, in their order: the row's in which the same table's column `cluster_column` has the
     /// destination's name.
     ///
@@ -172,23 +172,20 @@ impl<'a, T> Values<'a, T> {
         if destinations().eq(clusters.iter().copied()) {
             return Ok(destinations().zip(self.values).collect());
         }
-        let mut by_cluster = BTreeMap::new();
-        for (cluster, value) in clusters.iter().copied().zip(self.values) {
-            if by_cluster.insert(cluster, value).is_some() {
-                return Err(rows.error(format_args!("names the cluster {cluster} twice")));
-            }
+        let twice = |cluster| rows.error(format_args!("names the cluster {cluster} twice"));
+        let index = Index::of(&clusters).map_err(twice)?;
+        let mut taken = Vec::with_capacity(clusters.len());
+        for cluster in destinations() {
+            let row = index
+                .row(cluster)
+                .ok_or_else(|| rows.error(format_args!("has no row of {cluster}")))?;
+            taken.push((cluster, self.values[row]));
         }
-        let values = destinations()
-            .map(|cluster| {
-                let value = by_cluster.remove(cluster);
-                value
-                    .map(|value| (cluster, value))
-                    .ok_or_else(|| rows.error(format_args!("has no row of {cluster}")))
-            })
-            .collect::<Result<_, _>>()?;
-        match by_cluster.keys().next() {
-            Some(cluster) => Err(rows.error(format_args!("names {cluster}, which is no destination of the stage"))),
-            None => Ok(values),
+        if taken.len() == clusters.len() {
+            return Ok(taken);
         }
+        let is_foreign = |cluster: &&&str| destinations().all(|destination| destination != **cluster);
+        let foreign = clusters.iter().find(is_foreign).copied().unwrap_or_default();
+        Err(rows.error(format_args!("names {foreign}, which is no destination of the stage")))
     }
 }

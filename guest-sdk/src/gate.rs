@@ -80,7 +80,7 @@ pub fn derived_schema<G: Gate>() -> serde_json::Value {
 /// # Errors
 /// The config does not fit the gate, or the gate could not judge.
 pub fn evaluate<G: Gate>(request: &Request) -> Result<wit::Verdict, Error> {
-    let gate: G = serde_json::from_str(&request.config)
-        .map_err(|error| Error::new(format_args!("reading the config: {error}")))?;
+    let gate: G = crate::config::read(&request.config)
+        .map_err(|misfit| Error::new(format_args!("reading the config: {misfit}")))?;
     gate.evaluate(request)?.hand_over()
 }

@@ -4,7 +4,7 @@
 //! ```
 //! use schemars::JsonSchema;
 //! use serde::Deserialize;
-//! use stagegate_guest::{Error, Gate, Request, Verdict};
+//! use stagegate_guest::{Error, Gate, Number, Request, Verdict};
 //!
 //! /// The gate is its config: `{"maxErrorRate": 0.01}` in the policy.
 //! #[derive(Deserialize, JsonSchema)]
@@ -24,7 +24,7 @@
 //!             let rates = object.column("errors", "rate")?.numbers()?.per_cluster("cluster", request)?;
 //!             for (cluster, rate) in rates {
 //!                 if rate > self.max_error_rate {
-//!                     return Ok(Verdict::hold(format!("{rate} of the requests fail in {cluster}")).evidence("rate", rate));
+//!                     return Ok(Verdict::hold(format!("{} of the requests fail in {cluster}", Number(rate))));
 //!                 }
 //!             }
 //!         }
@@ -41,12 +41,16 @@
 
 pub mod bindings;
 mod column;
+mod config;
 mod error;
 mod evidence;
 mod gate;
 #[cfg(not(target_family = "wasm"))]
 pub mod harness;
+mod index;
+mod json;
 pub mod log;
+mod number;
 mod verdict;
 
 pub use bindings::stagegate::gate::types::{
@@ -58,4 +62,5 @@ pub use evidence::Evidence;
 pub use gate::Gate;
 #[doc(hidden)]
 pub use gate::{derived_schema, describe, evaluate};
+pub use number::Number;
 pub use verdict::{PIECE_NAME_CHARS_MAX, PIECE_VALUE_CHARS_MAX, PIECES_MAX, REASON_CHARS_MAX, Verdict};

@@ -36,7 +36,7 @@ impl Verdict {
 
     /// Not yet. The gate is asked again when something changes. An empty reason is an error when the verdict is handed over.
     pub fn hold(reason: impl Display) -> Self {
-        let reason = cut(reason, REASON_CHARS_MAX);
+        let reason = cut(&reason, REASON_CHARS_MAX);
         Self::of(wit::Decision::Hold(wit::Hold {
             reason,
             retry_after_ms: None,
@@ -45,7 +45,7 @@ impl Verdict {
 
     /// As [`Self::hold`], and the gate is asked again after `retry_after` although nothing has changed. In whole milliseconds, rounded up.
     pub fn hold_for(retry_after: Duration, reason: impl Display) -> Self {
-        let reason = cut(reason, REASON_CHARS_MAX);
+        let reason = cut(&reason, REASON_CHARS_MAX);
         let retry_after_ms = retry_after.as_nanos().div_ceil(1_000_000).max(1);
         let retry_after_ms = Some(u64::try_from(retry_after_ms).unwrap_or(u64::MAX));
         Self::of(wit::Decision::Hold(wit::Hold { reason, retry_after_ms }))
@@ -53,14 +53,14 @@ impl Verdict {
 
     /// Never in this attempt: the stage has failed until a human acts. An empty reason is an error when the verdict is handed over.
     pub fn fail(reason: impl Display) -> Self {
-        let reason = cut(reason, REASON_CHARS_MAX);
+        let reason = cut(&reason, REASON_CHARS_MAX);
         Self::of(wit::Decision::Fail(wit::Fail { reason }))
     }
 
     /// A piece of what the verdict rests on, for the audit trail. A name that was used before gets the new value.
     pub fn evidence(mut self, name: impl Display, value: impl Display) -> Self {
-        let name = cut(name, PIECE_NAME_CHARS_MAX);
-        let value = cut(value, PIECE_VALUE_CHARS_MAX);
+        let name = cut(&name, PIECE_NAME_CHARS_MAX);
+        let value = cut(&value, PIECE_VALUE_CHARS_MAX);
         if let Some(piece) = self.evidence.iter_mut().find(|piece| piece.name == name) {
             piece.value = value;
         } else if self.evidence.len() < PIECES_MAX {
@@ -96,7 +96,7 @@ impl Verdict {
 }
 
 /// At most `max` characters; an ellipsis is the last one where some are missing.
-fn cut(text: impl Display, max: usize) -> String {
+fn cut(text: &dyn Display, max: usize) -> String {
     let mut text = text.to_string();
     if text.chars().nth(max).is_some() {
         let end = text.char_indices().nth(max - 1).map_or(text.len(), |(at, _)| at);

@@ -3,7 +3,7 @@
 
 use schemars::JsonSchema;
 use serde::Deserialize;
-use stagegate_guest::{Error, Gate, Request, Verdict};
+use stagegate_guest::{Error, Gate, Number, Request, Verdict};
 
 /// At most this many clusters are named in a reason.
 const NAMED_MAX: usize = 5;
@@ -55,7 +55,7 @@ impl Gate for MinAvailable {
         }
         let short: Vec<String> = (request.destinations.iter().zip(&worst))
             .filter(|(_, worst)| **worst < self.at_least)
-            .map(|(destination, worst)| format!("{} has {worst}", destination.name))
+            .map(|(destination, worst)| format!("{} has {}", destination.name, Number(*worst)))
             .collect();
         let enough = clusters - short.len();
         let share = enough as f64 / clusters as f64;
@@ -69,10 +69,10 @@ impl Gate for MinAvailable {
             let named = short[..short.len().min(NAMED_MAX)].join(", ");
             Verdict::hold(format!(
                 "{enough} of {clusters} clusters have at least {}: {named}{more}",
-                self.at_least
+                Number(self.at_least)
             ))
         };
-        Ok(verdict.evidence("clusters", clusters).evidence("share", share))
+        Ok(verdict.evidence("clusters", clusters).evidence("share", Number(share)))
     }
 }
 

@@ -8,7 +8,7 @@ use crate::gate::evaluate;
 use crate::{Error, Gate, Outcome, Request};
 
 /// Pairs of steps that are tried of one case, and walks of several steps.
-const PAIRS_MAX: usize = 2_000;
+const PAIRS_MAX: usize = 500;
 const WALKS: usize = 100;
 const WALK_STEPS: usize = 8;
 

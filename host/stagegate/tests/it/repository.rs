@@ -84,6 +84,7 @@ fn crates_use_only_those_of_ours_that_they_may() {
         ("stagegate-evaluate", &[][..]),
         ("stagegate-embedded", &["stagegate-api", "stagegate-evaluate"][..]),
         ("stagegate-guest", &[][..]),
+        ("gate-freeze-window", &["stagegate-guest"][..]),
         ("gate-min-available", &["stagegate-guest"][..]),
         ("gate-hostile", &["stagegate-guest"][..]),
         (
@@ -141,6 +142,7 @@ fn trees_have_nothing_that_their_crate_may_not_have() {
         ),
         ("stagegate-evaluate", &["kube", "kube-core", "k8s-openapi", "tokio"][..]),
         ("stagegate-embedded", &["stagegate-decide"][..]),
+        ("gate-freeze-window", HOST),
         ("gate-min-available", HOST),
         ("gate-hostile", HOST),
     ];
