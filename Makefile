@@ -28,7 +28,7 @@ lint: toolchain ## Formatting and clippy, warnings are errors
 	$(CARGO) clippy --workspace --all-targets -- --deny warnings
 
 bench: toolchain ## Run the benchmarks and print their ratios
-	$(CARGO) bench --workspace --no-fail-fast --bench condition --bench gate --bench playground
+	$(CARGO) bench --workspace --no-fail-fast --bench condition --bench gate --bench playground --bench sandbox
 	$(CARGO) test --workspace --test it -- scenarios::scale --nocapture
 
 crds: toolchain ## Write the generated CustomResourceDefinitions anew
