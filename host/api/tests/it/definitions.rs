@@ -103,6 +103,7 @@ fn every_rule_has_a_message_that_names_the_field() {
         "StagedBindingPolicy.spec.downsync[]",
         "StagedBindingPolicy.spec.stages",
         "StagedBindingPolicy.spec.stages",
+        "StagedBindingPolicy.spec.stages[].gates",
         "StagedBindingPolicy.spec.stages[].soak",
     ];
     assert_eq!(rules, expected);
