@@ -277,6 +277,13 @@ impl<'a> Rollout<'a> {
             standing.message.clone_from(&stalled.message);
         }
         standing.stalled = draft.stalled.take();
+        // A plan that moves nothing may be told whenever it is: only a move rests on a gate's pass.
+        let newly_passed = |record: &StageStatus| {
+            let before = self.status.stages.iter().find(|before| before.name == record.name);
+            record.state == StageState::Passed && before.is_none_or(|before| before.state != StageState::Passed)
+        };
+        let moves = records.iter().any(newly_passed) || draft.writes.iter().any(Write::places);
+        let not_after = draft.not_after.filter(|_| moves);
         standing.stages = records;
         // Status tells of a placement before it is made: a conflict there (an edit, a pause) restarts the round.
         let (writes, events) = if draft
@@ -297,7 +304,7 @@ impl<'a> Rollout<'a> {
             writes,
             events: draft.events.into_iter().chain(events).collect(),
             wake_at: draft.wake_at,
-            not_after: draft.not_after,
+            not_after,
         })
     }
 }
