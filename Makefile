@@ -13,7 +13,9 @@ help: ## Show the targets
 
 demo: toolchain gates ## Build, and watch a three-stage rollout in the playground
 	$(CARGO) build --package stagegate
-	$(STAGEGATE) playground deploy/examples/three-stages --until Completed
+	@target="$$($(TARGET))" && $(STAGEGATE) gate configmap min-available --namespace gates \
+	  "$$target/wasm32-wasip2/gate/gate_min_available.wasm" > "$$target/min-available.yaml"
+	$(STAGEGATE) playground deploy/examples/three-stages "$$($(TARGET))/min-available.yaml" --until Completed
 
 test: toolchain gates ## Run every test, the gates' cases also through the sandbox
 	$(CARGO) build --target wasm32-wasip2 --profile gate --package gate-hostile

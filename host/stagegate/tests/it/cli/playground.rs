@@ -7,6 +7,20 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use super::{repository, stagegate, text};
+use crate::guests;
+
+/// The sample, and a manifest of the ConfigMap that its gate needs, as `make demo` makes it.
+fn three_stages() -> [String; 2] {
+    let component = guests::path("gate_min_available").display().to_string();
+    let made = stagegate(&["gate", "configmap", "min-available", &component, "--namespace", "gates"]);
+    assert_eq!(made.status.code(), Some(0), "{}", text(&made.stderr));
+    let manifest = std::env::temp_dir().join(format!("stagegate-test-{}-gate.yaml", std::process::id()));
+    std::fs::write(&manifest, made.stdout).expect("the temporary directory is writable");
+    [
+        repository("deploy/examples/three-stages"),
+        manifest.display().to_string(),
+    ]
+}
 
 /// The JSON lines of a playground, the last of which is the summary.
 fn events(output: &[u8]) -> Vec<Value> {
@@ -17,8 +31,8 @@ fn events(output: &[u8]) -> Vec<Value> {
 #[test]
 fn the_three_stages_are_taken_in_order_and_within_ten_seconds() {
     let began = Instant::now();
-    let sample = repository("deploy/examples/three-stages");
-    let ended = stagegate(&["playground", &sample, "--until", "Completed", "-o", "json"]);
+    let [sample, gate] = three_stages();
+    let ended = stagegate(&["playground", &sample, &gate, "--until", "Completed", "-o", "json"]);
     let took = began.elapsed();
     assert_eq!(
         ended.status.code(),
@@ -36,9 +50,32 @@ fn the_three_stages_are_taken_in_order_and_within_ten_seconds() {
         .filter_map(|event| event["stage"].as_str())
         .collect();
     assert_eq!(passed, ["dev", "test", "prod"]);
+    let said: Vec<&Value> = events
+        .iter()
+        .filter(|event| event["type"] == "check" && event["check"] == "gate/min-available")
+        .collect();
+    let outcomes: Vec<&str> = said.iter().filter_map(|check| check["outcome"].as_str()).collect();
+    assert_eq!(outcomes, ["Hold", "Pass"], "{said:?}");
+    let share = |check: &Value| check["evidence"][1].clone();
+    assert_eq!(share(said[0]), serde_json::json!({"name": "share", "value": "0"}));
+    assert_eq!(share(said[1]), serde_json::json!({"name": "share", "value": "1"}));
     let summary = events.last().expect("a summary");
     assert_eq!(summary["type"], "summary");
     assert_eq!(summary["ended"], "Completed");
+    let checks = summary["policies"][0]["stages"][1]["checks"]
+        .as_array()
+        .expect("a list");
+    let gate = checks
+        .iter()
+        .find(|check| check["check"] == "gate/min-available")
+        .expect("a gate");
+    assert_eq!(gate["moduleDigest"], said[1]["moduleDigest"]);
+    assert!(
+        gate["moduleDigest"]
+            .as_str()
+            .is_some_and(|digest| digest.starts_with("sha256:")),
+        "{gate}"
+    );
     assert_eq!(summary["policies"][0]["phase"], "Completed");
     assert_eq!(summary["policies"][0]["activeStage"], "prod");
     assert_eq!(

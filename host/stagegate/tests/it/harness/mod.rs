@@ -448,7 +448,7 @@ fn named(name: &str) -> ConfigMap {
 }
 
 /// Children of the real binary. What one test had compiled, the others find.
-fn sandbox() -> Arc<Sandbox> {
+pub fn sandbox() -> Arc<Sandbox> {
     let cache = Cache::open(&Path::new(env!("CARGO_TARGET_TMPDIR")).join("gate-cache")).unwrap();
     Sandbox::new(SandboxOptions {
         program: PathBuf::from(env!("CARGO_BIN_EXE_stagegate")),

@@ -6,13 +6,13 @@ use std::time::Duration;
 use stagegate_api::Phase;
 use stagegate_embedded::{Fault, FaultAnswer};
 
-use super::world::{World, example};
+use super::world::{World, three_stages};
 
 const ROLLOUT: Duration = Duration::from_secs(10);
 
 async fn sample() -> World {
     let world = World::start().await;
-    for text in example("three-stages") {
+    for text in three_stages() {
         world.create(&text).await;
     }
     world
@@ -39,7 +39,7 @@ async fn the_three_stage_sample_completes_and_then_nothing_is_asked_written_or_e
 #[tokio::test(start_paused = true)]
 async fn a_stage_that_waits_is_quiet_too() {
     let world = World::start().await;
-    for text in example("three-stages") {
+    for text in three_stages() {
         world
             .create(&text.replace("readyAfter: 600ms", "readyAfter: 24h"))
             .await;
@@ -63,7 +63,7 @@ async fn a_refused_version_is_read_and_decided_on_again_and_never_sent_again() {
         ..Fault::new("patch", "bindingpolicies.control.kubestellar.io", status(409))
     };
     world.server.inject(refused);
-    for text in example("three-stages") {
+    for text in three_stages() {
         world.create(&text).await;
     }
     world.until_phase("nginx", Phase::Completed, ROLLOUT).await;
@@ -90,7 +90,7 @@ async fn a_create_whose_answer_is_lost_is_found_and_not_made_twice() {
         "bindingpolicies.control.kubestellar.io",
         FaultAnswer::LoseAnswer,
     ));
-    for text in example("three-stages") {
+    for text in three_stages() {
         world.create(&text).await;
     }
     world.until_phase("nginx", Phase::Completed, ROLLOUT).await;
@@ -104,7 +104,7 @@ async fn refused_writes_are_told_by_an_event_and_tried_again_ever_more_rarely() 
         ..Fault::new("create", "bindingpolicies.control.kubestellar.io", status(403))
     };
     world.server.inject(forbidden);
-    for text in example("three-stages") {
+    for text in three_stages() {
         world.create(&text).await;
     }
     tokio::time::sleep(Duration::from_secs(600)).await;
@@ -129,7 +129,7 @@ async fn an_answer_that_never_comes_ends_at_the_deadline_and_is_tried_again() {
     world
         .server
         .inject(Fault::new("create", "bindingpolicies.control.kubestellar.io", slow));
-    for text in example("three-stages") {
+    for text in three_stages() {
         world.create(&text).await;
     }
     world

@@ -8,7 +8,7 @@ use stagegate::shell;
 use stagegate_api::{BindingPolicy, Phase, crd};
 use stagegate_embedded::{Fault, FaultAnswer, Server, TokioClock};
 
-use super::world::{World, create, example, options};
+use super::world::{World, create, options, three_stages, three_stages_policy};
 
 const POLICIES: &str = "stagedbindingpolicies.community.kubestellar.io";
 
@@ -25,7 +25,7 @@ async fn a_new_list_follows(code: u16) {
     tokio::time::sleep(Duration::from_secs(30)).await;
     let lists = server.requests().count("list", POLICIES);
     assert!(lists >= 2, "{lists} list(s) after watch requests answered {code}");
-    create(&server.client(), &example("three-stages")[2]).await;
+    create(&server.client(), &three_stages_policy()).await;
     tokio::time::sleep(Duration::from_secs(1)).await;
     let placements: Api<BindingPolicy> = Api::all(server.client());
     assert!(
@@ -53,7 +53,7 @@ async fn nothing_is_written_before_every_needed_kind_was_listed_and_a_kind_may_c
         .partition(|crd| crd.spec.names.kind == "CombinedStatus");
     server.install_crds(early).unwrap();
     let running = shell::start(server.client(), clock, options()).await.unwrap();
-    create(&server.client(), &example("three-stages")[2]).await;
+    create(&server.client(), &three_stages_policy()).await;
     let before = server.requests().writes();
     tokio::time::sleep(Duration::from_secs(120)).await;
     assert_eq!(server.requests().writes(), before);
@@ -73,7 +73,7 @@ async fn a_policy_that_cannot_be_decoded_says_so_and_stops_no_other() {
              metadata: {name: odd}\nspec: {downsync: [], stages: none}\n",
         )
         .await;
-    for text in example("three-stages") {
+    for text in three_stages() {
         world.create(&text).await;
     }
     world
@@ -99,10 +99,10 @@ async fn a_collector_that_cannot_be_decoded_holds_only_the_policies_that_name_it
              metadata: {name: odd}\nspec: {select: none, limit: 1}\n",
         )
         .await;
-    for text in example("three-stages") {
+    for text in three_stages() {
         world.create(&text).await;
     }
-    let policy = example("three-stages")[2].replace("name: nginx\n", "name: other\n");
+    let policy = three_stages_policy().replace("name: nginx\n", "name: other\n");
     world
         .create(&policy.replace("[deployments-aggregator,", "[odd, deployments-aggregator,"))
         .await;

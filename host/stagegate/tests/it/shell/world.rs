@@ -4,14 +4,20 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use k8s_openapi::ByteString;
 use k8s_openapi::api::events::v1::Event;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{ApiResource, DynamicObject, ListParams, PostParams};
 use kube::{Api, Client};
+use serde_json::json;
 use stagegate::manifests;
 use stagegate::shell::{self, ControllerName, Counters, Delays, Options, Running};
 use stagegate_api::{Phase, StagedBindingPolicy, crd};
+use stagegate_decide::staging::GateNamespaces;
 use stagegate_embedded::{Server, TokioClock, clusters};
+
+use crate::guests;
+use crate::harness::sandbox;
 
 pub struct World {
     pub server: Server,
@@ -32,6 +38,8 @@ pub fn options() -> Options {
             binding_ms: 100,
             combine_ms: 100,
         },
+        gate_namespaces: GateNamespaces::All,
+        sandbox: sandbox(),
         ..Options::default()
     }
 }
@@ -155,18 +163,24 @@ fn resource(api_version: &str, kind: &str) -> ApiResource {
     }
 }
 
-/// The manifests of a sample below `deploy/examples`.
-pub fn example(name: &str) -> Vec<String> {
-    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR"))
-        .join("../../deploy/examples")
-        .join(name);
+/// The manifests of the sample below `deploy/examples`, and the ConfigMap that its gate needs.
+pub fn three_stages() -> Vec<String> {
+    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../deploy/examples/three-stages");
     let mut paths: Vec<_> = std::fs::read_dir(folder)
         .unwrap()
         .map(|entry| entry.unwrap().path())
         .collect();
     paths.sort();
-    paths
-        .into_iter()
-        .map(|path| std::fs::read_to_string(path).unwrap())
-        .collect()
+    let gate = json!({
+        "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "min-available", "namespace": "gates"},
+        "binaryData": {"gate.wasm": ByteString(guests::wasm("gate_min_available"))},
+    });
+    let texts = paths.into_iter().map(|path| std::fs::read_to_string(path).unwrap());
+    texts.chain([gate.to_string()]).collect()
+}
+
+/// The sample's policy alone.
+pub fn three_stages_policy() -> String {
+    let is_policy = |text: &String| text.contains("kind: StagedBindingPolicy");
+    three_stages().into_iter().find(is_policy).unwrap()
 }
