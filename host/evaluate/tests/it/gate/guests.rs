@@ -6,6 +6,7 @@ use std::process::Command;
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use stagegate_evaluate::gate::limits::MEMORY_MIB;
 use stagegate_evaluate::gate::wire::Request;
 use stagegate_evaluate::gate::{Engine, Evaluation, Failure, Gate, Limits, compile};
 
@@ -40,9 +41,14 @@ pub fn hostile() -> &'static Gate {
     &GATE
 }
 
+/// Long enough for a machine that is busy with other tests.
+pub fn patient() -> Limits {
+    Limits::new(5_000, MEMORY_MIB)
+}
+
 /// Asks the hostile guest to do something.
 pub fn told(mode: &str) -> Result<Evaluation, Failure> {
-    told_within(mode, Limits::default())
+    told_within(mode, patient())
 }
 
 pub fn told_within(mode: &str, limits: Limits) -> Result<Evaluation, Failure> {

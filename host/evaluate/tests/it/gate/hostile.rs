@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use stagegate_evaluate::gate::wire::{Decision, Level};
 use stagegate_evaluate::gate::{Engine, Evaluation, FailureKind, Gate, Limits, compile};
 
-use super::guests::{self, core, file_of, hostile, json_gate, telling, told, told_within, wasm};
+use super::guests::{self, core, file_of, hostile, json_gate, patient, telling, told, told_within, wasm};
 use super::requests::{NOW_MS, request};
 
 const PASS: &str = r#"{"decision":{"pass":{"validForMs":null}},"evidence":[]}"#;
@@ -67,7 +67,7 @@ fn a_loop_in_the_start_function_ends_at_its_deadline() {
 fn a_trap_in_the_start_function_is_a_trap() {
     let component = json_gate(&format!("{} (func $s unreachable) (start $s)", core("", PASS)));
     let gate = guests::load(&component).unwrap();
-    assert_eq!(gate.describe(Limits::default()).unwrap_err().kind, FailureKind::Trapped);
+    assert_eq!(gate.describe(patient()).unwrap_err().kind, FailureKind::Trapped);
 }
 
 #[test]
@@ -85,7 +85,7 @@ fn memory_table_and_stack_are_limited() {
     let deep = core("local.get 0 local.get 1 call $deep drop", PASS)
         + "(func $deep (param i32 i32) (result i32) local.get 1 local.get 0 call $deep i32.const 1 i32.add)";
     let gate = guests::load(&json_gate(&deep)).unwrap();
-    let failure = gate.evaluate(&request(), Limits::default()).unwrap_err();
+    let failure = gate.evaluate(&request(), patient()).unwrap_err();
     assert_eq!(failure.kind, FailureKind::LimitExceeded, "{failure}");
     let table = core(
         "(drop (table.grow $t (ref.null func) (i32.const 20000))) unreachable",
@@ -93,7 +93,7 @@ fn memory_table_and_stack_are_limited() {
     ) + "(table $t 1 funcref)";
     let failure = guests::load(&json_gate(&table))
         .unwrap()
-        .evaluate(&request(), Limits::default())
+        .evaluate(&request(), patient())
         .unwrap_err();
     assert_eq!(failure.kind, FailureKind::LimitExceeded, "{failure}");
     assert!(failure.message.contains("table"), "{failure}");
@@ -101,11 +101,16 @@ fn memory_table_and_stack_are_limited() {
 
 #[test]
 fn handles_are_limited() {
-    let component = guests::component_with_output(&core("(loop call $get_stdout drop br 0)", PASS));
-    let failure = guests::load(&component)
-        .unwrap()
-        .evaluate(&request(), Limits::new(5_000, 64))
-        .unwrap_err();
+    let taking = |many: u32| {
+        let count = "(global.set $taken (i32.add (global.get $taken) (i32.const 1)))";
+        let body =
+            format!("(loop call $get_stdout drop {count} (br_if 0 (i32.lt_u (global.get $taken) (i32.const {many}))))");
+        let core = core(&body, PASS) + "(global $taken (mut i32) (i32.const 0))";
+        let gate = guests::load(&guests::component_with_output(&core)).unwrap();
+        gate.evaluate(&request(), patient())
+    };
+    taking(200).unwrap();
+    let failure = taking(300).unwrap_err();
     assert_eq!(failure.kind, FailureKind::LimitExceeded, "{failure}");
     assert!(failure.message.contains("handle"), "{failure}");
 }
@@ -114,8 +119,8 @@ fn handles_are_limited() {
 fn memory_of_a_policy_is_what_a_gate_gets() {
     // It begins with 2 MiB.
     let gate = guests::load(&json_gate(&core("", PASS).replace("\"memory\") 2", "\"memory\") 32"))).unwrap();
-    assert!(gate.evaluate(&request(), Limits::new(500, 2)).is_ok());
-    let failure = gate.evaluate(&request(), Limits::new(500, 1)).unwrap_err();
+    assert!(gate.evaluate(&request(), Limits::new(5_000, 2)).is_ok());
+    let failure = gate.evaluate(&request(), Limits::new(5_000, 1)).unwrap_err();
     assert_eq!(failure.kind, FailureKind::LimitExceeded, "{failure}");
 }
 
@@ -164,7 +169,7 @@ fn randomness_is_the_request_s() {
     let of = |stage: &str| {
         let mut request = telling("random");
         request.stage = stage.to_owned();
-        pieces(hostile().evaluate(&request, Limits::default()).unwrap())
+        pieces(hostile().evaluate(&request, patient()).unwrap())
     };
     assert_eq!(of("dev"), of("dev"));
     assert_ne!(of("dev"), of("prod"));
@@ -192,7 +197,7 @@ fn a_fresh_instance_answers_every_call() {
     counting = counting.replacen("(i32.const 1024) \"{", "(i32.const 1024) \"z", 1);
     let gate = guests::load(&json_gate(&counting)).unwrap();
     for _ in 0..20 {
-        gate.evaluate(&request(), Limits::default()).unwrap();
+        gate.evaluate(&request(), patient()).unwrap();
     }
 }
 
@@ -205,7 +210,7 @@ fn more_calls_than_slots_wait_for_their_turn() {
         for _ in 0..4 {
             scope.spawn(|| {
                 for _ in 0..50 {
-                    gate.evaluate(&telling("pass"), Limits::default()).unwrap();
+                    gate.evaluate(&telling("pass"), patient()).unwrap();
                 }
             });
         }

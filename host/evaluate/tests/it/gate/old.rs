@@ -3,9 +3,9 @@
 use std::path::Path;
 
 use stagegate_evaluate::gate::wire::{Decision, Level, Pass};
-use stagegate_evaluate::gate::{Interface, Limits, inspect};
+use stagegate_evaluate::gate::{FailureKind, Interface, inspect};
 
-use super::guests::load;
+use super::guests::{load, patient};
 use super::requests::request;
 
 const COMPONENT: &[u8] = include_bytes!("../../data/gate-0.1/echo.wasm");
@@ -15,9 +15,9 @@ const INTERFACE: &str = include_str!("../../data/gate-0.1/gate.wit");
 fn a_gate_of_0_1_0_is_loaded_and_asked() {
     assert_eq!(inspect(COMPONENT).unwrap(), Interface::Typed);
     let gate = load(COMPONENT).unwrap();
-    let description = gate.describe(Limits::default()).unwrap();
+    let description = gate.describe(patient()).unwrap();
     assert_eq!([description.name, description.version], ["echo", "0.1.0"]);
-    let evaluation = gate.evaluate(&request(), Limits::default()).unwrap();
+    let evaluation = gate.evaluate(&request(), patient()).unwrap();
     let pass = Pass {
         valid_for_ms: Some(request().attempt),
     };
@@ -34,6 +34,28 @@ fn a_gate_of_0_1_0_is_loaded_and_asked() {
     assert_eq!(saw("earlier"), ["condition", "first", "second", "third"]);
     assert_eq!(evaluation.log[0].level, Level::Info);
     assert_eq!(evaluation.log[0].message, "asked");
+}
+
+/// The same gate, as if it were of another release: the host goes by the number in its exports.
+fn released_as(version: &str) -> Vec<u8> {
+    let mut component = COMPONENT.to_vec();
+    let (old, new) = (b"stagegate:gate/gate@0.1.0", format!("stagegate:gate/gate@{version}"));
+    while let Some(at) = component.windows(old.len()).position(|bytes| bytes == old) {
+        component[at..at + old.len()].copy_from_slice(new.as_bytes());
+    }
+    component
+}
+
+#[test]
+fn another_release_of_0_1_is_asked_alike() {
+    let gate = load(&released_as("0.1.9")).unwrap();
+    assert!(gate.evaluate(&request(), patient()).is_ok());
+}
+
+#[test]
+fn a_typed_gate_of_0_2_is_refused() {
+    let failure = load(&released_as("0.2.0")).err().unwrap();
+    assert_eq!(failure.kind, FailureKind::OtherVersion, "{failure}");
 }
 
 /// Guests tell versions apart by the number alone, so no type may change under the same one.

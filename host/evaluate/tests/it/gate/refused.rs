@@ -1,9 +1,9 @@
 //! Components that are refused, each with the kind that names the cause.
 
 use stagegate_evaluate::gate::limits::COMPONENT_BYTES_MAX;
-use stagegate_evaluate::gate::{FailureKind, Interface, Limits, compatibility, compile, inspect};
+use stagegate_evaluate::gate::{FailureKind, Interface, compatibility, compile, inspect};
 
-use super::guests::{core, json_gate, json_gate_with, load, load_artifact, wasm};
+use super::guests::{core, json_gate, json_gate_with, load, load_artifact, patient, wasm};
 use super::requests::request;
 
 const PASS: &str = r#"{"decision":{"pass":{"validForMs":null}},"evidence":[]}"#;
@@ -65,7 +65,7 @@ fn a_gate_of_a_later_version_is_named_with_its_version() {
 fn a_later_release_of_the_same_version_is_taken() {
     let later = json_gate_with("", &core("", PASS), "0.1.7");
     assert_eq!(inspect(&later).unwrap(), Interface::Json);
-    assert!(load(&later).unwrap().evaluate(&request(), Limits::default()).is_ok());
+    assert!(load(&later).unwrap().evaluate(&request(), patient()).is_ok());
 }
 
 #[test]

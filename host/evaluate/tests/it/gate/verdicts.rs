@@ -1,21 +1,21 @@
 //! What a gate sees of a request, and what becomes of its answer.
 
+use stagegate_evaluate::gate::FailureKind;
 use stagegate_evaluate::gate::wire::{Decision, Fail, Hold, Pass, Request};
-use stagegate_evaluate::gate::{FailureKind, Limits};
 
-use super::guests::{core, hostile, json_gate, load, telling, told};
+use super::guests::{core, hostile, json_gate, load, patient, telling, told};
 use super::requests::request;
 
 fn answering(answer: &str) -> Result<stagegate_evaluate::gate::Evaluation, stagegate_evaluate::gate::Failure> {
     load(&json_gate(&core("", answer)))
         .expect("it is a gate")
-        .evaluate(&request(), Limits::default())
+        .evaluate(&request(), patient())
 }
 
 #[test]
 fn every_shape_of_a_request_arrives() {
     let config = r#"{"do":"pass-echo"}"#;
-    let evaluation = hostile().evaluate(&telling("pass-echo"), Limits::default()).unwrap();
+    let evaluation = hostile().evaluate(&telling("pass-echo"), patient()).unwrap();
     let seen: Vec<_> = evaluation
         .verdict
         .evidence
@@ -56,11 +56,7 @@ fn decisions_come_back_as_they_were_given() {
             config: config.to_owned(),
             ..request()
         };
-        hostile()
-            .evaluate(&request, Limits::default())
-            .unwrap()
-            .verdict
-            .decision
+        hostile().evaluate(&request, patient()).unwrap().verdict.decision
     };
     assert_eq!(
         decision(r#"{"do":"pass"}"#),
@@ -87,12 +83,7 @@ fn a_long_reason_is_cut_and_lines_are_joined() {
         config: serde_json::json!({"do": "hold", "reason": "é\n\u{1b}[31m".repeat(4_000)}).to_string(),
         ..request()
     };
-    let Decision::Hold(hold) = hostile()
-        .evaluate(&request, Limits::default())
-        .unwrap()
-        .verdict
-        .decision
-    else {
+    let Decision::Hold(hold) = hostile().evaluate(&request, patient()).unwrap().verdict.decision else {
         panic!("it was told to hold");
     };
     assert!((4_090..=4_096).contains(&hold.reason.len()), "{}", hold.reason.len());
@@ -111,7 +102,7 @@ fn the_json_twin_sees_and_says_the_same() {
     assert_eq!(evaluation.verdict.decision, Decision::Hold(hold));
     assert_eq!(evaluation.verdict.evidence[0].name, "n");
     let gate = load(&json_gate(&core("", "{}"))).unwrap();
-    assert_eq!(gate.describe(Limits::default()).unwrap().name, "text");
+    assert_eq!(gate.describe(patient()).unwrap().name, "text");
 }
 
 #[test]
@@ -133,12 +124,12 @@ fn json_that_is_no_verdict_is_invalid() {
 
 #[test]
 fn a_description_is_bounded_and_its_schema_is_json() {
-    let description = hostile().describe(Limits::default()).unwrap();
+    let description = hostile().describe(patient()).unwrap();
     assert_eq!(description.name, "hostile");
     assert!(description.config_schema.contains("\"required\":[\"do\"]"));
     let saying = |from: &str, to: &str| {
         let core = core("", "{}").replace(from, to);
-        load(&json_gate(&core)).unwrap().describe(Limits::default())
+        load(&json_gate(&core)).unwrap().describe(patient())
     };
     assert_eq!(
         saying(r#"\"{}\""#, r#"\"{{\""#).unwrap_err().kind,
