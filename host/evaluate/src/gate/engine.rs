@@ -237,3 +237,28 @@ impl Shared {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Instant;
+
+    use super::*;
+
+    #[test]
+    fn the_clock_sleeps_while_no_call_is_under_way() {
+        let wasm = wasmtime::Engine::new(&code_config()).unwrap();
+        let ticker = Ticker::start(wasm, 1).unwrap();
+        let sleeps = |expected: bool| {
+            let began = Instant::now();
+            while ticker.shared.lock().clock_sleeps != expected {
+                assert!(began.elapsed() < Duration::from_secs(10), "expected {expected}");
+                thread::sleep(TICK / 10);
+            }
+        };
+        sleeps(true);
+        let call = ticker.call();
+        sleeps(false);
+        drop(call);
+        sleeps(true);
+    }
+}

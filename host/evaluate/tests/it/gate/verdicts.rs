@@ -106,6 +106,22 @@ fn the_json_twin_sees_and_says_the_same() {
 }
 
 #[test]
+fn the_json_twin_is_asked_with_the_request() {
+    // Its answer is an error that says what it was given.
+    let body = "(i32.store8 (i32.const 512) (i32.const 1))
+        (i32.store (i32.const 516) (local.get 0)) (i32.store (i32.const 520) (local.get 1))";
+    let gate = load(&json_gate(&core(body, ""))).unwrap();
+    let failure = gate.evaluate(&request(), patient()).unwrap_err();
+    assert_eq!(failure.kind, FailureKind::GuestError, "{failure}");
+    let text = serde_json::to_string(&request()).unwrap();
+    assert!(failure.message.contains(&text[..200]), "{failure}");
+    assert!(
+        text.starts_with(r#"{"policy":"nginx","stage":"dev","attempt":2,"nowMs":1795276800000,"#),
+        "{text}"
+    );
+}
+
+#[test]
 fn json_that_is_no_verdict_is_invalid() {
     for answer in [
         "",
