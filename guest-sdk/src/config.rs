@@ -210,34 +210,38 @@ struct Variant {
 
 impl<'de> EnumAccess<'de> for Variant {
     type Error = Misfit;
-    type Variant = Json;
+    type Variant = Self;
 
-    fn variant_seed<V: DeserializeSeed<'de>>(self, seed: V) -> Result<(V::Value, Json), Misfit> {
+    fn variant_seed<V: DeserializeSeed<'de>>(self, seed: V) -> Result<(V::Value, Self), Misfit> {
         let variant = seed.deserialize(StrDeserializer::<Misfit>::new(&self.name))?;
-        Ok((variant, self.value))
+        Ok((variant, self))
     }
 }
 
-impl<'de> VariantAccess<'de> for Json {
+impl<'de> VariantAccess<'de> for Variant {
     type Error = Misfit;
 
     fn unit_variant(self) -> Result<(), Misfit> {
-        match self {
-            Self::Null => Ok(()),
-            _ => Err(Misfit::custom("this variant holds nothing")),
+        match self.value {
+            Json::Null => Ok(()),
+            _ => Err(Misfit::custom("it holds nothing").below(self.name)),
         }
     }
 
     fn newtype_variant_seed<T: DeserializeSeed<'de>>(self, seed: T) -> Result<T::Value, Misfit> {
-        seed.deserialize(self)
+        seed.deserialize(self.value).map_err(|misfit| misfit.below(self.name))
     }
 
     fn tuple_variant<V: Visitor<'de>>(self, _: usize, visitor: V) -> Result<V::Value, Misfit> {
-        self.deserialize_any(visitor)
+        self.value
+            .deserialize_any(visitor)
+            .map_err(|misfit| misfit.below(self.name))
     }
 
     fn struct_variant<V: Visitor<'de>>(self, fields: &'static [&'static str], visitor: V) -> Result<V::Value, Misfit> {
-        self.deserialize_struct("", fields, visitor)
+        self.value
+            .deserialize_struct("", fields, visitor)
+            .map_err(|misfit| misfit.below(self.name))
     }
 }
 
@@ -330,7 +334,7 @@ mod tests {
         );
         assert_eq!(
             misfit(r#"{"windows": [], "mode": {"between": {"low": true, "high": 2}}}"#),
-            "mode.low: a boolean instead of i32"
+            "mode.between.low: a boolean instead of i32"
         );
         assert_eq!(misfit("[]"), "a list instead of struct Config");
     }

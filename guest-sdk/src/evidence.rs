@@ -1,9 +1,10 @@
 //! What the host itself knows of every object in every cluster, and of the clusters. Whatever is missing is an error.
 
+use std::fmt;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::Error;
-use crate::bindings::stagegate::gate::types::{Destination, EvidenceRow, Object, Reported, Request};
+use crate::bindings::stagegate::gate::types::{Destination, EvidenceRow, Object, Outcome, Reported, Request};
 
 impl Request {
     /// The time of the judgement.
@@ -62,6 +63,18 @@ impl Destination {
             .iter()
             .find(|(label, _)| label == name)
             .map(|(_, value)| value.as_str()))
+    }
+}
+
+/// `pass`, `hold`, `fail` or `unknown`.
+impl fmt::Display for Outcome {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            Self::Pass => "pass",
+            Self::Hold => "hold",
+            Self::Fail => "fail",
+            Self::Unknown => "unknown",
+        })
     }
 }
 

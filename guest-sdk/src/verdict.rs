@@ -95,9 +95,9 @@ impl Verdict {
     }
 }
 
-/// At most `max` characters; an ellipsis is the last one where some are missing.
+/// At most `max` characters on one line; an ellipsis is the last one where some are missing.
 fn cut(text: &dyn Display, max: usize) -> String {
-    let mut text = text.to_string();
+    let mut text = text.to_string().replace(char::is_control, " ");
     if text.chars().nth(max).is_some() {
         let end = text.char_indices().nth(max - 1).map_or(text.len(), |(at, _)| at);
         text.truncate(end);

@@ -34,7 +34,7 @@ use crate::{Error, Gate, Outcome, Request};
 ///   evidence: {clusters: 2, share: 0.5}                     # not compared when left out
 ///   retryAfter: 5m                                          # of a pass: `validFor`; left out, there must be none
 /// # "#;
-/// # let case: stagegate_guest::harness::Case = serde_saphyr::from_str(text).unwrap();
+/// # let case: stagegate_guest::harness::Case = text.parse().unwrap();
 /// # assert_eq!(case.clusters.len(), 2);
 /// ```
 #[derive(Clone, Debug, Deserialize)]
@@ -71,6 +71,19 @@ pub struct Expectation {
     pub evidence: Option<BTreeMap<String, Value>>,
 }
 
+/// Only `true` and `false` are booleans: a cluster may be called `y`.
+fn parsed(text: &str) -> Result<Case, serde_saphyr::Error> {
+    serde_saphyr::from_str_with_options(text, serde_saphyr::options! { strict_booleans: true })
+}
+
+impl std::str::FromStr for Case {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self, Error> {
+        Ok(parsed(text)?)
+    }
+}
+
 fn no_config() -> Value {
     Value::Object(serde_json::Map::new())
 }
@@ -83,23 +96,26 @@ impl Case {
     pub(super) fn read(path: &Path) -> Result<Self, Error> {
         let failed = |error: &dyn Display| Error::new(format_args!("reading {}: {error}", path.display()));
         let text = std::fs::read_to_string(path).map_err(|error| failed(&error))?;
-        let mut case: Self = serde_saphyr::from_str(&text).map_err(|error| failed(&error))?;
+        let mut case: Self = parsed(&text).map_err(|error| failed(&error))?;
         case.name = path
             .file_stem()
             .map(|name| name.to_string_lossy().into_owned())
             .unwrap_or_default();
-        case.requested().map_err(|error| failed(&error))?;
+        case.request().map_err(|error| failed(&error))?;
         Ok(case)
     }
 
-    /// The request that the gate gets.
-    pub(super) fn requested(&self) -> Result<Request, Error> {
+    /// The request that the gate gets. Its serialisation is the text of the interface's JSON twin.
+    ///
+    /// # Errors
+    /// A time before 1970, a row that is not as long as its header, or evidence of a cluster that is none of the case's.
+    pub fn request(&self) -> Result<Request, Error> {
         requested(self)
     }
 
     /// Judges it natively.
     pub(super) fn judge<G: Gate>(&self) -> Result<(), Error> {
-        let got = Got::of(evaluate::<G>(&self.requested()?));
+        let got = Got::of(evaluate::<G>(&self.request()?));
         let expected = &self.expect;
         let mut wrong = Vec::new();
         let mut compare = |what: &str, got: &dyn Display, expected: &dyn Display| {
@@ -108,11 +124,7 @@ impl Case {
                 wrong.push(format!("{what} is `{got}`, expected `{expected}`"));
             }
         };
-        compare(
-            "outcome",
-            &format_args!("{:?}", got.outcome),
-            &format_args!("{:?}", expected.outcome),
-        );
+        compare("outcome", &got.outcome, &expected.outcome);
         compare("reason", &got.reason, &expected.reason.as_deref().unwrap_or_default());
         compare(
             "validFor",

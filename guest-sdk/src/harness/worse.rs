@@ -24,7 +24,7 @@ pub enum Worse {
 /// # Errors
 /// A counterexample, or a case that is no request.
 pub(super) fn search<G: Gate>(case: &Case, columns: &[Worse]) -> Result<(), Error> {
-    let base = case.requested()?;
+    let base = case.request()?;
     let singles = steps(&base, columns);
     for step in &singles {
         walk::<G>(case, &base, &[*step])?;
@@ -105,9 +105,9 @@ fn counterexample<G: Gate>(case: &Case, base: &Request, mut steps: Vec<Step>) ->
 fn said<G: Gate>(request: &Request) -> String {
     let Got { outcome, reason, .. } = Got::of(evaluate::<G>(request));
     if reason.is_empty() {
-        format!("{outcome:?}")
+        outcome.to_string()
     } else {
-        format!("{outcome:?}, {reason}")
+        format!("{outcome}, {reason}")
     }
 }
 

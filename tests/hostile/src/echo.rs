@@ -1,6 +1,6 @@
 //! What the gate saw of its request, as named pieces: tests compare them with what the host meant to say.
 
-use stagegate_guest::bindings::stagegate::gate::types::{Cell, Column, ColumnData, Outcome, Reported, Request};
+use stagegate_guest::bindings::stagegate::gate::types::{Cell, Column, ColumnData, Reported, Request};
 
 pub fn pieces(request: &Request) -> Vec<(String, String)> {
     let mut pieces = vec![
@@ -53,15 +53,9 @@ pub fn pieces(request: &Request) -> Vec<(String, String)> {
         ));
     }
     for earlier in &request.earlier {
-        let outcome = match earlier.outcome {
-            Outcome::Pass => "pass",
-            Outcome::Hold => "hold",
-            Outcome::Fail => "fail",
-            Outcome::Unknown => "unknown",
-        };
         pieces.push((
             "earlier".to_owned(),
-            format!("{} {outcome} {}", earlier.name, earlier.reason),
+            format!("{} {} {}", earlier.name, earlier.outcome, earlier.reason),
         ));
     }
     pieces
