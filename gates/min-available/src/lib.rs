@@ -46,57 +46,51 @@ impl Gate for MinAvailable {
     const SUMMARY: &'static str = "Enough clusters have enough available";
 
     fn evaluate(&self, request: &Request) -> Result<Verdict, Error> {
-        let clusters = request.destinations.len();
-        let mut worst = vec![f64::INFINITY; clusters];
-        for values in self.values(request)? {
-            for (worst, value) in worst.iter_mut().zip(values) {
-                *worst = worst.min(value);
-            }
-        }
-        let short: Vec<String> = (request.destinations.iter().zip(&worst))
-            .filter(|(_, worst)| **worst < self.at_least)
-            .map(|(destination, worst)| format!("{} has {}", destination.name, Number(*worst)))
-            .collect();
-        let enough = clusters - short.len();
-        let share = enough as f64 / clusters as f64;
+        let clusters = &request.destinations;
+        let least = self.least(request)?;
+        let short = || clusters.iter().zip(&least).filter(|(_, least)| **least < self.at_least);
+        let enough = clusters.len() - short().count();
+        let share = enough as f64 / clusters.len() as f64;
         let verdict = if share >= self.share {
             Verdict::pass()
         } else {
-            let more = match short.len().saturating_sub(NAMED_MAX) {
-                0 => String::new(),
-                more => format!(" and {more} more"),
-            };
-            let named = short[..short.len().min(NAMED_MAX)].join(", ");
+            let named = short().map(|(cluster, least)| format!("{} has {}", cluster.name, Number(*least)));
+            let mut named = named.take(NAMED_MAX).collect::<Vec<_>>().join(", ");
+            if let more @ 1.. = short().count().saturating_sub(NAMED_MAX) {
+                named += &format!(" and {more} more");
+            }
+            let at_least = Number(self.at_least);
             Verdict::hold(format!(
-                "{enough} of {clusters} clusters have at least {}: {named}{more}",
-                Number(self.at_least)
+                "{enough} of {} clusters have at least {at_least}: {named}",
+                clusters.len()
             ))
         };
-        Ok(verdict.evidence("clusters", clusters).evidence("share", Number(share)))
+        Ok(verdict
+            .evidence("clusters", clusters.len())
+            .evidence("share", Number(share)))
     }
 }
 
 impl MinAvailable {
-    /// For each object what the clusters have, in the order of the destinations.
-    fn values(&self, request: &Request) -> Result<Vec<Vec<f64>>, Error> {
-        let rows: Vec<_> = request.evidence()?.collect();
+    /// What each destination has of the object of which it has least.
+    fn least(&self, request: &Request) -> Result<Vec<f64>, Error> {
+        // By object, then by destination; an error where a cluster has never reported.
+        let evidence = request.evidence()?;
+        let mut least = vec![f64::INFINITY; request.destinations.len()];
         let Some(collector) = &self.collector else {
-            let values: Vec<f64> = rows
-                .iter()
-                .map(|row| Ok(row.available()? as f64))
-                .collect::<Result<_, Error>>()?;
-            return Ok(values.chunks(request.destinations.len()).map(<[f64]>::to_vec).collect());
+            for (at, row) in evidence.enumerate() {
+                let least = &mut least[at % request.destinations.len()];
+                *least = least.min(row.available()? as f64);
+            }
+            return Ok(least);
         };
-        let objects = request.objects.iter();
-        objects
-            .map(|object| {
-                let values = object
-                    .column(collector, &self.column)?
-                    .numbers()?
-                    .per_cluster(&self.cluster_column, request)?;
-                Ok(values.into_iter().map(|(_, value)| value).collect())
-            })
-            .collect()
+        for object in &request.objects {
+            let values = object.column(collector, &self.column)?.numbers()?;
+            for (least, (_, value)) in least.iter_mut().zip(values.per_cluster(&self.cluster_column, request)?) {
+                *least = least.min(value);
+            }
+        }
+        Ok(least)
     }
 }
 
