@@ -1,8 +1,8 @@
-//! What `wit/gate.wit` becomes in Rust. Nothing here is written by hand, and nothing outside the crate should rest on it but
-//! guests that must be able to answer what the builders of this crate do not let through.
+//! What `wit/gate.wit` becomes in Rust. Nothing here is written by hand, and nothing outside the crate should rest on
+//! it but guests that must be able to answer what the builders of this crate do not let through.
 //!
-//! Written and read by serde, the types are the texts of the interface's JSON twin. What a gate does not use is not in its
-//! component.
+//! Written and read by serde, the types are the texts of the interface's JSON twin. What a gate does not use is not in
+//! its component.
 
 wit_bindgen::generate!({
     path: "../wit",

@@ -1,4 +1,5 @@
-//! Typed access to what StatusCollectors say: one column, all of its rows, as one type. Whatever is missing is an error.
+//! Typed access to what StatusCollectors say: one column, all of its rows, as one type. Whatever is missing is an
+//! error.
 
 use std::fmt;
 use std::ops::Deref;
@@ -160,8 +161,8 @@ impl<T> Deref for Values<'_, T> {
 }
 
 impl<'a, T: Copy> Values<'a, T> {
-    /// One value for each destination of the stage, in their order: the row's in which the same table's column `cluster_column` has the
-    /// destination's name.
+    /// One value for each destination of the stage, in their order: the row's in which the same table's column
+    /// `cluster_column` has the destination's name.
     ///
     /// # Errors
     /// A destination has no row or several, or a row belongs to no destination.

@@ -1,5 +1,5 @@
-//! Reads a gate's config: JSON into whatever the gate derives `Deserialize` for. An error names the member that is wrong. A general JSON
-//! crate names none, and would be a quarter of a small gate.
+//! Reads a gate's config: JSON into whatever the gate derives `Deserialize` for. An error names the member that is
+//! wrong. A general JSON crate names none, and would be a quarter of a small gate.
 
 use std::fmt::{self, Display};
 

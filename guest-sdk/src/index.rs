@@ -1,5 +1,5 @@
-//! Which row has which name: open addressing over FNV-1a. An ordered or a seeded map would be a tenth of a small gate, or ask the host
-//! for randomness. Names that collide on purpose cost time, and a call's time is limited.
+//! Which row has which name: open addressing over FNV-1a. An ordered or a seeded map would be a tenth of a small gate,
+//! or ask the host for randomness. Names that collide on purpose cost time, and a call's time is limited.
 
 pub(crate) struct Index<'a> {
     names: &'a [&'a str],

@@ -213,8 +213,8 @@ impl Parser<'_> {
         }
     }
 
-    /// Adds digits to the number as long as they fit, and moves its exponent by `step` for each that does, by one more for each that does
-    /// not.
+    /// Adds digits to the number as long as they fit, and moves its exponent by `step` for each that does, by one more
+    /// for each that does not.
     fn digits(&mut self, number: &mut u64, exponent: &mut i32, step: i32) -> Result<(), String> {
         let begin = self.at;
         while let Some(digit @ b'0'..=b'9') = self.peek() {

@@ -1,5 +1,5 @@
-//! What the author of a gate needs. A gate is a component that decides whether a stage of a rollout is done: a function of the request
-//! that it is called with. This is a whole one:
+//! What the author of a gate needs. A gate is a component that decides whether a stage of a rollout is done: a function
+//! of the request that it is called with. This is a whole one:
 //!
 //! ```
 //! use schemars::JsonSchema;
@@ -35,9 +35,27 @@
 //! stagegate_guest::export!(ErrorBudget);
 //! ```
 //!
-//! It is built with `cargo build --target wasm32-wasip2 --profile gate` as a `cdylib`, and is meant to be an `rlib`, too.
+//! Its package is a `cdylib`, the component, and an `rlib`, for its tests:
 //!
-//! What is not known is an [`Error`] and never a default: the outcome is then unknown, and the stage waits.
+//! ```toml
+//! [lib]
+//! crate-type = ["cdylib", "rlib"]
+//!
+//! [dependencies]
+//! schemars = "1"
+//! serde = { version = "1", features = ["derive"] }
+//! stagegate-guest = { git = "…" }
+//! ```
+//!
+//! `cargo build --target wasm32-wasip2 --profile gate` builds it: the profile is in this workspace's `Cargo.toml`, the
+//! size of the stack in its `.cargo/config.toml`, and a gate of another workspace wants both. `stagegate gate check
+//! FILE` says what a host thinks of the result, `stagegate gate configmap NAME FILE` writes the ConfigMap. How it is
+//! tested without a cluster: [`harness`].
+//!
+//! **What is not known is an [`Error`] and never a default.** The outcome is then unknown, and the stage waits. So a
+//! missing collector or column, a row without a value, a value of another type, and a cluster without a row are errors
+//! here, and not empty lists. The host asks only when its own evidence is complete, but what a collector says is the
+//! gate's to judge.
 
 pub mod bindings;
 mod column;

@@ -1,4 +1,5 @@
-//! Lines for those who debug a gate. The host keeps 64 of each call, 8 KiB together; natively they go to standard error.
+//! Lines for those who debug a gate. The host keeps 64 of each call, 8 KiB together; natively they go to standard
+//! error.
 
 use std::fmt::Display;
 

@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-/// Shows at most six decimals, without zeros at the end: `2`, `99.5`, `0.666667`. For reasons and evidence, where the standard library's
-/// seventeen digits say nothing, and the code that writes them would be a seventh of a small gate.
+/// Shows at most six decimals, without zeros at the end: `2`, `99.5`, `0.666667`. For reasons and evidence, where the
+/// standard library's seventeen digits say nothing, and the code that writes them would be a seventh of a small gate.
 #[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
 pub struct Number(pub f64);
 

@@ -1,4 +1,5 @@
-//! Verdicts that cannot be filled wrongly: a reason where one is due, times that are times, evidence that the host keeps whole.
+//! Verdicts that cannot be filled wrongly: a reason where one is due, times that are times, evidence that the host
+//! keeps whole.
 
 use std::fmt::Display;
 use std::time::Duration;
@@ -27,14 +28,15 @@ impl Verdict {
         Self::of(wit::Decision::Pass(wit::Pass { valid_for_ms: None }))
     }
 
-    /// As [`Self::pass`], but not for longer than `valid_for` from the request's time on. In whole milliseconds, rounded down; no time at
-    /// all is an error when the verdict is handed over.
+    /// As [`Self::pass`], but not for longer than `valid_for` from the request's time on. In whole milliseconds,
+    /// rounded down; no time at all is an error when the verdict is handed over.
     pub fn pass_for(valid_for: Duration) -> Self {
         let valid_for_ms = Some(u64::try_from(valid_for.as_millis()).unwrap_or(u64::MAX));
         Self::of(wit::Decision::Pass(wit::Pass { valid_for_ms }))
     }
 
-    /// Not yet. The gate is asked again when something changes. An empty reason is an error when the verdict is handed over.
+    /// Not yet. The gate is asked again when something changes. An empty reason is an error when the verdict is handed
+    /// over.
     pub fn hold(reason: impl Display) -> Self {
         let reason = cut(&reason, REASON_CHARS_MAX);
         Self::of(wit::Decision::Hold(wit::Hold {
@@ -43,7 +45,8 @@ impl Verdict {
         }))
     }
 
-    /// As [`Self::hold`], and the gate is asked again after `retry_after` although nothing has changed. In whole milliseconds, rounded up.
+    /// As [`Self::hold`], and the gate is asked again after `retry_after` although nothing has changed. In whole
+    /// milliseconds, rounded up.
     pub fn hold_for(retry_after: Duration, reason: impl Display) -> Self {
         let reason = cut(&reason, REASON_CHARS_MAX);
         let retry_after_ms = retry_after.as_nanos().div_ceil(1_000_000).max(1);
@@ -51,7 +54,8 @@ impl Verdict {
         Self::of(wit::Decision::Hold(wit::Hold { reason, retry_after_ms }))
     }
 
-    /// Never in this attempt: the stage has failed until a human acts. An empty reason is an error when the verdict is handed over.
+    /// Never in this attempt: the stage has failed until a human acts. An empty reason is an error when the verdict is
+    /// handed over.
     pub fn fail(reason: impl Display) -> Self {
         let reason = cut(&reason, REASON_CHARS_MAX);
         Self::of(wit::Decision::Fail(wit::Fail { reason }))

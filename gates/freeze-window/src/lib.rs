@@ -1,5 +1,5 @@
-//! A gate: nothing goes on during weekly windows, for example from Friday 17:00 to Monday 08:00 in a named time zone. Judged on the
-//! request's time alone.
+//! A gate: nothing goes on during weekly windows, for example from Friday 17:00 to Monday 08:00 in a named time zone.
+//! Judged on the request's time alone.
 
 mod week;
 pub mod zone;

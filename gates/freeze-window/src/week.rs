@@ -46,8 +46,9 @@ impl JsonSchema for WeekTime {
     }
 }
 
-/// Begin and end of the window in last, this and next week, in seconds since 1970: one of them is the one that `now` is in, or the next
-/// one. A window whose end is not after its begin ends in the week after. Where clocks are put back or forward, it is as long as can be.
+/// Begin and end of the window in last, this and next week, in seconds since 1970: one of them is the one that `now` is
+/// in, or the next one. A window whose end is not after its begin ends in the week after. Where clocks are put back or
+/// forward, it is as long as can be.
 pub fn around((from, to): (WeekTime, WeekTime), now: i64, zone: &Zone) -> impl Iterator<Item = (i64, i64)> {
     let today = (now + zone.ahead(now)).div_euclid(DAY);
     let monday = today - (after_sunday(today) + 6) % 7;

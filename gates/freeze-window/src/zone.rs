@@ -1,8 +1,9 @@
-//! What local clocks show in a time zone whose future follows a rule. The rules are in a table that `tests/zones.rs` writes from the tz
-//! database and compares with it: a library and its whole database would be five times the gate.
+//! What local clocks show in a time zone whose future follows a rule. The rules are in a table that `tests/zones.rs`
+//! writes from the tz database and compares with it: a library and its whole database would be five times the gate.
 
-/// One rule a line: what clocks are ahead of UTC in winter and summer in seconds, when summer begins and ends (month, week of five, day
-/// after Sunday, second after midnight by the clocks before), and the names of the zones. A rule without summer is one number.
+/// One rule a line: what clocks are ahead of UTC in winter and summer in seconds, when summer begins and ends (month,
+/// week of five, day after Sunday, second after midnight by the clocks before), and the names of the zones. A rule
+/// without summer is one number.
 const ZONES: &str = include_str!("../zones.txt");
 
 pub const DAY: i64 = 86_400;
@@ -61,8 +62,8 @@ impl Zone {
         if is_summer { summer.ahead } else { self.ahead }
     }
 
-    /// The first and the last time at which clocks may be taken to show this one: they show it twice when they are put back, and never
-    /// when they are put forward.
+    /// The first and the last time at which clocks may be taken to show this one: they show it twice when they are put
+    /// back, and never when they are put forward.
     pub fn times(&self, local: i64) -> (i64, i64) {
         let [a, b] = [local - DAY, local + DAY].map(|near| local - self.ahead(near));
         match [a, b].map(|time| time + self.ahead(time) == local) {

@@ -1,5 +1,5 @@
-//! A gate: passes when enough clusters have enough of something available, for every object, by what a StatusCollector or the host's own
-//! evidence says.
+//! A gate: passes when enough clusters have enough of something available, for every object, by what a StatusCollector
+//! or the host's own evidence says.
 
 use schemars::JsonSchema;
 use serde::Deserialize;

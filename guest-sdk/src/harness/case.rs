@@ -108,7 +108,8 @@ impl Case {
     /// The request that the gate gets. Its serialisation is the text of the interface's JSON twin.
     ///
     /// # Errors
-    /// A time before 1970, a row that is not as long as its header, or evidence of a cluster that is none of the case's.
+    /// A time before 1970, a row that is not as long as its header, or evidence of a cluster that is none of the
+    /// case's.
     pub fn request(&self) -> Result<Request, Error> {
         requested(self)
     }

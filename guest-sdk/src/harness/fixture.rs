@@ -1,4 +1,5 @@
-//! From the terse form of a case to the request that a host would make of it. Columns get the types that the host gives them.
+//! From the terse form of a case to the request that a host would make of it. Columns get the types that the host gives
+//! them.
 
 use std::collections::BTreeMap;
 

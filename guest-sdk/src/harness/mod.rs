@@ -1,5 +1,5 @@
-//! Tests of a gate without a cluster: cases in files, the same cases through the real sandbox, and the property that worse evidence
-//! never opens the gate.
+//! Tests of a gate without a cluster: cases in files, the same cases through the real sandbox, and the property that
+//! worse evidence never opens the gate.
 //!
 //! A gate's `tests/cases.rs` is this, with the gate's own names:
 //!
@@ -30,9 +30,10 @@
 //! }
 //! ```
 //!
-//! Every case is judged natively. Where the environment's `STAGEGATE` names the `stagegate` program, [`Cases::hold`] has every case
-//! judged by the component, too, in the sandbox that a cluster would use, and the verdicts must be equal. The component is
-//! `STAGEGATE_GATE`, or what `cargo build --target wasm32-wasip2 --profile gate` has left in the target folder of the test.
+//! Every case is judged natively. Where the environment's `STAGEGATE` names the `stagegate` program, [`Cases::hold`]
+//! has every case judged by the component, too, in the sandbox that a cluster would use, and the verdicts must be
+//! equal. The component is `STAGEGATE_GATE`, or what `cargo build --target wasm32-wasip2 --profile gate` has left in
+//! the target folder of the test.
 //!
 //! The form of a case is [`Case`]'s. A test fails by the error that it returns.
 
@@ -101,12 +102,13 @@ impl Cases {
         }
     }
 
-    /// Makes the evidence of every case worse, step by step, in many ways: removes collectors, columns, rows and values, lets clusters
-    /// never have reported, lowers what the host counts, and moves the numbers of the `columns`. A gate that does not pass must not pass on
-    /// worse evidence.
+    /// Makes the evidence of every case worse, step by step, in many ways: removes collectors, columns, rows and
+    /// values, lets clusters never have reported, lowers what the host counts, and moves the numbers of the `columns`.
+    /// A gate that does not pass must not pass on worse evidence.
     ///
     /// # Errors
-    /// A counterexample: the case, the fewest steps that were found, and the verdicts before and after the last of them.
+    /// A counterexample: the case, the fewest steps that were found, and the verdicts before and after the last of
+    /// them.
     pub fn never_open_by_worse_evidence<G: Gate>(&self, columns: &[Worse]) -> Result<(), Error> {
         self.0.iter().try_for_each(|case| worse::search::<G>(case, columns))
     }

@@ -1,4 +1,5 @@
-//! The same cases through the component and the real sandbox, by the `stagegate` program. Must not run anything but that program.
+//! The same cases through the component and the real sandbox, by the `stagegate` program. Must not run anything but
+//! that program.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};

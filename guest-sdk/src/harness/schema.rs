@@ -1,12 +1,13 @@
-//! The schema of a gate's config in a file beside the gate, which [`crate::export`] takes instead of deriving it in the component: some
-//! seventy kilobytes less.
+//! The schema of a gate's config in a file beside the gate, which [`crate::export`] takes instead of deriving it in the
+//! component: some seventy kilobytes less.
 
 use std::path::Path;
 
 use crate::gate::derived_schema;
 use crate::{Error, Gate};
 
-/// Proves that the file is what the config's type says. Where the environment has `STAGEGATE_WRITE`, it is written instead.
+/// Proves that the file is what the config's type says. Where the environment has `STAGEGATE_WRITE`, it is written
+/// instead.
 ///
 /// # Errors
 /// The file is out of date, or cannot be read or written.

@@ -1,5 +1,5 @@
-//! The ways in which evidence becomes worse. Every step takes knowledge away or moves a number the bad way; none may be undone by
-//! another one.
+//! The ways in which evidence becomes worse. Every step takes knowledge away or moves a number the bad way; none may be
+//! undone by another one.
 
 use std::fmt::{self, Display};
 

@@ -1,5 +1,5 @@
-//! Looks for evidence that opens a gate by becoming worse. Steps only ever take knowledge away or move numbers the bad way, so that no
-//! sequence of them may lead from a verdict that is no pass to a pass.
+//! Looks for evidence that opens a gate by becoming worse. Steps only ever take knowledge away or move numbers the bad
+//! way, so that no sequence of them may lead from a verdict that is no pass to a pass.
 
 use super::Case;
 use super::case::Got;

@@ -1,4 +1,5 @@
-//! The harness finds what is wrong: a case that does not hold, a file that is none, and a gate that worse evidence opens.
+//! The harness finds what is wrong: a case that does not hold, a file that is none, and a gate that worse evidence
+//! opens.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,5 @@
-//! The SDK from a gate's point of view: what is typed, what is an error, what a verdict can be, and what the harness finds.
+//! The SDK from a gate's point of view: what is typed, what is an error, what a verdict can be, and what the harness
+//! finds.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails by the panic")]
 

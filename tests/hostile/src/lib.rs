@@ -1,5 +1,6 @@
-//! A gate for tests. Its config `{"do": MODE}` names what it does: misbehave, probe the sandbox, or answer something plain. It
-//! answers through the raw bindings, since the builders of the SDK do not let wrong verdicts through. Must never be deployed.
+//! A gate for tests. Its config `{"do": MODE}` names what it does: misbehave, probe the sandbox, or answer something
+//! plain. It answers through the raw bindings, since the builders of the SDK do not let wrong verdicts through. Must
+//! never be deployed.
 
 mod abuse;
 mod echo;

@@ -7,7 +7,8 @@ use gate_freeze_window::zone::Zone;
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
 
-/// Where futures are compared: no zone has announced a change of its rule after the first year, and the last is far enough for every rule.
+/// Where futures are compared: no zone has announced a change of its rule after the first year, and the last is far
+/// enough for every rule.
 const FROM: &str = "2026-01-01T00:00:00Z";
 const TO: &str = "2037-01-01T00:00:00Z";
 
