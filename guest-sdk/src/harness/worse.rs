@@ -8,8 +8,8 @@ use crate::gate::evaluate;
 use crate::{Error, Gate, Outcome, Request};
 
 /// Pairs of steps that are tried of one case, and walks of several steps.
-const PAIRS_MAX: usize = 500;
-const WALKS: usize = 100;
+const PAIRS_MAX: usize = 1_200;
+const WALKS: usize = 60;
 const WALK_STEPS: usize = 8;
 
 /// Which way the numbers of a column are worse, in any collector.
