@@ -69,15 +69,19 @@ impl<'a> Rows<'a> {
     /// # Errors
     /// A row has no value, or one that is no number.
     pub fn numbers(self) -> Result<Values<'a, f64>, Error> {
-        self.all("number", |data, row| match data {
-            ColumnData::Integers(values) => values.get(row).map(|value| *value as f64),
-            ColumnData::Decimals(values) => values.get(row).copied(),
-            ColumnData::Cells(cells) => match cells.get(row)? {
-                Cell::Integer(value) => Some(*value as f64),
-                Cell::Decimal(value) => Some(*value),
-                _ => None,
-            },
-            _ => None,
+        self.all("number", |data, row| {
+            let number = match data {
+                ColumnData::Integers(values) => *values.get(row)? as f64,
+                ColumnData::Decimals(values) => *values.get(row)?,
+                ColumnData::Cells(cells) => match cells.get(row)? {
+                    Cell::Integer(value) => *value as f64,
+                    Cell::Decimal(value) => *value,
+                    _ => return None,
+                },
+                ColumnData::Booleans(_) | ColumnData::Texts(_) => return None,
+            };
+            // What is not a number compares as neither short nor enough.
+            number.is_finite().then_some(number)
         })
     }
 

@@ -81,6 +81,11 @@ fn a_host_that_contradicts_itself_is_an_error_and_no_panic() {
     let object = &request.objects[0];
     assert!(error(object.column("health", "t").unwrap().texts()).contains("holds no text in row 0"));
     assert!(error(object.column("health", "n")).contains("is not as long as its table"));
+    for odd in [f64::NAN, f64::INFINITY] {
+        request.objects[0].combined_status.results[0].columns[1].data = ColumnData::Decimals(vec![1.0, odd]);
+        let numbers = request.objects[0].column("health", "n").unwrap().numbers();
+        assert!(error(numbers).contains("holds no number in row 1"));
+    }
     request.destinations[1].evidence.clear();
     assert_eq!(
         error(request.evidence().map(drop)),
