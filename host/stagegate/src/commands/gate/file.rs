@@ -24,7 +24,7 @@ const READ_BYTES_MAX: u64 = 64 << 20;
 pub fn component(path: &Path) -> Result<Vec<u8>> {
     let shown = path.display();
     let packed = File::open(path)
-        .and_then(|file| read(file))
+        .and_then(read)
         .with_context(|| format!("reading {shown}"))
         .map_err(Failure::Input)?;
     let bytes = if packed.starts_with(GZIP_MAGIC) {
