@@ -302,13 +302,11 @@ fn not_compiled(process: process::Process, error: &ProtocolError) -> Failure {
             confine::COMPILE_ADDRESS_MIB
         ));
     }
-    match end.signal() {
-        // Somebody else's: the system is short of memory, or the host's group was ended.
-        Some(signal) if signal == rustix::process::Signal::KILL.as_raw() => {
-            broken(format_args!("the compiling process ended: {end}"))
-        }
-        _ => lasting(format!("the compiler failed: {end}")),
+    // A kill is somebody else's: the system is short of memory, or the process was taken for another.
+    if end.is_crash() && end.signal() != Some(rustix::process::Signal::KILL.as_raw()) {
+        return lasting(format!("the compiler failed: {end}"));
     }
+    broken(format_args!("the compiling process ended: {end}"))
 }
 
 fn unasked(_said: &Said) -> Failure {

@@ -14,6 +14,8 @@ use std::time::{Duration, Instant};
 
 use super::protocol::ProtocolError;
 
+/// The exit code of a Rust program that panicked.
+const PANICKED: i32 = 101;
 /// Most bytes that are read of what a dead child wrote to standard error.
 const LAST_WORDS_BYTES_MAX: u64 = 4 << 10;
 
@@ -174,6 +176,12 @@ pub struct End {
 impl End {
     pub fn signal(&self) -> Option<i32> {
         self.status.and_then(|status| status.signal())
+    }
+
+    /// Whether it ended in the middle of its work, by a panic or a signal, and not because it could not begin.
+    pub fn is_crash(&self) -> bool {
+        self.status
+            .is_some_and(|status| status.signal().is_some() || status.code() == Some(PANICKED))
     }
 
     pub fn words(&self) -> &str {

@@ -1,7 +1,7 @@
 //! The cache of artifacts: what it trusts and what it does not.
 
 use std::fs::{self, OpenOptions, Permissions};
-use std::io::{Read as _, Write as _};
+use std::io::{Read as _, Seek as _, Write as _};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -153,6 +153,7 @@ fn what_comes_out_is_what_went_in_and_can_no_longer_be_changed() {
         let mut bytes = Vec::new();
         file.read_to_end(&mut bytes).unwrap();
         assert_eq!(bytes, b"artifact");
+        file.rewind().unwrap();
         assert!(file.write_all(b"x").is_err(), "it takes no writes");
         assert!(file.set_len(0).is_err(), "it cannot be cut");
         cache.remove(&digest);
