@@ -49,14 +49,7 @@ impl Cache {
         if let Some(file) = self.memory().get(component) {
             return Some(file);
         }
-        let bytes = self.directory.as_ref()?.read(component)?;
-        match sealed(&bytes) {
-            Ok(file) => Some(file),
-            Err(error) => {
-                tracing::warn!(%component, %error, "an artifact could not be taken from the cache");
-                None
-            }
-        }
+        self.directory.as_ref()?.read(component)
     }
 
     pub fn contains(&self, component: &Digest) -> bool {

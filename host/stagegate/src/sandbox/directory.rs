@@ -13,6 +13,7 @@ use sha2::{Digest as _, Sha256};
 use stagegate_decide::names::Digest;
 
 use super::protocol::ARTIFACT_BYTES_MAX;
+use super::sealed::Open;
 
 /// Most bytes of all entries; the oldest go first.
 const DIRECTORY_BYTES_MAX: u64 = 512 << 20;
@@ -20,6 +21,7 @@ const DIRECTORY_BYTES_MAX: u64 = 512 << 20;
 const TEMPORARY_FOR: Duration = Duration::from_secs(3_600);
 const TEMPORARY_PREFIX: &str = ".new-";
 const SHA256_BYTES: usize = 32;
+const PIECE_BYTES: usize = 64 << 10;
 
 #[derive(Debug)]
 pub struct Directory {
@@ -53,8 +55,8 @@ impl Directory {
         Ok(directory)
     }
 
-    /// The checked artifact. An entry that is not what was written is removed.
-    pub fn read(&self, component: &Digest) -> Option<Vec<u8>> {
+    /// The checked artifact, sealed. An entry that is not what was written is removed.
+    pub fn read(&self, component: &Digest) -> Option<File> {
         let name = self.name(component)?;
         match self.read_entry(&name) {
             Ok(artifact) => Some(artifact),
@@ -106,21 +108,31 @@ impl Directory {
         is_digest.then(|| format!("{digest}.{}", self.compatibility))
     }
 
-    fn read_entry(&self, name: &str) -> io::Result<Vec<u8>> {
+    /// In one pass and pieces that stay in the processor's cache: this is done whenever a child is started.
+    fn read_entry(&self, name: &str) -> io::Result<File> {
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let file = File::from(openat(&self.open, name, flags, Mode::empty())?);
-        let length = file.metadata()?.len();
-        if length > (ARTIFACT_BYTES_MAX + SHA256_BYTES) as u64 {
-            return Err(io::Error::other(format!("it has {length} bytes")));
-        }
+        let mut file = File::from(openat(&self.open, name, flags, Mode::empty())?);
         let mut sum = [0; SHA256_BYTES];
-        let mut artifact = Vec::with_capacity(usize::try_from(length).unwrap_or_default());
-        (&file).read_exact(&mut sum)?;
-        (&file).take(length).read_to_end(&mut artifact)?;
-        if Sha256::digest(&artifact).as_slice() != sum {
+        file.read_exact(&mut sum)?;
+        let (mut hash, mut artifact) = (Sha256::new(), Open::new()?);
+        let mut piece = vec![0; PIECE_BYTES];
+        let mut length = 0;
+        loop {
+            let read = file.read(&mut piece)?;
+            if read == 0 {
+                break;
+            }
+            length += read;
+            if length > ARTIFACT_BYTES_MAX {
+                return Err(io::Error::other(format!("it has more than {ARTIFACT_BYTES_MAX} bytes")));
+            }
+            hash.update(&piece[..read]);
+            artifact.write_all(&piece[..read])?;
+        }
+        if hash.finalize().as_slice() != sum {
             return Err(io::Error::other("it is not what was written"));
         }
-        Ok(artifact)
+        artifact.seal()
     }
 
     fn unlink(&self, name: &str) {
