@@ -57,12 +57,13 @@ fn main() -> ExitCode {
     });
     sandbox.load(&digest, &component).expect("the gate loads");
 
-    let (cached, hashed) = cached(&directory, &digest);
+    let Cached { cached, found, hashed } = cached(&directory, &digest);
     let ratio = cached.as_secs_f64() / hashed.as_secs_f64();
     within &= ratio <= CACHED_BAR;
     println!(
-        "sandbox/cached module ratio {ratio:.2} (bar {CACHED_BAR}): {:.0} us, SHA-256 {:.0} us",
+        "sandbox/cached module ratio {ratio:.2} (bar {CACHED_BAR}): {:.0} us, of which {:.0} us until it is checked and sealed, SHA-256 {:.0} us",
         cached.as_secs_f64() * 1e6,
+        found.as_secs_f64() * 1e6,
         hashed.as_secs_f64() * 1e6
     );
 
@@ -113,17 +114,27 @@ fn compile(component: &[u8]) -> Duration {
     median(times.collect())
 }
 
-/// From the directory to a gate that can be called, and the hash alone. The engine is there already.
-fn cached(directory: &Path, digest: &Digest) -> (Duration, Duration) {
+/// Medians of one way into the child.
+struct Cached {
+    /// From the directory to a gate that can be called; the engine is there already.
+    cached: Duration,
+    /// The first part of it: until the artifact is checked and sealed.
+    found: Duration,
+    /// The hash alone.
+    hashed: Duration,
+}
+
+fn cached(directory: &Path, digest: &Digest) -> Cached {
     let cache = Cache::open(directory).expect("it was made above");
     let engine = Engine::new(1).expect("the engine starts");
     let mut artifact = Vec::new();
     let mut file = cache.get(digest).expect("it was loaded above");
     std::io::Read::read_to_end(&mut file, &mut artifact).expect("it is in memory");
-    let (mut loads, mut hashes) = (Vec::new(), Vec::new());
+    let (mut loads, mut finds, mut hashes) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..LOADS {
         let started = Instant::now();
         let file = cache.get(black_box(digest)).expect("it is there");
+        finds.push(started.elapsed());
         let gate = Gate::load(&engine, file).expect("it is an artifact");
         loads.push(started.elapsed());
         drop(gate);
@@ -131,7 +142,11 @@ fn cached(directory: &Path, digest: &Digest) -> (Duration, Duration) {
         black_box(Sha256::digest(black_box(&artifact)));
         hashes.push(started.elapsed());
     }
-    (median(loads), median(hashes))
+    Cached {
+        cached: median(loads),
+        found: median(finds),
+        hashed: median(hashes),
+    }
 }
 
 /// The same call through the child and through a thread, in turns.
