@@ -4,7 +4,7 @@
 #![allow(clippy::print_stdout, reason = "figures are what a benchmark is for")]
 
 use std::io::{BufRead, BufReader};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -13,7 +13,7 @@ const READY_BAR_S: f64 = 1.0;
 const COMPLETED_BAR_S: f64 = 10.0;
 
 fn main() {
-    let sample = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy/examples/three-stages");
+    let sample = [repository().join("deploy/examples/three-stages"), gate()];
     let (mut ready, mut completed) = (Vec::new(), Vec::new());
     for _ in 0..RUNS {
         let (first, last) = run(&sample);
@@ -30,12 +30,38 @@ fn main() {
     );
 }
 
+fn repository() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// A manifest of the ConfigMap that the sample's gate needs.
+fn gate() -> PathBuf {
+    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join("..");
+    let built = Command::new(env!("CARGO"))
+        .current_dir(repository())
+        .args(["build", "--quiet", "--target", "wasm32-wasip2", "--profile", "gate"])
+        .args(["--package", "gate-min-available", "--target-dir"])
+        .arg(&target)
+        .status()
+        .expect("cargo starts");
+    assert!(built.success(), "building the gate: {built}");
+    let made = Command::new(env!("CARGO_BIN_EXE_stagegate"))
+        .args(["gate", "configmap", "min-available", "--namespace", "gates"])
+        .arg(target.join("wasm32-wasip2/gate/gate_min_available.wasm"))
+        .output()
+        .expect("cargo has built the binary");
+    assert!(made.status.success(), "packing the gate: {}", made.status);
+    let manifest = Path::new(env!("CARGO_TARGET_TMPDIR")).join("min-available.yaml");
+    std::fs::write(&manifest, made.stdout).expect("the target directory is writable");
+    manifest
+}
+
 /// From the start of the process until it says that its server is ready, and until it ends.
-fn run(sample: &Path) -> (Duration, Duration) {
+fn run(sample: &[PathBuf]) -> (Duration, Duration) {
     let start = Instant::now();
     let mut child = Command::new(env!("CARGO_BIN_EXE_stagegate"))
         .arg("playground")
-        .arg(sample)
+        .args(sample)
         .args(["--until", "Completed"])
         .stdout(Stdio::null())
         .stderr(Stdio::piped())

@@ -129,7 +129,7 @@ fn of_check(check: &CheckStatus) -> Line {
         Outcome::Fail => AnsiColor::Red.on_default(),
     };
     Line::default()
-        .and(Style::new(), &format!("      {:10}", check.name))
+        .and(Style::new(), &format!("      {:9} ", check.name))
         .and(style, &format!("{:8}", format!("{:?}", check.outcome)))
         .and(Style::new(), &check.reason)
         .and(

@@ -240,6 +240,58 @@ fn a_served_playground_answers_on_its_kubeconfig_until_it_is_interrupted() {
     drop(std::fs::remove_file(kubeconfig));
 }
 
+#[test]
+fn a_gate_that_kubectl_makes_of_a_file_guards_a_stage() {
+    let kubectl = |kubeconfig: &str, arguments: &[&str]| {
+        let mut command = Command::new("kubectl");
+        command.args(arguments).env("KUBECONFIG", kubeconfig).output()
+    };
+    if kubectl("", &["version", "--client"]).is_err() {
+        eprintln!("skipped: kubectl is not on PATH");
+        return;
+    }
+    let kubeconfig = std::env::temp_dir().join(format!("stagegate-test-{}-gate.kubeconfig", std::process::id()));
+    let path = kubeconfig.display().to_string();
+    let mut child = Command::new(env!("CARGO_BIN_EXE_stagegate"))
+        .args(["playground", &repository("deploy/examples/three-stages")])
+        .args(["--serve", "--kubeconfig", &path])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("the binary was built with this test");
+    let expect = |line: &str, wanted: &str| {
+        let arguments: Vec<&str> = line.split(' ').collect();
+        let output = kubectl(&path, &arguments).expect("kubectl was found before");
+        let said = format!("{}{}", text(&output.stdout), text(&output.stderr));
+        assert!(
+            output.status.success() && said.contains(wanted),
+            "kubectl {line}: {said}"
+        );
+    };
+    let begun = Instant::now();
+    while !kubectl(&path, &["get", "sbp/nginx"]).is_ok_and(|output| output.status.success()) {
+        assert!(
+            begun.elapsed() < Duration::from_secs(20),
+            "the playground does not answer"
+        );
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    expect(
+        "wait sbp/nginx --for=jsonpath={.status.reason}=GateModuleMissing --timeout=30s",
+        "condition met",
+    );
+    let component = guests::path("gate_min_available").display().to_string();
+    let create = format!("create configmap min-available -n gates --from-file=gate.wasm={component}");
+    expect(&create, "configmap/min-available created");
+    expect(
+        "wait sbp/nginx --for=condition=Completed --timeout=60s",
+        "condition met",
+    );
+    child.kill().expect("it was started");
+    child.wait().expect("it was started");
+    drop(std::fs::remove_file(kubeconfig));
+}
+
 /// A plain GET of the server that a kubeconfig names.
 fn stagegate_api_get(kubeconfig: &str, path: &str) -> String {
     use std::io::Write as _;

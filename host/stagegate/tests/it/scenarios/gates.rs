@@ -257,6 +257,26 @@ async fn a_pass_is_asked_for_again_when_its_time_is_over() {
     world.until_stage("web", "test", 600).await;
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_config_map_that_twenty_policies_name_is_read_once_and_a_change_of_another_touches_nobody() {
+    let world = begin().await;
+    for n in 0..20 {
+        let text = told("web", &json!({"do": "hold"}));
+        let named = text.replacen("metadata: {name: web}", &format!("metadata: {{name: web-{n}}}"), 1);
+        world.apply(&named).await;
+    }
+    for n in 0..20 {
+        world.until(&format!("web-{n}"), 60, holds).await;
+    }
+    // One by this test, one metadata read for each opening; the component itself was read once.
+    assert_eq!(world.server.requests().count("get", "configmaps"), 1 + 20 + 1);
+    world.pass(10).await;
+    let (requests, counters) = (world.tap.requests(), world.host().counters());
+    world.put_gate("another", b"whatever").await;
+    world.pass(10).await;
+    assert_eq!((world.tap.requests(), world.host().counters()), (requests, counters));
+}
+
 /// How long hostile gates run beside honest policies, in real time; `STAGEGATE_SOAK_S` sets it.
 fn soak() -> Duration {
     let seconds = std::env::var("STAGEGATE_SOAK_S")
