@@ -63,50 +63,23 @@ pub async fn answer(
         evaluator,
         gates,
     } = means;
-    let mut wanted = Vec::new();
-    let mut work = Vec::new();
-    let mut whole = Vec::new();
-    let mut of_gates = Vec::new();
+    let Sorted {
+        wanted,
+        mut work,
+        whole,
+        of_gates,
+    } = sorted(questions);
     let mut answered = false;
-    for question in questions {
-        match question {
-            Question::Compile { digest, text, root } => work.push(Work::Compile { digest, text, root }),
-            Question::Object {
-                key,
-                version,
-                resource_version,
-            } => {
-                wanted.push(Wanted {
-                    key,
-                    version,
-                    resource_version,
-                });
-            }
-            Question::Check {
-                key,
-                text,
-                evidence: Evidence::Clause(value),
-            } => {
-                work.push(Work::Check {
-                    key,
-                    text,
-                    root: Root::Clause,
-                    evidence: Arc::new(value),
-                });
-            }
-            Question::Check {
-                key,
-                text,
-                evidence: Evidence::CombinedStatus { namespace, name },
-            } => {
-                whole.push(async move { combined(client, &namespace, &name, key).await.map(|seen| (text, seen)) });
-            }
-            // The reconcile loop reads; it owns the facts that are replaced.
-            Question::ReadAnew => {}
-            Question::Module { .. } | Question::Config { .. } | Question::Gate(_) => of_gates.push(question),
-        }
-    }
-    let read: Vec<(String, Seen)> = stream::iter(whole).buffer_unordered(CONCURRENCY).try_collect().await?;
+    let reads = whole.into_iter().map(|asked| async move {
+        let Whole {
+            key,
+            text,
+            namespace,
+            name,
+        } = asked;
+        combined(client, &namespace, &name, key).await.map(|seen| (text, seen))
+    });
+    let read: Vec<(String, Seen)> = stream::iter(reads).buffer_unordered(CONCURRENCY).try_collect().await?;
     for (text, seen) in read {
         match seen {
             Seen::Value { key, evidence } => {
@@ -143,6 +116,65 @@ pub async fn answer(
     }
     answered |= gates.answer(of_gates, (facts, memory), seen).await?;
     Ok(answered)
+}
+
+/// Questions by how they are answered.
+#[derive(Default)]
+struct Sorted {
+    wanted: Vec<Wanted>,
+    work: Vec<Work>,
+    whole: Vec<Whole>,
+    of_gates: Vec<Question>,
+}
+
+/// A check that needs a CombinedStatus whole.
+struct Whole {
+    key: VerdictKey,
+    text: String,
+    namespace: String,
+    name: String,
+}
+
+fn sorted(questions: Vec<Question>) -> Sorted {
+    let mut sorted = Sorted::default();
+    for question in questions {
+        match question {
+            Question::Compile { digest, text, root } => sorted.work.push(Work::Compile { digest, text, root }),
+            Question::Object {
+                key,
+                version,
+                resource_version,
+            } => sorted.wanted.push(Wanted {
+                key,
+                version,
+                resource_version,
+            }),
+            Question::Check {
+                key,
+                text,
+                evidence: Evidence::Clause(value),
+            } => sorted.work.push(Work::Check {
+                key,
+                text,
+                root: Root::Clause,
+                evidence: Arc::new(value),
+            }),
+            Question::Check {
+                key,
+                text,
+                evidence: Evidence::CombinedStatus { namespace, name },
+            } => sorted.whole.push(Whole {
+                key,
+                text,
+                namespace,
+                name,
+            }),
+            // The reconcile loop reads; it owns the facts that are replaced.
+            Question::ReadAnew => {}
+            Question::Module { .. } | Question::Config { .. } | Question::Gate(_) => sorted.of_gates.push(question),
+        }
+    }
+    sorted
 }
 
 fn remember(facts: &mut Facts, memory: &mut Memory, worked: Worked) {

@@ -31,7 +31,7 @@ const READS_MAX: usize = 4;
 
 /// The CombinedStatuses that one reconcile has read for its gates: several ask for the same.
 #[derive(Default)]
-pub struct Seen(BTreeMap<CombinedRef, Arc<wire::CombinedStatus>>);
+pub struct SeenEvidence(BTreeMap<CombinedRef, Arc<wire::CombinedStatus>>);
 
 /// Calls gates, a few at a time.
 pub struct Calls {
@@ -56,7 +56,7 @@ impl Calls {
     pub async fn verdict(
         &self,
         call: &GateCall,
-        seen: &mut Seen,
+        seen: &mut SeenEvidence,
     ) -> Result<Option<(GateVerdict, Lasting)>, RequestError> {
         match self.read(&call.request.objects, seen).await? {
             Evidence::Complete => {}
@@ -92,7 +92,7 @@ impl Calls {
     }
 
     /// Brings what `seen` holds to what these objects need.
-    async fn read(&self, objects: &[GateObject], seen: &mut Seen) -> Result<Evidence, RequestError> {
+    async fn read(&self, objects: &[GateObject], seen: &mut SeenEvidence) -> Result<Evidence, RequestError> {
         let wanted: BTreeSet<&CombinedRef> = objects.iter().map(|object| &object.combined).collect();
         seen.0.retain(|known, _| wanted.contains(known));
         let mut bytes: usize = seen.0.values().map(|combined| columns::size(combined)).sum();
@@ -137,7 +137,7 @@ enum Evidence {
 }
 
 /// `None` when a CombinedStatus is missing from `seen`.
-fn request_of(call: &GateCall, seen: &Seen) -> Option<wire::Request> {
+fn request_of(call: &GateCall, seen: &SeenEvidence) -> Option<wire::Request> {
     let asked = &call.request;
     let object = |object: &GateObject| {
         Some(wire::Object {
@@ -224,11 +224,11 @@ fn answered(call: &GateCall, evaluation: Evaluation) -> GateVerdict {
         wire::Decision::Hold(wire::Hold { reason, retry_after_ms }) => GateAnswer::Hold { reason, retry_after_ms },
         wire::Decision::Fail(wire::Fail { reason }) => GateAnswer::Fail { reason },
     };
-    let evidence = evaluation.verdict.evidence.into_iter();
+    let pieces = evaluation.verdict.evidence.into_iter();
     GateVerdict {
         at: call.now,
         answer,
-        evidence: evidence
+        evidence: pieces
             .map(|piece| EvidencePiece {
                 name: piece.name,
                 value: piece.value,

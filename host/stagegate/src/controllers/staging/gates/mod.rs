@@ -11,14 +11,14 @@ use std::sync::Arc;
 
 use stagegate_decide::staging::{Facts, GateCall, ModuleFacts, Question};
 
-use self::call::{Calls, Seen};
+use self::call::Calls;
 use self::modules::Modules;
 use super::gather::Memory;
 use crate::shell::evaluator::Lasting;
 use crate::shell::request::RequestError;
 use crate::shell::start::Context;
 
-pub use call::Seen as SeenEvidence;
+pub use call::SeenEvidence;
 
 /// Answers questions about gates, for all policies.
 pub struct Gates {
@@ -42,7 +42,7 @@ impl Gates {
         &self,
         questions: Vec<Question>,
         (facts, memory): (&mut Facts, &mut Memory),
-        seen: &mut Seen,
+        seen: &mut SeenEvidence,
     ) -> Result<bool, RequestError> {
         let mut answered = false;
         for question in questions {
@@ -78,7 +78,7 @@ impl Gates {
         &self,
         call: GateCall,
         (facts, memory): (&mut Facts, &mut Memory),
-        seen: &mut Seen,
+        seen: &mut SeenEvidence,
     ) -> Result<bool, RequestError> {
         let Some((verdict, lasting)) = self.calls.verdict(&call, seen).await? else {
             return Ok(false);
