@@ -4,7 +4,9 @@
 CARGO ?= cargo
 # Where cargo builds to, as a command.
 TARGET = $(CARGO) metadata --format-version 1 --no-deps | sed -E 's/.*"target_directory":"([^"]*)".*/\1/'
-STAGEGATE = $(CARGO) run --quiet --package stagegate --
+# The program, built with the features that the tests build it with, so that nothing is built twice.
+STAGEGATE = "$$($(TARGET))/debug/stagegate"
+BUILD = $(CARGO) build --workspace --bin stagegate
 
 .PHONY: demo test gates lint bench crds deny coverage toolchain help
 
@@ -12,15 +14,16 @@ help: ## Show the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
 
 demo: toolchain gates ## Build, and watch a three-stage rollout in the playground
-	$(CARGO) build --package stagegate
-	@target="$$($(TARGET))" && $(STAGEGATE) gate configmap min-available --namespace gates \
-	  "$$target/wasm32-wasip2/gate/gate_min_available.wasm" > "$$target/min-available.yaml"
-	$(STAGEGATE) playground deploy/examples/three-stages "$$($(TARGET))/min-available.yaml" --until Completed
+	$(BUILD)
+	@mkdir -p target/demo
+	$(STAGEGATE) gate configmap min-available "$$($(TARGET))/wasm32-wasip2/gate/gate_min_available.wasm" \
+	  > target/demo/min-available.yaml
+	$(STAGEGATE) playground deploy/examples/three-stages target/demo --until Completed
 
 test: toolchain gates ## Run every test, the gates' cases also through the sandbox
 	$(CARGO) build --target wasm32-wasip2 --profile gate --package gate-hostile
-	$(CARGO) build --package stagegate
-	STAGEGATE="$$($(TARGET))/debug/stagegate" $(CARGO) test --workspace
+	$(CARGO) test --workspace --no-run
+	STAGEGATE=$(STAGEGATE) $(CARGO) test --workspace
 
 gates: toolchain ## Build the sample gates as components
 	$(CARGO) build --target wasm32-wasip2 --profile gate --package gate-freeze-window --package gate-min-available
@@ -34,6 +37,7 @@ bench: toolchain ## Run the benchmarks and print their ratios
 	$(CARGO) test --workspace --test it -- scenarios::scale --nocapture
 
 crds: toolchain ## Write the generated CustomResourceDefinitions anew
+	$(BUILD)
 	@mkdir -p deploy/crds
 	$(STAGEGATE) crds > deploy/crds/stagedbindingpolicies.yaml.new
 	mv deploy/crds/stagedbindingpolicies.yaml.new deploy/crds/stagedbindingpolicies.yaml

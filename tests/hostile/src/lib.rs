@@ -2,6 +2,8 @@
 //! plain. It answers through the raw bindings, since the builders of the SDK do not let wrong verdicts through. Must
 //! never be deployed.
 
+#![cfg(target_family = "wasm")]
+
 mod abuse;
 mod echo;
 mod probe;

@@ -80,7 +80,7 @@ pub struct Plan {
     pub events: Vec<Event>,
     /// When something becomes true by the passing of time alone.
     pub wake_at: Option<Timestamp>,
-    /// Until when the writes may begin: what they rest on is not known to hold later. `None`: no such bound.
+    /// No write may begin at this time or later: what they rest on is not known to hold then. `None`: no such bound.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub not_after: Option<Timestamp>,
 }

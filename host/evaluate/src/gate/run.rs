@@ -143,7 +143,8 @@ impl log::Host for State {
 }
 
 fn deserialize(engine: &wasmtime::Engine, artifact: &File) -> wasmtime::Result<Component> {
-    let path = format!("/proc/self/fd/{}", artifact.as_raw_fd());
+    let open_files = if cfg!(target_os = "linux") { "/proc/self/fd" } else { "/dev/fd" };
+    let path = format!("{open_files}/{}", artifact.as_raw_fd());
     #[expect(
         unsafe_code,
         reason = "there is no safe way to machine code; the caller vouches for the file: see `load`"

@@ -161,6 +161,13 @@ impl Controller for Staging {
     }
 }
 
+/// How far a plan was carried out.
+enum Carried {
+    Whole,
+    /// What it rests on is not known to hold any more: the rest was not written.
+    TooLate,
+}
+
 /// What a reconcile failed at: people look for the cause in different places.
 enum Failure {
     Read(RequestError),
@@ -199,15 +206,14 @@ impl Staging {
                         });
                     }
                 }
-                // What it rests on is not known to hold any more: nothing is written.
-                Decision::Act(plan) if plan.not_after.is_some_and(|end| self.context.clock.now() > end) => {
-                    debug!(policy, not_after = ?plan.not_after, "decided too long ago; reading anew");
-                    if !self.read_anew(policy, &mut facts, memory).await? {
-                        return Ok(Next::default());
-                    }
-                }
                 Decision::Act(plan) => match self.carry_out(policy, &plan).await {
-                    Ok(()) => {
+                    Ok(Carried::TooLate) => {
+                        debug!(policy, not_after = ?plan.not_after, "decided too long ago; deciding again");
+                        return Ok(Next {
+                            wake_in: Some(UNANSWERED),
+                        });
+                    }
+                    Ok(Carried::Whole) => {
                         self.announce(&facts, &plan);
                         memory.prune(&facts);
                         return Ok(Next {
@@ -255,12 +261,16 @@ impl Staging {
         Ok(())
     }
 
-    async fn carry_out(&self, policy: &str, plan: &Plan) -> Result<(), RequestError> {
+    /// The writes in order. Each is asked whether it is still in time: one may have taken as long as the next was good for.
+    async fn carry_out(&self, policy: &str, plan: &Plan) -> Result<Carried, RequestError> {
         for write in &plan.writes {
+            if plan.not_after.is_some_and(|end| self.context.clock.now() >= end) {
+                return Ok(Carried::TooLate);
+            }
             apply::write(&self.context.client, policy, write).await?;
             self.context.counters.write();
         }
-        Ok(())
+        Ok(Carried::Whole)
     }
 
     fn announce(&self, facts: &Facts, plan: &Plan) {
