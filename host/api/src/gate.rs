@@ -47,10 +47,10 @@ pub struct GateModule {
 #[serde(rename_all = "camelCase")]
 pub struct ConfigMapEntry {
     /// One of the host's `--gate-namespaces`.
-    #[schemars(length(min = 1, max = 63))]
+    #[schemars(length(min = 1, max = 63), regex(pattern = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"))]
     pub namespace: String,
     /// Of the ConfigMap.
-    #[schemars(length(min = 1, max = 253))]
+    #[schemars(length(min = 1, max = 253), regex(pattern = "^[a-z0-9]([-.a-z0-9]*[a-z0-9])?$"))]
     pub name: String,
     /// Under `binaryData`: the component, plain or compressed by gzip.
     #[schemars(length(min = 1, max = 253), regex(pattern = "^[-._a-zA-Z0-9]+$"))]

@@ -18,12 +18,14 @@ use super::gate_facts::{
 };
 use super::plan::Question;
 use super::reason::Reason;
-use super::slot::after;
+use super::slot::{Own, after};
 use super::spec::{CheckedGate, CheckedStage};
 use crate::names::Digest;
 
 /// No answer is asked for again sooner than this, whatever a gate says.
 const ASKED_AGAIN_AFTER: SignedDuration = SignedDuration::from_secs(1);
+/// From the end of a pass, which status stores cut to a second, to the next one: a moment, and not a time worth a hold.
+const BETWEEN_PASSES: SignedDuration = SignedDuration::from_secs(3);
 
 /// Questions about modules and configs that have no answer yet, each once: for every stage that may still be judged, so
 /// that a bad config is refused before anything moves.
@@ -110,12 +112,12 @@ pub fn earlier_condition(finding: &Finding) -> EarlierVerdict {
 }
 
 /// What `cluster` reported. The evidence is complete when gates are asked, so a row that is missing is no row to invent.
-pub fn row_of(rows: &[EvidenceRow], cluster: &str) -> Result<GateEvidenceRow, Finding> {
+pub fn row_of(row: Option<&EvidenceRow>, cluster: &str) -> Result<GateEvidenceRow, Finding> {
     let missing = || {
         let text = format!("cluster {cluster} has no evidence row that a gate could be shown");
         Finding::unknown(Reason::EvidenceMalformed, text)
     };
-    let row = rows.iter().find(|row| row.cluster == cluster).ok_or_else(missing)?;
+    let row = row.ok_or_else(missing)?;
     let reported_at = match row.at {
         Reported::At { seconds } => Some(Timestamp::from_second(seconds).map_err(|_| missing())?),
         Reported::WithoutStatus => None,
@@ -133,11 +135,9 @@ pub fn row_of(rows: &[EvidenceRow], cluster: &str) -> Result<GateEvidenceRow, Fi
 pub struct Round<'a> {
     pub facts: &'a Facts,
     pub stage: &'a CheckedStage,
-    pub attempt: i64,
+    pub own: &'a Own<'a>,
     pub objects: Vec<GateObject>,
     pub destinations: Vec<GateDestination>,
-    /// The condition's, if there is one.
-    pub earlier: Vec<EarlierVerdict>,
 }
 
 /// What came of asking the gates in their order.
@@ -163,93 +163,106 @@ pub struct Told {
 }
 
 impl Round<'_> {
-    pub fn ask(mut self) -> Answered {
+    /// `earlier` is the condition's answer, if there is one.
+    pub fn ask(&self, mut earlier: Vec<EarlierVerdict>) -> Answered {
         let mut answered = Answered::default();
+        let shown = Digest::of(&(
+            &self.facts.policy.object.metadata.name,
+            &self.stage.name,
+            &self.objects,
+            &self.destinations,
+        ));
         for gate in &self.stage.gates {
-            let told = match self.call(gate) {
-                Err(finding) => Told {
-                    check: gate.check_name(),
-                    ask_again_at: finding.wake_at,
-                    finding,
-                    check_digest: gate.digest.clone(),
-                    evidence_digest: None,
-                    module: None,
-                    pieces: Vec::new(),
-                    valid_until: None,
-                },
-                Ok(call) => match self
-                    .facts
-                    .gate_verdicts
-                    .get(&call.key)
-                    .filter(|verdict| self.counts(verdict))
-                {
-                    None => {
-                        answered.question = Some(Question::Gate(Box::new(call)));
+            let told = match self.ready(gate) {
+                Err(finding) => Told::of(gate, finding),
+                Ok(module) => {
+                    let key = VerdictKey {
+                        // The placement is named too: a number of an attempt may come again.
+                        check: Digest::of(&(&gate.digest, module, self.own.uid())),
+                        evidence: Digest::of(&(&shown, &earlier)),
+                        attempt: self.own.attempt,
+                    };
+                    let Some(verdict) = self.verdict(&key) else {
+                        answered.question = Some(Question::Gate(Box::new(self.call(gate, (key, module), earlier))));
                         return answered;
+                    };
+                    Told {
+                        evidence_digest: Some(key.evidence),
+                        module: Some(module.clone()),
+                        ..self.told(gate, verdict)
                     }
-                    Some(verdict) => self.told(gate, &call, verdict),
-                },
+                }
             };
-            self.earlier.push(EarlierVerdict {
+            earlier.push(EarlierVerdict {
                 name: told.check.clone(),
                 outcome: told.finding.outcome,
                 reason: told.finding.reason.as_str().to_owned(),
             });
+            let has_failed = told.finding.outcome == Outcome::Fail;
             answered.gates.push(told);
+            // What the others say changes nothing, and a no must be on record before anything moves on.
+            if has_failed {
+                return answered;
+            }
         }
         answered
     }
 
-    /// The call, or why the gate cannot be asked.
-    fn call(&self, gate: &CheckedGate) -> Result<GateCall, Finding> {
+    /// The component to ask, or why the gate cannot be asked.
+    fn ready(&self, gate: &CheckedGate) -> Result<&Digest, Finding> {
         let Self { facts, stage, .. } = self;
         let module = module(facts, stage, gate)?;
+        let who = named(stage, gate);
         match facts.configs.get(&config_key(module, gate)) {
-            Some(ConfigAnswer::Fits) => {}
+            Some(ConfigAnswer::Fits) => Ok(module),
             Some(ConfigAnswer::Failed { message, retry_at }) => {
-                let text = format!(
-                    "{}: its config could not be checked: {}",
-                    named(stage, gate),
-                    printable(message, MESSAGE_CHARS_MAX)
-                );
-                return Err(Finding::unknown(Reason::GateModuleFailed, text).wake_at(*retry_at));
+                let message = printable(message, MESSAGE_CHARS_MAX);
+                let text = format!("{who}: its config could not be checked: {message}");
+                Err(Finding::unknown(Reason::GateModuleFailed, text).wake_at(*retry_at))
             }
             // A refused one is refused with the whole policy; here it would be a gate asked with a config nobody accepted.
             Some(ConfigAnswer::Refused { message }) => {
-                let text = format!(
-                    "{} does not take its config: {}",
-                    named(stage, gate),
-                    printable(message, MESSAGE_CHARS_MAX)
-                );
-                return Err(Finding::unknown(Reason::InvalidGateConfig, text));
+                let message = printable(message, MESSAGE_CHARS_MAX);
+                let text = format!("{who} does not take its config: {message}");
+                Err(Finding::unknown(Reason::InvalidGateConfig, text))
             }
-            None => {
-                let text = format!("the config of {} was not checked yet", named(stage, gate));
-                return Err(Finding::unknown(Reason::GateModuleFailed, text));
-            }
+            None => Err(Finding::unknown(
+                Reason::GateModuleFailed,
+                format!("the config of {who} was not checked yet"),
+            )),
         }
-        let request = GateRequest {
-            policy: facts.policy.object.metadata.name.clone().unwrap_or_default(),
-            stage: stage.name.clone(),
-            attempt: self.attempt,
-            config: gate.config.clone(),
-            objects: self.objects.clone(),
-            destinations: self.destinations.clone(),
-            earlier: self.earlier.clone(),
-        };
-        Ok(GateCall {
-            key: VerdictKey {
-                check: Digest::of(&(&gate.digest, module)),
-                evidence: Digest::of(&request),
-                attempt: self.attempt,
-            },
+    }
+
+    fn call(&self, gate: &CheckedGate, (key, module): (VerdictKey, &Digest), earlier: Vec<EarlierVerdict>) -> GateCall {
+        GateCall {
+            key,
             source: gate.source.clone(),
             module: module.clone(),
-            now: facts.now,
+            now: self.facts.now,
             timeout_ms: gate.timeout_ms,
             memory_mib: gate.memory_mib,
-            request,
-        })
+            request: GateRequest {
+                policy: self.facts.policy.object.metadata.name.clone().unwrap_or_default(),
+                stage: self.stage.name.clone(),
+                attempt: self.own.attempt,
+                config: gate.config.clone(),
+                objects: self.objects.clone(),
+                destinations: self.destinations.clone(),
+                earlier,
+            },
+        }
+    }
+
+    /// The verdict that counts now. A no counts for all evidence of the attempt, also before status has it.
+    fn verdict(&self, key: &VerdictKey) -> Option<&GateVerdict> {
+        let verdicts = &self.facts.gate_verdicts;
+        let is_no =
+            |verdict: &GateVerdict| matches!(verdict.answer, GateAnswer::Fail { .. }) && verdict.at <= self.facts.now;
+        let same_check = verdicts
+            .iter()
+            .filter(|(known, _)| known.check == key.check && known.attempt == key.attempt);
+        let no = same_check.map(|(_, verdict)| verdict).find(|verdict| is_no(verdict));
+        no.or_else(|| verdicts.get(key).filter(|verdict| self.counts(verdict)))
     }
 
     /// Whether the verdict may be used now. One that was asked for now always may: else nothing would ever be answered.
@@ -259,9 +272,8 @@ impl Round<'_> {
         }
         let ends = match (&verdict.answer, &self.facts.read) {
             (_, Read::Anew { .. }) => return false,
-            (GateAnswer::Fail { .. }, Read::Cached) => return true,
             (GateAnswer::Pass { .. }, Read::Cached) => valid_until(verdict),
-            (GateAnswer::Hold { .. } | GateAnswer::Unknown { .. }, Read::Cached) => self.ask_again_at(verdict),
+            (_, Read::Cached) => self.ask_again_at(verdict),
         };
         // A verdict from the future is another clock's.
         verdict.at < self.facts.now && ends.is_none_or(|ends| self.facts.now < ends)
@@ -277,10 +289,13 @@ impl Round<'_> {
         Some(after(verdict.at, wait.max(ASKED_AGAIN_AFTER)))
     }
 
-    fn told(&self, gate: &CheckedGate, call: &GateCall, verdict: &GateVerdict) -> Told {
+    fn told(&self, gate: &CheckedGate, verdict: &GateVerdict) -> Told {
         let who = named(self.stage, gate);
-        let ask_again_at = self.ask_again_at(verdict);
         let finding = match &verdict.answer {
+            GateAnswer::Pass { valid_for_ms: Some(0) } => Finding::unknown(
+                Reason::GateError,
+                format!("{who} passes for no time at all, which is no pass"),
+            ),
             GateAnswer::Pass { .. } => Finding::pass(Reason::GatePassed, "passes"),
             GateAnswer::Hold { reason, .. } => {
                 let text = format!("{who} holds: {}", printable(reason, MESSAGE_CHARS_MAX));
@@ -290,7 +305,7 @@ impl Round<'_> {
                 let text = format!(
                     "{who} has failed attempt {}: {}. It is not asked again in this attempt: edit the gate, the stage's \
                     clusterSelectors or spec.downsync to try anew",
-                    self.attempt,
+                    self.own.attempt,
                     printable(reason, MESSAGE_CHARS_MAX)
                 );
                 Finding::fail(Reason::GateFailed, text)
@@ -300,35 +315,47 @@ impl Round<'_> {
                 Finding::unknown(Reason::GateError, text)
             }
         };
+        let ask_again_at = self.ask_again_at(verdict);
+        let finding = Finding {
+            wake_at: ask_again_at,
+            ..finding
+        };
         Told {
-            check: gate.check_name(),
-            finding: Finding {
-                wake_at: ask_again_at,
-                ..finding
-            },
-            check_digest: gate.digest.clone(),
-            evidence_digest: Some(call.key.evidence.clone()),
-            module: Some(call.module.clone()),
             pieces: verdict.evidence.iter().take(MAX_PIECES).map(cut).collect(),
             valid_until: valid_until(verdict),
             ask_again_at,
+            ..Told::of(gate, finding)
         }
     }
 }
 
 impl Told {
+    fn of(gate: &CheckedGate, finding: Finding) -> Self {
+        Self {
+            check: gate.check_name(),
+            ask_again_at: finding.wake_at,
+            finding,
+            check_digest: gate.digest.clone(),
+            evidence_digest: None,
+            module: None,
+            pieces: Vec::new(),
+            valid_until: None,
+        }
+    }
+
     /// Whether this pass goes on from the one that is recorded: the same check, and no time between them in which
-    /// nobody knows. A verdict is asked for again when the last one ends, which takes a moment.
-    pub fn goes_on_from(&self, record: &StageStatus, slack: SignedDuration, now: Timestamp) -> bool {
+    /// nobody knows. A verdict is asked for again when the last one ends, which takes a moment. A recorded pass without an end
+    /// was one for good, or one whose end was not worth recording: only a pass for good goes on from it.
+    pub fn goes_on_from(&self, record: &StageStatus, now: Timestamp) -> bool {
         let before = record.checks.iter().find(|check| check.name == self.check);
         before.is_some_and(|before| {
             before.outcome == Outcome::Pass
                 && before.check_digest.as_deref() == Some(self.check_digest.as_str())
                 && before.module_digest == self.module_digest()
-                && before
-                    .valid_until
-                    .as_ref()
-                    .is_none_or(|until| now <= after(until.0, slack))
+                && match &before.valid_until {
+                    Some(until) => now <= after(until.0, BETWEEN_PASSES),
+                    None => self.valid_until.is_none(),
+                }
         })
     }
 
@@ -470,11 +497,16 @@ fn named(stage: &CheckedStage, gate: &CheckedGate) -> String {
 /// Room for the sentence around a text that somebody else chose.
 const MESSAGE_CHARS_MAX: usize = 700;
 
-/// A guest's text reaches terminals: control characters (and those that turn the writing direction) must not.
+/// A guest's text reaches terminals: control characters must not, nor what is unseen or turns the writing direction
+/// (Unicode: default ignorable code points and bidirectional controls).
 fn printable(text: &str, chars_max: usize) -> String {
     let is_unseen = |c: char| {
-        c.is_control()
-            || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}')
+        let unseen = matches!(
+            c,
+            '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}'
+                | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e0fff}'
+        );
+        c.is_control() || unseen
     };
     let mut chars = text.chars().map(|c| if is_unseen(c) { ' ' } else { c });
     let mut cut: String = chars.by_ref().take(chars_max).collect();

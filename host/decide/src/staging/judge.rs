@@ -1,8 +1,10 @@
 //! One placement against its checks: what is missing first, what a check answers, what nobody has asked yet. Must not
 //! place or remove anything.
 
-use jiff::Timestamp;
-use stagegate_api::{BoundObject, ObjectStatus, Outcome, StageState, StageStatus};
+use std::collections::BTreeMap;
+
+use jiff::{SignedDuration, Timestamp};
+use stagegate_api::{BoundObject, EvidenceRow, ObjectStatus, Outcome, StageState, StageStatus};
 
 use super::binding_part::{Bound, Placed};
 use super::edits::Edited;
@@ -13,6 +15,7 @@ use super::gate_facts::{CombinedRef, GateDestination, GateObject};
 use super::plan::{Evidence, Question};
 use super::reason::Reason;
 use super::record::{self, Note, key_of};
+use super::rollout::READING_IS_WORTH;
 use super::slot::{Own, after};
 use super::spec::{CheckedStage, Expression};
 use super::{bound, collector, gates, kinds};
@@ -247,18 +250,18 @@ impl<'a> Judging<'a> {
         let round = gates::Round {
             facts,
             stage,
-            attempt: own.attempt,
+            own,
             objects,
             destinations,
-            earlier: condition.map(gates::earlier_condition).into_iter().collect(),
         };
-        let answered = round.ask();
+        let answered = round.ask(condition.map(gates::earlier_condition).into_iter().collect());
         self.questions.extend(answered.question);
         let soonest = |a: Option<Timestamp>, b: Option<Timestamp>| a.into_iter().chain(b).min();
-        let mut valid_until = after(facts.now, facts.settings.settle_after_loss());
+        let timeouts = stage.gates.iter().map(|gate| i64::from(gate.timeout_ms)).sum();
+        let reading_ends = after(facts.now, READING_IS_WORTH + SignedDuration::from_millis(timeouts));
+        let mut valid_until = reading_ends;
         for told in &answered.gates {
-            let slack = facts.settings.settle();
-            if told.finding.outcome == Outcome::Pass && !told.goes_on_from(record, slack, facts.now) {
+            if told.finding.outcome == Outcome::Pass && !told.goes_on_from(record, facts.now) {
                 record.passing_since = None;
             }
             if !told.finding.is_restart {
@@ -302,13 +305,13 @@ impl<'a> Judging<'a> {
                     digest: view.digest.clone(),
                 },
             });
-            rows.push(subject.rows());
+            rows.push(subject.rows().iter().map(|row| (row.cluster.as_str(), row)).collect());
         }
         let destinations = super::binding_part::destinations_of(placed);
         let shown = destinations.iter().map(|cluster| {
             let evidence = rows
                 .iter()
-                .map(|rows| gates::row_of(rows, cluster))
+                .map(|rows: &BTreeMap<&str, &EvidenceRow>| gates::row_of(rows.get(cluster).copied(), cluster))
                 .collect::<Result<_, _>>()?;
             Ok(GateDestination {
                 name: (*cluster).to_owned(),
@@ -492,12 +495,22 @@ impl<'a> Judging<'a> {
     }
 }
 
-/// One finding for all: what failed, then what is unknown, then what holds; the first of its kind.
+/// One finding for all: what failed, then what is unknown, then what holds; the first of its kind. That this process is new
+/// comes last: it must not hide what another check says.
 fn worst(findings: Vec<Finding>) -> Result<Finding, Finding> {
-    for outcome in [Outcome::Fail, Outcome::Unknown, Outcome::Hold] {
-        if let Some(finding) = findings.iter().find(|finding| finding.outcome == outcome) {
-            return Err(finding.clone());
-        }
+    let rank = |finding: &Finding| match finding.outcome {
+        Outcome::Fail => 0,
+        Outcome::Unknown if !finding.is_restart => 1,
+        Outcome::Hold => 2,
+        Outcome::Unknown => 3,
+        Outcome::Pass => 4,
+    };
+    if let Some(worst) = findings
+        .iter()
+        .filter(|finding| rank(finding) < 4)
+        .min_by_key(|finding| rank(finding))
+    {
+        return Err(worst.clone());
     }
     let last = findings.into_iter().next();
     Ok(last.unwrap_or_else(|| Finding::pass(Reason::Complete, "complete")))

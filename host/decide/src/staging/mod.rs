@@ -34,7 +34,7 @@ mod stages;
 mod status;
 mod tracked;
 
-use stagegate_api::{DownsyncClause, Phase};
+use stagegate_api::{DownsyncClause, Phase, StageState};
 
 pub use collector::{has_our_spec, object as evidence_collector};
 pub use evidence::COMBINED_STATUS_BYTES_MAX;
@@ -118,7 +118,11 @@ fn drop_empty<T>(list: &mut Option<Vec<T>>) {
 
 /// A policy that cannot be carried out: everything placed stays placed, status and an Event say why.
 fn refuse(facts: &Facts, finding: Finding, writes: Vec<Write>) -> Decision {
-    let old = facts.policy.object.status.clone().unwrap_or_default();
+    let mut old = facts.policy.object.status.clone().unwrap_or_default();
+    // Nothing is judged meanwhile, so nobody knows that it went on passing.
+    for stage in old.stages.iter_mut().filter(|stage| stage.state != StageState::Passed) {
+        stage.passing_since = None;
+    }
     let standing = Standing {
         phase: Phase::Progressing,
         reason: finding.reason,

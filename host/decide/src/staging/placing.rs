@@ -146,14 +146,14 @@ impl Rollout<'_> {
         {
             return opening;
         }
-        let attempt = own
-            .attempt
-            .max(
-                self.recorded(index)
-                    .and_then(|record| record.attempt)
-                    .unwrap_or_default(),
-            )
-            .saturating_add(1);
+        let recorded = self.recorded(index).and_then(|record| record.attempt);
+        let known = own.attempt.max(recorded.unwrap_or_default());
+        // Somebody's edit of the BindingPolicy is put back: that is no wish of the policy's to try anew.
+        let is_drift = own.stamp == Some(Stamp::of(self.facts)) && own.plan == self.checked.plan;
+        let attempt = match &self.slots[index] {
+            Slot::Open(_) if is_drift => known,
+            _ => known.saturating_add(1),
+        };
         let adopting = own.is_unstamped && self.slots[index].open().is_some();
         let placement = Placement {
             name: stage.placement.clone(),

@@ -2,7 +2,7 @@
 //!
 //! The branching is here. Where each stage stands is in [`super::stages`], the writes are in [`super::placing`].
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use stagegate_api::{
     Outcome, Phase, PreviousStages, StageState, StageStatus, StagedBindingPolicy, StagedBindingPolicyStatus,
 };
@@ -13,9 +13,13 @@ use super::judge::{Judgement, Subjected, follow, judge};
 use super::plan::{Decision, Event, Plan, Question, Write};
 use super::reason::Reason;
 use super::record;
-use super::slot::{Own, Slot, is_owned};
+use super::slot::{Own, Slot, after, is_owned};
 use super::spec::Checked;
 use super::status::{self, Standing};
+
+/// How long what was read anew may be acted on, beside the time that the stage's gates may take. KubeStellar takes seconds
+/// to tell of a cluster that fails.
+pub(super) const READING_IS_WORTH: SignedDuration = SignedDuration::from_secs(30);
 
 /// One policy, its stages, and what stands under each stage's name.
 pub struct Rollout<'a> {
@@ -106,7 +110,7 @@ impl<'a> Rollout<'a> {
     /// Edits are followed in every open placement, judged or not: when a new plan reaches it in place, its clusters owe
     /// answers to the edits that they have not answered, and to no others.
     fn follow(&self, active: Option<usize>, draft: &mut Draft, records: &mut [StageStatus]) {
-        for (index, record) in records.iter_mut().enumerate() {
+        for (index, record) in records.iter_mut().enumerate().take(self.slots.len()) {
             let Some(own) = self.slots[index].open() else { continue };
             if active == Some(index) && self.is_current(index, own) {
                 continue;
@@ -277,20 +281,18 @@ impl<'a> Rollout<'a> {
             standing.message.clone_from(&stalled.message);
         }
         standing.stalled = draft.stalled.take();
-        // A plan that moves nothing may be told whenever it is: only a move rests on a gate's pass.
+        // A plan that moves nothing may be told whenever it is.
         let newly_passed = |record: &StageStatus| {
             let before = self.status.stages.iter().find(|before| before.name == record.name);
             record.state == StageState::Passed && before.is_none_or(|before| before.state != StageState::Passed)
         };
-        let moves = records.iter().any(newly_passed) || draft.writes.iter().any(Write::places);
-        let not_after = draft.not_after.filter(|_| moves);
+        let is_moving = |write: &Write| write.places() || matches!(write, Write::Remove { .. });
+        let moves = records.iter().any(newly_passed) || draft.writes.iter().any(is_moving);
+        let reading_ends = after(self.facts.now, READING_IS_WORTH);
+        let not_after = moves.then(|| draft.not_after.unwrap_or(reading_ends));
         standing.stages = records;
         // Status tells of a placement before it is made: a conflict there (an edit, a pause) restarts the round.
-        let (writes, events) = if draft
-            .writes
-            .iter()
-            .any(|write| write.places() || matches!(write, Write::Remove { .. }))
-        {
+        let (writes, events) = if draft.writes.iter().any(is_moving) {
             let (write, events) = status::announce(self.facts, standing);
             ([vec![write], draft.writes].concat(), events)
         } else if draft.is_restart {

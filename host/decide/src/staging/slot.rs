@@ -113,6 +113,11 @@ impl<'a> Slot<'a> {
         }
     }
 
+    /// Whether something may be placed under this name that cannot be seen now.
+    pub fn may_be_open(&self) -> bool {
+        matches!(self, Self::Undecodable(_) | Self::Foreign)
+    }
+
     pub fn closed(&self) -> Option<&Own<'a>> {
         match self {
             Self::Closed(own) => Some(own),

@@ -90,6 +90,11 @@ impl CheckedGate {
             .any(|part| part.is_empty())
         {
             wrong("module.configMap", "needs namespace, name and key");
+        } else if !is_dns_label(&entry.namespace) || !entry.name.split('.').all(is_dns_label) {
+            wrong(
+                "module.configMap",
+                "names no ConfigMap: namespace and name have lower-case letters, digits, '-' and '.'",
+            );
         }
         let pin = gate.module.digest.as_deref().map(|text| {
             let digits = text.strip_prefix("sha256:").unwrap_or_default();

@@ -12,6 +12,9 @@ use super::spec::CheckedStage;
 use super::{bound, record};
 use crate::names::PlacementName;
 
+/// Of stages that the spec has no more: as many as the CRD's list holds beside those of the spec.
+const GONE_MAX: usize = 32;
+
 impl<'a> Rollout<'a> {
     pub(super) fn stage(&self, index: usize) -> &'a CheckedStage {
         &self.checked.stages[index]
@@ -145,9 +148,15 @@ impl<'a> Rollout<'a> {
                     Some(_) => StageState::Active,
                     None => StageState::Pending,
                 };
+                let attempt = recorded.and_then(|recorded| recorded.attempt);
+                if open.is_none()
+                    && let Some(unseen) = recorded.filter(|_| self.slots[index].may_be_open())
+                {
+                    // Nobody can tell now whether it is still placed: what is owed and what was said stay known.
+                    return unseen.clone();
+                }
                 // What is placed keeps its record through a change in place: the evidence may stay what it is.
                 let base = recorded.filter(|_| open.is_some()).cloned().unwrap_or_default();
-                let attempt = recorded.and_then(|recorded| recorded.attempt);
                 StageStatus {
                     name,
                     state,
@@ -156,7 +165,26 @@ impl<'a> Rollout<'a> {
                     ..base
                 }
             })
+            .chain(self.records_of_gone())
             .collect()
+    }
+
+    /// A stage that was taken out of the spec, or renamed, may come back: as long as it is placed, its record stays.
+    fn records_of_gone(&self) -> impl Iterator<Item = StageStatus> {
+        let placed = |record: &&StageStatus| {
+            let uid = record.binding_policy.as_ref().map(|placement| placement.uid.as_str());
+            self.gone
+                .iter()
+                .filter_map(Slot::open)
+                .any(|own| Some(own.uid()) == uid)
+        };
+        let in_spec = |record: &&StageStatus| self.checked.stages.iter().any(|stage| stage.name == record.name);
+        let gone = self
+            .status
+            .stages
+            .iter()
+            .filter(move |record| !in_spec(record) && placed(record));
+        gone.take(GONE_MAX).cloned()
     }
 
     /// A cluster that joined a stage after it had passed is reported, not judged.

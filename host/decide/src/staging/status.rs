@@ -147,8 +147,11 @@ fn events(standing: &Standing, old: &StagedBindingPolicyStatus) -> Vec<Event> {
     .flatten()
     .find(|(reason, _)| reason.is_notable())
     .map(|(reason, message)| event(!matches!(reason, Reason::Completed | Reason::Paused), reason, message))
-    // The same trouble elsewhere (another cluster, another object) is told again.
-    .filter(|event| old.reason.as_ref() != Some(&event.reason) || (event.warning && !was_said(old, &event.message)));
+    // The same trouble elsewhere (another cluster, another object) is told again; a gate that holds may word it anew each second.
+    .filter(|event| {
+        let is_new_word = event.warning && event.reason != Reason::GateHolds.as_str() && !was_said(old, &event.message);
+        old.reason.as_ref() != Some(&event.reason) || is_new_word
+    });
     passed.chain(main).collect()
 }
 
