@@ -46,7 +46,7 @@ fn gate() -> PathBuf {
         .expect("cargo starts");
     assert!(built.success(), "building the gate: {built}");
     let made = Command::new(env!("CARGO_BIN_EXE_stagegate"))
-        .args(["gate", "configmap", "min-available", "--namespace", "gates"])
+        .args(["gate", "configmap", "min-available"])
         .arg(target.join("wasm32-wasip2/gate/gate_min_available.wasm"))
         .output()
         .expect("cargo has built the binary");

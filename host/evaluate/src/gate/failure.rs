@@ -56,7 +56,10 @@ pub enum FailureKind {
 impl FailureKind {
     /// Whether the same input fails the same way: the machine had no part in it.
     pub const fn is_lasting(self) -> bool {
-        !matches!(self, Self::TimedOut | Self::SandboxBroken | Self::ArtifactRefused | Self::NotLoaded)
+        !matches!(
+            self,
+            Self::TimedOut | Self::SandboxBroken | Self::ArtifactRefused | Self::NotLoaded
+        )
     }
 }
 

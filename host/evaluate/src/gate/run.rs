@@ -143,7 +143,11 @@ impl log::Host for State {
 }
 
 fn deserialize(engine: &wasmtime::Engine, artifact: &File) -> wasmtime::Result<Component> {
-    let open_files = if cfg!(target_os = "linux") { "/proc/self/fd" } else { "/dev/fd" };
+    let open_files = if cfg!(target_os = "linux") {
+        "/proc/self/fd"
+    } else {
+        "/dev/fd"
+    };
     let path = format!("{open_files}/{}", artifact.as_raw_fd());
     #[expect(
         unsafe_code,

@@ -12,7 +12,7 @@ use crate::guests;
 /// The sample, and a manifest of the ConfigMap that its gate needs, as `make demo` makes it.
 fn three_stages() -> [String; 2] {
     let component = guests::path("gate_min_available").display().to_string();
-    let made = stagegate(&["gate", "configmap", "min-available", &component, "--namespace", "gates"]);
+    let made = stagegate(&["gate", "configmap", "min-available", &component]);
     assert_eq!(made.status.code(), Some(0), "{}", text(&made.stderr));
     let manifest = std::env::temp_dir().join(format!("stagegate-test-{}-gate.yaml", std::process::id()));
     std::fs::write(&manifest, made.stdout).expect("the temporary directory is writable");

@@ -172,7 +172,7 @@ pub fn three_stages() -> Vec<String> {
         .collect();
     paths.sort();
     let gate = json!({
-        "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "min-available", "namespace": "gates"},
+        "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "min-available", "namespace": "stagegate-gates"},
         "binaryData": {"gate.wasm": ByteString(guests::wasm("gate_min_available"))},
     });
     let texts = paths.into_iter().map(|path| std::fs::read_to_string(path).unwrap());
