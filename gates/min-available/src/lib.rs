@@ -16,7 +16,7 @@ pub struct MinAvailable {
     at_least: f64,
     /// The share of the clusters that must have it: 0.9 lets one of ten be short.
     #[serde(default = "all")]
-    #[schemars(range(min = 0, max = 1))]
+    #[schemars(range(max = 1), extend("exclusiveMinimum" = 0))]
     share: f64,
     /// The StatusCollector that counts, with a row for each cluster. Without one, available replicas count.
     collector: Option<String>,
@@ -46,6 +46,10 @@ impl Gate for MinAvailable {
     const SUMMARY: &'static str = "Enough clusters have enough available";
 
     fn evaluate(&self, request: &Request) -> Result<Verdict, Error> {
+        // No cluster at all would be enough. A host refuses it by the schema; a number too small for one is zero here.
+        if self.share <= 0.0 {
+            return Err(Error::new("config: `share` is not above 0"));
+        }
         let clusters = &request.destinations;
         let least = self.least(request)?;
         let short = || clusters.iter().zip(&least).filter(|(_, least)| **least < self.at_least);
