@@ -1,8 +1,10 @@
-//! What may come out of a gate: bounds on its verdict and description. A gate is not trusted to keep them, and whoever shows
-//! its texts is not trusted to look.
+//! What may come out of a gate: bounds on its verdict, description and log. A gate is not trusted to keep them, and whoever
+//! shows its texts is not trusted to look. Who runs gates in another process holds what comes back to the same bounds once
+//! more: what is within them stays as it is.
 
 use super::failure::{Failure, FailureKind};
-use super::wire::{Decision, Description, EvidencePiece, Verdict};
+use super::text::one_line;
+use super::wire::{Decision, Description, EvidencePiece, Level, LogLine, Pass, Verdict};
 
 const REASON_BYTES_MAX: usize = 4 << 10;
 const EVIDENCE_MAX: usize = 32;
@@ -11,10 +13,21 @@ const NAME_BYTES_MAX: usize = 64;
 const VERSION_BYTES_MAX: usize = 64;
 const SUMMARY_BYTES_MAX: usize = 256;
 const SCHEMA_BYTES_MAX: usize = 64 << 10;
+const LOG_LINES_MAX: usize = 64;
+const LOG_BYTES_MAX: usize = 8 << 10;
 
-/// Cuts what is too long. A hold or a fail without a reason is no verdict.
-pub(super) fn verdict(mut verdict: Verdict) -> Result<Verdict, Failure> {
+/// Cuts what is too long.
+///
+/// # Errors
+/// `AnswerInvalid`: a hold or a fail without a reason and a pass for no time at all are no verdicts.
+pub fn verdict(mut verdict: Verdict) -> Result<Verdict, Failure> {
     match &mut verdict.decision {
+        Decision::Pass(Pass { valid_for_ms: Some(0) }) => {
+            return Err(Failure::new(
+                FailureKind::AnswerInvalid,
+                "the gate passed for no time at all",
+            ));
+        }
         Decision::Pass(_) => {}
         Decision::Hold(hold) => hold.reason = reason("hold", &hold.reason)?,
         Decision::Fail(fail) => fail.reason = reason("fail", &fail.reason)?,
@@ -38,8 +51,11 @@ fn reason(decision: &str, reason: &str) -> Result<String, Failure> {
     Ok(reason)
 }
 
-/// Cuts what is too long. A config schema is JSON and whole, or the description is refused.
-pub(super) fn description(description: Description) -> Result<Description, Failure> {
+/// Cuts what is too long.
+///
+/// # Errors
+/// `AnswerInvalid`: a config schema that is too long or no JSON, and no name.
+pub fn description(description: Description) -> Result<Description, Failure> {
     let Description {
         name,
         version,
@@ -68,8 +84,34 @@ pub(super) fn description(description: Description) -> Result<Description, Failu
     })
 }
 
-/// The start of `text`, at most `bytes_max` bytes, without characters that end a line or control a terminal.
-pub(super) fn one_line(text: &str, bytes_max: usize) -> String {
-    let end = text.floor_char_boundary(bytes_max);
-    text[..end].replace(char::is_control, " ")
+/// Drops lines beyond the bounds; the one that meets a bound is cut.
+pub fn log(lines: Vec<LogLine>) -> Vec<LogLine> {
+    let mut log = Log::default();
+    for LogLine { level, message } in lines {
+        log.push(level, &message);
+    }
+    log.into_lines()
+}
+
+/// The lines of one call, within the bounds at any time.
+#[derive(Default)]
+pub(super) struct Log {
+    lines: Vec<LogLine>,
+    bytes: usize,
+}
+
+impl Log {
+    pub(super) fn push(&mut self, level: Level, message: &str) {
+        let left = LOG_BYTES_MAX - self.bytes;
+        if self.lines.len() == LOG_LINES_MAX || left == 0 {
+            return;
+        }
+        let message = one_line(message, left);
+        self.bytes += message.len();
+        self.lines.push(LogLine { level, message });
+    }
+
+    pub(super) fn into_lines(self) -> Vec<LogLine> {
+        self.lines
+    }
 }

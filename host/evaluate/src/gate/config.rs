@@ -6,18 +6,12 @@ use std::error::Error;
 use jsonschema::{PatternOptions, Retrieve, Uri};
 use serde_json::Value;
 
-use super::failure::FAILURE_CHARS_MAX;
+use super::text::sentence;
 
 /// Checks `config` against `schema` (draft 2020-12), both JSON texts. The error names the place by its JSON Pointer and has
-/// at most [`FAILURE_CHARS_MAX`] characters. A schema that cannot be used is an error, too.
+/// at most [`super::FAILURE_CHARS_MAX`] characters. A schema that cannot be used is an error, too.
 pub fn check_config(schema: &str, config: &str) -> Result<(), String> {
-    check(schema, config).map_err(|message| {
-        message
-            .chars()
-            .map(|c| if c.is_control() { ' ' } else { c })
-            .take(FAILURE_CHARS_MAX)
-            .collect()
-    })
+    check(schema, config).map_err(sentence)
 }
 
 fn check(schema: &str, config: &str) -> Result<(), String> {

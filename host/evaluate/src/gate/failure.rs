@@ -4,6 +4,8 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use super::text::sentence;
+
 /// Most characters of a failure's message.
 pub const FAILURE_CHARS_MAX: usize = 256;
 
@@ -29,11 +31,12 @@ pub enum FailureKind {
     OtherVersion,
     /// More than [`super::limits::COMPONENT_BYTES_MAX`].
     TooLarge,
-    /// It does not compile, or not within the limits of compiling.
+    /// It does not compile: the compiler said so, or panicked.
     NotCompiled,
     // One call went wrong.
     /// The guest stopped itself: a panic, an out-of-bounds access, `unreachable`.
     Trapped,
+    /// A call, or compiling.
     TimedOut,
     /// Memory, table, stack, handles or instances.
     LimitExceeded,
@@ -66,12 +69,9 @@ impl FailureKind {
 impl Failure {
     /// Cuts the message and replaces what cannot be printed on one line.
     pub fn new(kind: FailureKind, message: impl fmt::Display) -> Self {
-        let message = message
-            .to_string()
-            .chars()
-            .map(|c| if c.is_control() { ' ' } else { c })
-            .take(FAILURE_CHARS_MAX)
-            .collect();
-        Self { kind, message }
+        Self {
+            kind,
+            message: sentence(message),
+        }
     }
 }

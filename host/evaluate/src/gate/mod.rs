@@ -5,7 +5,7 @@
 //! by [`Limits`], and a second wall around it is the caller's, too. Every call blocks its thread, which needs two
 //! megabytes of stack.
 
-mod answer;
+pub mod answer;
 mod compile;
 mod config;
 mod convert;
@@ -15,6 +15,7 @@ mod json;
 pub mod limits;
 mod run;
 mod store;
+mod text;
 mod wasi;
 pub mod wire;
 
@@ -24,3 +25,4 @@ pub use engine::Engine;
 pub use failure::{FAILURE_CHARS_MAX, Failure, FailureKind};
 pub use limits::Limits;
 pub use run::{Evaluation, Gate};
+pub use text::{escaped, sentence};

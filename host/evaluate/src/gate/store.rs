@@ -4,6 +4,7 @@ use wasmtime::component::ResourceTable;
 use wasmtime::{ResourceLimiter, Store, StoreLimits, StoreLimitsBuilder};
 use wasmtime_wasi::{WasiCtx, WasiCtxView, WasiView};
 
+use super::answer::Log;
 use super::engine::{Parts, TICK};
 use super::limits::Limits;
 use super::wasi::{self, Moment, Tail};
@@ -16,8 +17,6 @@ pub(super) const TABLE_ELEMENTS_MAX: usize = 10_000;
 const HANDLES_MAX: usize = 256;
 /// What a gate may hand to the host at once, answer included.
 pub(super) const HANDED_OVER_BYTES_MAX: usize = 1 << 20;
-const LOG_LINES_MAX: usize = 64;
-const LOG_BYTES_MAX: usize = 8 << 10;
 
 /// A store for one call. Its deadline runs from now, so it is made right before the call.
 pub(super) fn store(parts: &Parts, limits: Limits, moment: Moment) -> Store<State> {
@@ -69,11 +68,11 @@ impl State {
     }
 
     pub(super) fn log(&mut self, level: Level, message: String) {
-        self.log.push(level, message);
+        self.log.push(level, &message);
     }
 
     pub(super) fn into_log(self) -> Vec<LogLine> {
-        self.log.lines
+        self.log.into_lines()
     }
 }
 
@@ -122,24 +121,5 @@ impl ResourceLimiter for Limiter {
 
     fn memories(&self) -> usize {
         self.limits.memories()
-    }
-}
-
-#[derive(Default)]
-struct Log {
-    lines: Vec<LogLine>,
-    bytes: usize,
-}
-
-impl Log {
-    /// Drops what is beyond the bounds; the line that meets one is cut.
-    fn push(&mut self, level: Level, message: String) {
-        let left = LOG_BYTES_MAX - self.bytes;
-        if self.lines.len() == LOG_LINES_MAX || left == 0 {
-            return;
-        }
-        let message = super::answer::one_line(&message, left);
-        self.bytes += message.len();
-        self.lines.push(LogLine { level, message });
     }
 }

@@ -1,6 +1,7 @@
 //! The request and the answer of a gate as plain values: what crosses the pipe to a sandbox, and, as JSON in camelCase, the
 //! twin interface `gate-json` (an absent option is `null` or left out). Shapes and units are `wit/gate.wit`'s. Must not know
-//! wasmtime. Members are never skipped: the pipe's encoding does not describe itself.
+//! wasmtime. Members are never skipped: the pipe's encoding does not describe itself. What a gate answers has no other members:
+//! a misspelt bound would be none.
 
 use serde::{Deserialize, Serialize};
 
@@ -130,20 +131,20 @@ pub struct Request {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Pass {
     pub valid_for_ms: Option<u64>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Hold {
     pub reason: String,
     pub retry_after_ms: Option<u64>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Fail {
     pub reason: String,
 }
@@ -157,21 +158,21 @@ pub enum Decision {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct EvidencePiece {
     pub name: String,
     pub value: String,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Verdict {
     pub decision: Decision,
     pub evidence: Vec<EvidencePiece>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Description {
     pub name: String,
     pub version: String,

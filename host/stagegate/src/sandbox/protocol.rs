@@ -10,7 +10,7 @@ use std::io::{self, Read, Write};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use stagegate_evaluate::gate::limits::REQUEST_BYTES_MAX;
-use stagegate_evaluate::gate::{Failure, FailureKind, Limits, wire};
+use stagegate_evaluate::gate::{Failure, FailureKind, Limits, answer, sentence, wire};
 
 /// Both ends are the same program, so this changes with every change of a type that crosses.
 pub const VERSION: u16 = 1;
@@ -60,6 +60,20 @@ pub enum Said {
         verdict: wire::Verdict,
         log: Vec<wire::LogLine>,
     },
+}
+
+impl Said {
+    /// Cut to the interface's bounds. The child has done so already, if it still is what was started.
+    fn bounded(self) -> Result<Self, Failure> {
+        Ok(match self {
+            Self::Description(description) => Self::Description(answer::description(description)?),
+            Self::Config(checked) => Self::Config(checked.map_err(sentence)),
+            Self::Evaluation { verdict, log } => Self::Evaluation {
+                verdict: answer::verdict(verdict)?,
+                log: answer::log(log),
+            },
+        })
+    }
 }
 
 /// What a compile child answers.
@@ -165,10 +179,10 @@ impl Encoded {
         }
         self.own(&head)?;
         let answer: Answer = decode(&head.body(from, ANSWER_BYTES_MAX)?)?;
-        // Whoever sends a failure past `Failure::new` does not choose how much of it is shown.
-        let said = answer
-            .said
-            .map_err(|failure| Failure::new(failure.kind, failure.message));
+        let said = match answer.said {
+            Ok(said) => said.bounded(),
+            Err(failure) => Err(Failure::new(failure.kind, failure.message)),
+        };
         Ok(Answer { said, ..answer })
     }
 

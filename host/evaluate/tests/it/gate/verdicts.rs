@@ -130,12 +130,65 @@ fn json_that_is_no_verdict_is_invalid() {
         "\"pass\"",
         r#"{"decision":"pass","evidence":[]}"#,
         r#"{"decision":{"pass":{"validForMs":-1}},"evidence":[]}"#,
+        r#"{"decision":{"pass":{"validForMs":0}},"evidence":[]}"#,
         r#"{"decision":{"open":{}},"evidence":[]}"#,
         r#"{"decision":{"hold":{"reason":" \n","retryAfterMs":null}},"evidence":[]}"#,
     ] {
         let failure = answering(answer).unwrap_err();
         assert_eq!(failure.kind, FailureKind::AnswerInvalid, "{answer}: {failure}");
     }
+}
+
+/// A bound that nobody reads would be none: this pass would be one for good.
+#[test]
+fn a_misspelt_or_unknown_member_of_an_answer_is_invalid() {
+    for answer in [
+        r#"{"decision":{"pass":{"valid-for-ms":60000}},"evidence":[]}"#,
+        r#"{"decision":{"pass":{"validForMS":60000}},"evidence":[]}"#,
+        r#"{"decision":{"hold":{"reason":"wait","retryAfter":5}},"evidence":[]}"#,
+        r#"{"decision":{"fail":{"reason":"no","validForMs":5}},"evidence":[]}"#,
+        r#"{"decision":{"pass":{}},"evidence":[],"validForMs":60000}"#,
+        r#"{"decision":{"pass":{},"hold":{"reason":"wait"}},"evidence":[]}"#,
+        r#"{"decision":{"pass":{}},"evidence":[{"name":"n","value":"v","unit":"s"}]}"#,
+    ] {
+        let failure = answering(answer).expect_err(answer);
+        assert_eq!(failure.kind, FailureKind::AnswerInvalid, "{answer}: {failure}");
+    }
+    let left_out = answering(r#"{"decision":{"pass":{}},"evidence":[]}"#).unwrap();
+    assert_eq!(left_out.verdict.decision, Decision::Pass(Pass { valid_for_ms: None }));
+    let core = core("", "{}").replace(r#"\"name\""#, r#"\"nick\":\"n\",\"name\""#);
+    let failure = load(&json_gate(&core)).unwrap().describe(patient()).unwrap_err();
+    assert!(failure.message.contains("unknown field `nick`"), "{failure}");
+}
+
+#[test]
+fn a_pass_for_no_time_is_no_verdict_in_the_typed_world_either() {
+    let request = Request {
+        config: r#"{"do":"pass","validForMs":0}"#.to_owned(),
+        ..request()
+    };
+    let failure = hostile().evaluate(&request, patient()).unwrap_err();
+    assert_eq!(failure.kind, FailureKind::AnswerInvalid, "{failure}");
+}
+
+#[test]
+fn what_turns_the_writing_or_is_not_seen_does_not_come_out() {
+    let decision = |reason: &str| {
+        let request = Request {
+            config: serde_json::json!({"do": "hold", "reason": reason}).to_string(),
+            ..request()
+        };
+        let evaluated = hostile().evaluate(&request, patient());
+        evaluated.map(|evaluation| evaluation.verdict.decision)
+    };
+    let Ok(Decision::Hold(hold)) = decision("a\u{202e}b\u{9b}2Jc\u{2066}d\u{e0041}") else {
+        panic!("it was told to hold");
+    };
+    assert_eq!(hold.reason, "a b 2Jc d ");
+    assert_eq!(
+        decision("\u{200b}\u{feff}").unwrap_err().kind,
+        FailureKind::AnswerInvalid
+    );
 }
 
 #[test]

@@ -54,8 +54,9 @@ struct Size {
 type Loaded = std::result::Result<(Interface, wire::Description), gate::Failure>;
 
 /// `{"digest", "bytes", "gzipBytes", "world", "name", "version", "summary", "configSchema"}`, or in place of the last five
-/// `"failure": {"kind", "message", "advice"}`. `configSchema` is the schema itself, not its text.
-fn json(size: &Size, loaded: &Loaded) -> Value {
+/// `"failure": {"kind", "message", "advice"}`. `configSchema` is the schema itself, not its text. As text that is fit for a
+/// terminal, which the schema need not be.
+fn json(size: &Size, loaded: &Loaded) -> String {
     let mut object = json!({
         "digest": format!("sha256:{}", size.digest),
         "bytes": size.bytes,
@@ -77,11 +78,12 @@ fn json(size: &Size, loaded: &Loaded) -> Value {
             });
         }
     }
-    object
+    gate::escaped(&object.to_string())
 }
 
 fn text(size: &Size, interface: Interface, description: &wire::Description) -> String {
     let schema: Value = serde_json::from_str(&description.config_schema).unwrap_or(Value::Null);
+    let schema = gate::escaped(&schema.to_string());
     format!(
         "gate     {name} {version}\n         {summary}\nworld    {world}\ndigest   sha256:{digest}\nsize     {bytes} bytes, \
          {gzip} packed\nconfig   {schema}\n",
@@ -100,5 +102,33 @@ const fn world(interface: Interface) -> &'static str {
     match interface {
         Interface::Typed => "gate-world",
         Interface::Json => "gate-json-world",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_schema_reaches_a_terminal_without_what_controls_it() {
+        let size = Size {
+            bytes: 1,
+            gzip: 1,
+            digest: Digest::of_bytes(b"x"),
+        };
+        let schema = json!({"title": "\u{9b}2J\u{7f}\u{202e}"});
+        let description = wire::Description {
+            name: "n".to_owned(),
+            version: "1".to_owned(),
+            summary: String::new(),
+            config_schema: schema.to_string(),
+        };
+        let shown = text(&size, Interface::Json, &description);
+        assert!(shown.contains(r"\u009b2J\u007f\u202e"), "{shown:?}");
+        let shown = json(&size, &Ok((Interface::Json, description)));
+        let unfit = |c: char| c.is_control() || c == '\u{202e}';
+        assert!(!shown.contains(unfit), "{shown:?}");
+        let read: Value = serde_json::from_str(&shown).unwrap();
+        assert_eq!(read["configSchema"], schema);
     }
 }

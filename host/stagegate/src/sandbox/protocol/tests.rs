@@ -285,6 +285,89 @@ fn an_answer_that_is_too_large_becomes_a_failure() {
     assert_eq!(arrived.said.unwrap_err().kind, FailureKind::AnswerTooLarge);
 }
 
+/// What the host takes from a child that says this: it may have been taken over by its module.
+fn taken(said: Said) -> Result<Said, Failure> {
+    let encoded = Encoded::new(&Request::Describe).unwrap();
+    let answer = Answer {
+        said: Ok(said),
+        is_last: false,
+    };
+    let frame = answered(encoded.nonce, &answer);
+    encoded.answer(&mut frame.as_slice()).unwrap().said
+}
+
+#[test]
+fn what_a_child_says_is_cut_to_the_bounds_of_this_side() {
+    let long = "\u{1b}[2J\n".repeat(4_000);
+    let line = wire::LogLine {
+        level: wire::Level::Info,
+        message: long.clone(),
+    };
+    let piece = wire::EvidencePiece {
+        name: long.clone(),
+        value: long.clone(),
+    };
+    let decision = wire::Decision::Hold(wire::Hold {
+        reason: long.clone(),
+        retry_after_ms: None,
+    });
+    let said = taken(Said::Evaluation {
+        verdict: wire::Verdict {
+            decision,
+            evidence: vec![piece; 33],
+        },
+        log: vec![line; 3],
+    });
+    let Ok(Said::Evaluation { verdict, log }) = said else {
+        panic!("a verdict was sent: {said:?}");
+    };
+    let wire::Decision::Hold(hold) = verdict.decision else {
+        panic!("it was a hold");
+    };
+    assert_eq!((hold.reason.len(), verdict.evidence.len()), (4_096, 32));
+    assert!(!hold.reason.contains(char::is_control));
+    assert_eq!(verdict.evidence[31].value.len(), 1_024);
+    assert_eq!(log.iter().map(|line| line.message.len()).sum::<usize>(), 8_192);
+    let Ok(Said::Config(Err(why))) = taken(Said::Config(Err(long.clone()))) else {
+        panic!("a config was refused");
+    };
+    assert!(why.chars().count() <= 256 && !why.contains(char::is_control));
+    let described = |config_schema: &str| {
+        taken(Said::Description(wire::Description {
+            name: long.clone(),
+            version: String::new(),
+            summary: String::new(),
+            config_schema: config_schema.to_owned(),
+        }))
+    };
+    let Ok(Said::Description(description)) = described("{}") else {
+        panic!("a description was sent");
+    };
+    assert_eq!(description.name.len(), 64);
+    for schema in ["{", &format!("\"{}\"", "x".repeat(64 << 10))] {
+        assert_eq!(described(schema).unwrap_err().kind, FailureKind::AnswerInvalid);
+    }
+}
+
+#[test]
+fn a_verdict_that_is_none_is_none_from_a_child_either() {
+    let decisions = [
+        wire::Decision::Pass(wire::Pass { valid_for_ms: Some(0) }),
+        wire::Decision::Fail(wire::Fail {
+            reason: "\u{200b}".to_owned(),
+        }),
+    ];
+    for decision in decisions {
+        let verdict = wire::Verdict {
+            decision,
+            evidence: Vec::new(),
+        };
+        let log = Vec::new();
+        let failure = taken(Said::Evaluation { verdict, log }).unwrap_err();
+        assert_eq!(failure.kind, FailureKind::AnswerInvalid, "{failure}");
+    }
+}
+
 #[test]
 fn a_failure_is_shown_in_the_bounds_of_this_side() {
     let encoded = Encoded::new(&Request::Describe).unwrap();
