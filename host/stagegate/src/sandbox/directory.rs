@@ -1,5 +1,6 @@
-//! The cache's directory: one file for each component and engine, named by both, with its own SHA-256 in front. Held open, so
-//! that another directory moved to its place changes nothing.
+//! The cache's directory: one file for each component and engine, named by both, with the SHA-256 of its name and what
+//! follows in front. Held open, so that another directory moved to its place changes nothing. Must not touch files whose
+//! names are not its own.
 
 use std::fs::{DirBuilder, File};
 use std::io::{self, Read as _, Write as _};
@@ -83,7 +84,7 @@ impl Directory {
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
         let mut file = File::from(openat(&self.open, temporary.as_str(), flags, Mode::RUSR | Mode::WUSR)?);
         let written = file
-            .write_all(&Sha256::digest(artifact))
+            .write_all(&summing(&name).chain_update(artifact).finalize())
             .and_then(|()| file.write_all(artifact))
             .and_then(|()| file.sync_all())
             .and_then(|()| Ok(renameat(&self.open, temporary.as_str(), &self.open, name.as_str())?));
@@ -104,8 +105,7 @@ impl Directory {
     /// `None` for a digest that is none: it could name a file elsewhere.
     fn name(&self, component: &Digest) -> Option<String> {
         let digest = component.as_str();
-        let is_digest = digest.len() == 64 && digest.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
-        is_digest.then(|| format!("{digest}.{}", self.compatibility))
+        is_hex(digest, 64).then(|| format!("{digest}.{}", self.compatibility))
     }
 
     /// In one pass and pieces that stay in the processor's cache: this is done whenever a child is started.
@@ -114,7 +114,7 @@ impl Directory {
         let mut file = File::from(openat(&self.open, name, flags, Mode::empty())?);
         let mut sum = [0; SHA256_BYTES];
         file.read_exact(&mut sum)?;
-        let (mut hash, mut artifact) = (Sha256::new(), Open::new()?);
+        let (mut hash, mut artifact) = (summing(name), Open::new()?);
         let mut piece = vec![0; PIECE_BYTES];
         let mut length = 0;
         loop {
@@ -143,25 +143,32 @@ impl Directory {
         }
     }
 
-    /// Removes the oldest entries over the bound, and what killed processes left half written.
+    /// Removes the oldest entries over the bound, also those of other engines, and what killed processes left half written.
     fn prune(&self) -> io::Result<()> {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let mut entries = Vec::new();
         for entry in Dir::read_from(&self.open)? {
-            let name = entry?.file_name().to_owned();
-            let Ok(stat) = statat(&self.open, &name, AtFlags::SYMLINK_NOFOLLOW) else {
+            let entry = entry?;
+            let Ok(name) = entry.file_name().to_str() else { continue };
+            let is_temporary = is_temporary(name);
+            if !is_temporary && !is_entry(name) {
+                continue;
+            }
+            let Ok(stat) = statat(&self.open, name, AtFlags::SYMLINK_NOFOLLOW) else {
                 continue;
             };
             if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
                 continue;
             }
             let changed = Duration::from_secs(u64::try_from(stat.st_mtime).unwrap_or_default());
-            let is_temporary = name.to_bytes().starts_with(TEMPORARY_PREFIX.as_bytes());
-            if is_temporary && now.saturating_sub(changed) > TEMPORARY_FOR {
-                self.unlink(&name.to_string_lossy());
-            }
             if !is_temporary {
-                entries.push((changed, u64::try_from(stat.st_size).unwrap_or_default(), name));
+                entries.push((
+                    changed,
+                    u64::try_from(stat.st_size).unwrap_or_default(),
+                    name.to_owned(),
+                ));
+            } else if now.saturating_sub(changed) > TEMPORARY_FOR {
+                self.unlink(name);
             }
         }
         entries.sort_unstable();
@@ -170,9 +177,30 @@ impl Directory {
             if total <= DIRECTORY_BYTES_MAX {
                 break;
             }
-            self.unlink(&name.to_string_lossy());
+            self.unlink(&name);
             total -= bytes;
         }
         Ok(())
     }
+}
+
+/// The sum of an entry begins with its name, so that an artifact under another one's name is none.
+fn summing(name: &str) -> Sha256 {
+    Sha256::new().chain_update(name)
+}
+
+/// As [`Directory::name`] makes it for any component and engine.
+fn is_entry(name: &str) -> bool {
+    name.split_once('.')
+        .is_some_and(|(component, compatibility)| is_hex(component, 64) && is_hex(compatibility, 64))
+}
+
+/// As [`Directory::write`] makes it.
+fn is_temporary(name: &str) -> bool {
+    name.strip_prefix(TEMPORARY_PREFIX)
+        .is_some_and(|number| is_hex(number, 32))
+}
+
+fn is_hex(text: &str, digits: usize) -> bool {
+    text.len() == digits && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }

@@ -5,6 +5,7 @@ use std::io::{Read as _, Seek as _, Write as _};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::{Duration, SystemTime};
 
 use stagegate::sandbox::{Cache, Sandbox, SandboxOptions};
 use stagegate_decide::names::Digest;
@@ -109,6 +110,62 @@ fn bytes_that_are_no_artifact_are_refused_by_the_child_and_forgotten() {
         .load(&SAMPLE.digest, &guests::wasm("gate_min_available"))
         .unwrap();
     assert!(matches!(sandbox.check_config(&SAMPLE.digest, "[]"), Ok(Err(_))));
+}
+
+#[test]
+fn an_artifact_under_the_name_of_another_component_is_removed() {
+    let directory = folder("renamed");
+    let cache = Cache::open(&directory).unwrap();
+    let [own, other] = [b"own", b"oth"].map(|bytes| Digest::of_bytes(bytes));
+    cache.insert(&own, b"artifact").unwrap();
+    let entry = fs::read_dir(&directory).unwrap().next().unwrap().unwrap().path();
+    let name = entry.file_name().unwrap().to_str().unwrap();
+    let renamed = directory.join(name.replace(own.as_str(), other.as_str()));
+    fs::copy(&entry, &renamed).unwrap();
+    assert!(cache.get(&other).is_none(), "the artifact of another component");
+    assert!(!renamed.exists(), "it is removed");
+    let foreign = entry.with_extension("0".repeat(64));
+    fs::copy(&entry, &foreign).unwrap();
+    fs::rename(&foreign, &entry).unwrap();
+    assert!(cache.get(&own).is_some(), "nothing but the name is summed");
+}
+
+/// The directory that was given may be one with other things in it.
+#[test]
+fn files_that_are_not_the_cache_s_own_stay_and_its_own_are_kept_in_bounds() {
+    const FAR_TOO_LARGE: u64 = 600 << 20;
+    let directory = folder("foreign");
+    drop(Cache::open(&directory).unwrap());
+    let long_ago = SystemTime::now() - Duration::from_secs(7_200);
+    let hex = "0123456789abcdef".repeat(4);
+    let made = |name: &str| {
+        let path = directory.join(name);
+        let file = fs::File::create(&path).unwrap();
+        // No block of it is written.
+        file.set_len(FAR_TOO_LARGE).unwrap();
+        file.set_modified(long_ago).unwrap();
+        path
+    };
+    let foreign = [
+        "photos.tar".to_owned(),
+        ".new-year.txt".to_owned(),
+        format!(".new-{}", &hex[..31]),
+        hex.clone(),
+        format!("{hex}.txt"),
+        format!("{}.{hex}", hex.to_uppercase()),
+    ];
+    let foreign = foreign.map(|name| made(&name));
+    let own = [format!("{hex}.{hex}"), format!(".new-{}", &hex[..32])].map(|name| made(&name));
+    let cache = Cache::open(&directory).unwrap();
+    cache.insert(&Digest::of_bytes(b"x"), b"artifact").unwrap();
+    for path in foreign {
+        assert!(path.exists(), "{} is gone", path.display());
+    }
+    for path in own {
+        assert!(!path.exists(), "{} is there", path.display());
+    }
+    assert!(cache.get(&Digest::of_bytes(b"x")).is_some());
+    fs::remove_dir_all(directory).unwrap();
 }
 
 #[test]
