@@ -277,7 +277,8 @@ impl Drop for Turn<'_> {
     }
 }
 
-/// Why a compile child gave no answer.
+/// Why a compile child gave no answer. That is for good only if the compiler panicked: with all else the machine may have had
+/// a part in it, since even two seconds of processor time are less work where others are busy, too.
 fn not_compiled(process: process::Process, error: &ProtocolError) -> Failure {
     if error.is_time_out() {
         drop(process);
@@ -289,22 +290,21 @@ fn not_compiled(process: process::Process, error: &ProtocolError) -> Failure {
     } else {
         Duration::ZERO
     });
-    let lasting = |message: String| Failure::new(FailureKind::NotCompiled, message);
     if end.signal() == Some(rustix::process::Signal::XCPU.as_raw()) {
-        return lasting(format!(
-            "compiling took more than {} s of processor time",
+        let message = format!(
+            "compiling took more than {} s of processor time: are there very large functions in it?",
             confine::COMPILE_CPU_S
-        ));
+        );
+        return Failure::new(FailureKind::TimedOut, message);
     }
     if end.words().contains("memory allocation of") {
-        return lasting(format!(
-            "compiling took more than {} MiB of memory",
+        return broken(format_args!(
+            "compiling took more than {} MiB of memory: are there very large functions in it?",
             confine::COMPILE_ADDRESS_MIB
         ));
     }
-    // A kill is somebody else's: the system is short of memory, or the process was taken for another.
-    if end.is_crash() && end.signal() != Some(rustix::process::Signal::KILL.as_raw()) {
-        return lasting(format!("the compiler failed: {end}"));
+    if end.has_panicked() {
+        return Failure::new(FailureKind::NotCompiled, format_args!("the compiler failed: {end}"));
     }
     broken(format_args!("the compiling process ended: {end}"))
 }

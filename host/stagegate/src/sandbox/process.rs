@@ -178,10 +178,8 @@ impl End {
         self.status.and_then(|status| status.signal())
     }
 
-    /// Whether it ended in the middle of its work, by a panic or a signal, and not because it could not begin.
-    pub fn is_crash(&self) -> bool {
-        self.status
-            .is_some_and(|status| status.signal().is_some() || status.code() == Some(PANICKED))
+    pub fn has_panicked(&self) -> bool {
+        self.status.is_some_and(|status| status.code() == Some(PANICKED))
     }
 
     pub fn words(&self) -> &str {
