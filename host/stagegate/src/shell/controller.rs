@@ -18,7 +18,7 @@ use super::queue::{Ended, Queue};
 use super::request::RequestError;
 
 /// Keys of one controller worked on at the same time.
-const CONCURRENCY: usize = 16;
+pub const CONCURRENCY: usize = 16;
 
 /// When to look again if no event comes first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -13,7 +13,7 @@ use stagegate_decide::staging::{
     COMBINED_STATUS_BYTES_MAX, Compilation, Evidence, Facts, Question, Root, Verdict, VerdictKey,
 };
 
-use super::gates::{Gates, SeenEvidence};
+use super::gates::{GateTalk, Gates};
 use super::gather::Memory;
 use super::read::{self, Wanted};
 use crate::controllers::kinds::Guarded;
@@ -51,12 +51,12 @@ pub struct Means<'a> {
     pub gates: &'a Gates,
 }
 
-/// Answers all that can be answered; `false`: none could. `seen` lives as long as the conversation.
+/// Answers all that can be answered; `false`: none could. `talk` lives as long as the conversation.
 pub async fn answer(
     means: Means<'_>,
     questions: Vec<Question>,
     (facts, memory): (&mut Facts, &mut Memory),
-    seen: &mut SeenEvidence,
+    talk: &mut GateTalk,
 ) -> Result<bool, RequestError> {
     let Means {
         client,
@@ -114,7 +114,7 @@ pub async fn answer(
         answered |= is_new;
         remember(facts, memory, worked);
     }
-    answered |= gates.answer(of_gates, (facts, memory), seen).await?;
+    answered |= gates.answer(of_gates, (facts, memory), talk).await?;
     Ok(answered)
 }
 

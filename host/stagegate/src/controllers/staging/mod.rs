@@ -27,7 +27,7 @@ use tracing::{debug, info};
 
 use self::answer::{Means, answer};
 use self::gates::sources::Sources;
-use self::gates::{Gates, SeenEvidence};
+use self::gates::{GateTalk, Gates};
 use self::gather::{Memory, Stores};
 use self::index::Index;
 use self::read::Wanted;
@@ -184,7 +184,7 @@ impl Staging {
     /// Questions and answers, then the writes.
     async fn converse(&self, policy: &str, mut facts: Facts, memory: &mut Memory) -> Result<Next, Failure> {
         let mut conflicts = 0;
-        let mut seen = SeenEvidence::default();
+        let mut talk = GateTalk::default();
         let Context { client, evaluator, .. } = &self.context;
         let means = Means {
             client,
@@ -199,7 +199,7 @@ impl Staging {
                     }
                 }
                 Decision::Ask(questions) => {
-                    if !answer(means, questions, (&mut facts, memory), &mut seen).await? {
+                    if !answer(means, questions, (&mut facts, memory), &mut talk).await? {
                         debug!(policy, "a question has no answer now");
                         return Ok(Next {
                             wake_in: Some(UNANSWERED),

@@ -10,4 +10,5 @@ mod gates_bad_input;
 mod rollout;
 mod scale;
 mod sickness;
+mod soak;
 mod upheaval;

@@ -15,7 +15,6 @@ use stagegate_decide::staging::{
 };
 use stagegate_evaluate::gate::limits::REQUEST_BYTES_MAX;
 use stagegate_evaluate::gate::{Evaluation, Failure, Limits, wire};
-use tokio::sync::Semaphore;
 use tracing::debug;
 
 use super::columns;
@@ -24,8 +23,6 @@ use crate::controllers::kinds::Guarded;
 use crate::shell::evaluator::Lasting;
 use crate::shell::request::{RequestError, request};
 
-/// Calls under way at once, of all policies: the others are not kept from the processor by a gate that loops.
-const CALLS_MAX: usize = 2;
 /// CombinedStatuses read at once: each may be large.
 const READS_MAX: usize = 4;
 
@@ -33,20 +30,15 @@ const READS_MAX: usize = 4;
 #[derive(Default)]
 pub struct SeenEvidence(BTreeMap<CombinedRef, Arc<wire::CombinedStatus>>);
 
-/// Calls gates, a few at a time.
+/// Calls gates.
 pub struct Calls {
     client: Client,
     modules: Arc<Modules>,
-    permits: Semaphore,
 }
 
 impl Calls {
     pub fn new(client: Client, modules: Arc<Modules>) -> Self {
-        Self {
-            client,
-            modules,
-            permits: Semaphore::new(CALLS_MAX),
-        }
+        Self { client, modules }
     }
 
     /// What the gate says, and whether it would say so again. `None`: evidence or component have moved on.
@@ -75,8 +67,6 @@ impl Calls {
         };
         let (request, digest) = (Arc::new(request), call.module.clone());
         let limits = Limits::new(call.timeout_ms, call.memory_mib);
-        // Never closed, so a permit always comes.
-        let _permit = self.permits.acquire().await;
         let answer = self
             .modules
             .with_loaded((&call.source, &call.module), move |sandbox| {

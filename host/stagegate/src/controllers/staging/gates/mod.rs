@@ -10,20 +10,33 @@ mod unpack;
 use std::sync::Arc;
 
 use stagegate_decide::staging::{Facts, GateCall, ModuleFacts, Question};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use self::call::Calls;
+use self::call::{Calls, SeenEvidence};
 use self::modules::Modules;
 use super::gather::Memory;
+use crate::shell::controller;
 use crate::shell::evaluator::Lasting;
 use crate::shell::request::RequestError;
 use crate::shell::start::Context;
 
-pub use call::SeenEvidence;
+/// Policies that are busy with their gates at the same time: a component takes its seconds, and what is left of the
+/// controller's places is for policies that ask for none.
+const PLACES_MAX: usize = controller::CONCURRENCY / 2;
 
 /// Answers questions about gates, for all policies.
 pub struct Gates {
     modules: Arc<Modules>,
     calls: Calls,
+    places: Arc<Semaphore>,
+}
+
+/// What a conversation about one policy has of its gates; goes with it.
+#[derive(Default)]
+pub struct GateTalk {
+    seen: SeenEvidence,
+    /// Kept to the end, as what timed out is remembered no longer than that.
+    place: Option<OwnedSemaphorePermit>,
 }
 
 impl Gates {
@@ -31,10 +44,15 @@ impl Gates {
         let sandbox = context.options.sandbox.clone();
         let modules = Arc::new(Modules::new(context.client.clone(), context.clock.clone(), sandbox));
         let calls = Calls::new(context.client.clone(), modules.clone());
-        Self { modules, calls }
+        Self {
+            modules,
+            calls,
+            places: Arc::new(Semaphore::new(PLACES_MAX)),
+        }
     }
 
-    /// Answers those that are about gates, one after the other; `false`: none could be answered.
+    /// Answers those that are about gates, one after the other; `false`: none could be answered, or too many other
+    /// policies are busy with theirs.
     ///
     /// # Errors
     /// Evidence that could not be read. A component that cannot be read is an answer.
@@ -42,8 +60,17 @@ impl Gates {
         &self,
         questions: Vec<Question>,
         (facts, memory): (&mut Facts, &mut Memory),
-        seen: &mut SeenEvidence,
+        talk: &mut GateTalk,
     ) -> Result<bool, RequestError> {
+        if questions.is_empty() {
+            return Ok(false);
+        }
+        if talk.place.is_none() {
+            talk.place = self.places.clone().try_acquire_owned().ok();
+        }
+        if talk.place.is_none() {
+            return Ok(false);
+        }
         let mut answered = false;
         for question in questions {
             answered |= match question {
@@ -67,7 +94,7 @@ impl Gates {
                         true
                     })
                 }
-                Question::Gate(call) => self.verdict(*call, (facts, memory), seen).await?,
+                Question::Gate(call) => self.verdict(*call, (facts, memory), &mut talk.seen).await?,
                 _ => false,
             };
         }

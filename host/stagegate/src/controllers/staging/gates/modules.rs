@@ -25,6 +25,8 @@ use crate::shell::request::{RequestError, cut, request};
 const KNOWN_MAX: usize = 1024;
 /// Components in memory at a time, packed and unpacked.
 const LOADS_MAX: usize = 2;
+/// Calls under way at once, of all policies: the others are not kept from the processor by a gate that loops.
+const CALLS_MAX: usize = 2;
 /// First pause after a failure that may pass; doubled by each further one.
 const BACK_OFF_FIRST: Duration = Duration::from_secs(1);
 const BACK_OFF_MAX: Duration = Duration::from_secs(300);
@@ -37,6 +39,7 @@ pub struct Modules {
     clock: SharedClock,
     sandbox: Arc<Sandbox>,
     loads: Semaphore,
+    calls: Semaphore,
     modules: Answers<(SourceEntry, String), Module>,
     configs: Answers<ConfigKey, ConfigAnswer>,
 }
@@ -68,6 +71,7 @@ impl Modules {
             clock,
             sandbox,
             loads: Semaphore::new(LOADS_MAX),
+            calls: Semaphore::new(CALLS_MAX),
             modules: Answers::new(),
             configs: Answers::new(),
         }
@@ -125,16 +129,26 @@ impl Modules {
         T: Send + 'static,
         F: Fn(&Sandbox) -> Result<T, Failure> + Clone + Send + 'static,
     {
-        let answer = self.blocking(call.clone()).await;
+        let answer = self.call(call.clone()).await;
         if !matches!(&answer, Err(failure) if failure.kind == FailureKind::NotLoaded) {
             return Ok(answer);
         }
         debug!(%source, %digest, "the sandbox has let go of a component; loading it again");
         match self.find(source, Wanted::Digest(digest)).await {
-            Found::Lasting(Module::Loaded { .. }) => Ok(self.blocking(call).await),
+            Found::Lasting(Module::Loaded { .. }) => Ok(self.call(call).await),
             Found::Lasting(Module::Refused { message }) | Found::Failed(message) => Err(Unloaded::Failed(message)),
             Found::Lasting(_) | Found::Outdated => Err(Unloaded::Outdated),
         }
+    }
+
+    /// The permit is for the call alone: a component that is read and compiled anew keeps no other from being called.
+    async fn call<T: Send + 'static>(
+        &self,
+        call: impl FnOnce(&Sandbox) -> Result<T, Failure> + Send + 'static,
+    ) -> Result<T, Failure> {
+        // Never closed, so a permit always comes; without one there would only be less of a bound.
+        let _permit = self.calls.acquire().await;
+        self.blocking(call).await
     }
 
     /// Reads the entry and has the sandbox load it.
