@@ -64,6 +64,8 @@ pub struct Memory {
     pub modules: BoundedMap<SourceEntry, ModuleFacts>,
     pub configs: BoundedMap<ConfigKey, ConfigAnswer>,
     pub gate_verdicts: BoundedMap<VerdictKey, GateVerdict>,
+    /// Plans in a row that came too late to be carried out.
+    pub late: u32,
     /// This reconcile was told what need not be so the next time: an evaluation ran out of time, a sandbox broke, a
     /// reading was refused. It is tried again though no event may come.
     pub is_to_retry: bool,
@@ -78,6 +80,7 @@ impl Default for Memory {
             modules: BoundedMap::new(GATES_MAX),
             configs: BoundedMap::new(GATES_MAX),
             gate_verdicts: BoundedMap::new(GATES_MAX),
+            late: 0,
             is_to_retry: false,
         }
     }

@@ -23,6 +23,7 @@ use stagegate_decide::names::PlacementName;
 use stagegate_decide::staging::{
     BindingFacts, Decision, Decoded, Facts, Plan, Question, Read, Settings, Source, decide, observe,
 };
+use tokio::time::Instant;
 use tracing::{debug, info};
 
 use self::answer::{Means, answer};
@@ -45,6 +46,9 @@ const ROUNDS_MAX: usize = 32;
 const CONFLICTS_MAX: usize = 8;
 /// When a question found no answer: its object is on the move, and its watch event comes sooner than this.
 const UNANSWERED: Duration = Duration::from_secs(1);
+
+/// Longest pause after a plan that came too late; each further one in a row doubles it.
+const LATE_MAX: Duration = Duration::from_secs(60);
 
 /// When what did not come to a lasting answer is tried again: an evaluation that ran out of time, a refused reading.
 const RETRY: Duration = Duration::from_secs(30);
@@ -135,12 +139,13 @@ impl Controller for Staging {
 
     async fn reconcile(&self, policy: &String) -> Result<Next, RequestError> {
         let mut memory = self.memories().remove(policy).unwrap_or_default();
+        let begun = Instant::now();
         let Some(mut facts) = self.facts(policy, &memory) else {
             return Ok(Next::default());
         };
         self.recover_status(policy, &mut facts).await?;
         let about = reference(&facts.policy.object);
-        let result = self.converse(policy, facts, &mut memory).await;
+        let result = self.converse(policy, Reading { facts, begun }, &mut memory).await;
         self.memories().insert(policy.clone(), memory);
         result.map_err(|failure| {
             let (reason, error) = match failure {
@@ -159,6 +164,13 @@ impl Controller for Staging {
             error
         })
     }
+}
+
+/// Facts, and how old the oldest of them may be.
+struct Reading {
+    facts: Facts,
+    /// When the first of it was asked for, by a clock that nobody sets.
+    begun: Instant,
 }
 
 /// How far a plan was carried out.
@@ -182,7 +194,7 @@ impl From<RequestError> for Failure {
 
 impl Staging {
     /// Questions and answers, then the writes.
-    async fn converse(&self, policy: &str, mut facts: Facts, memory: &mut Memory) -> Result<Next, Failure> {
+    async fn converse(&self, policy: &str, mut reading: Reading, memory: &mut Memory) -> Result<Next, Failure> {
         let mut conflicts = 0;
         let mut talk = GateTalk::default();
         let Context { client, evaluator, .. } = &self.context;
@@ -192,30 +204,29 @@ impl Staging {
             gates: &self.gates,
         };
         for _round in 0..ROUNDS_MAX {
-            match decide(&facts) {
+            match decide(&reading.facts) {
                 Decision::Ask(questions) if questions.contains(&Question::ReadAnew) => {
-                    if !self.read_anew(policy, &mut facts, memory).await? {
+                    if !self.read_anew(policy, &mut reading, memory).await? {
                         return Ok(Next::default());
                     }
                 }
                 Decision::Ask(questions) => {
-                    if !answer(means, questions, (&mut facts, memory), &mut talk).await? {
+                    if !answer(means, questions, (&mut reading.facts, memory), &mut talk).await? {
                         debug!(policy, "a question has no answer now");
                         return Ok(Next {
                             wake_in: Some(UNANSWERED),
                         });
                     }
                 }
-                Decision::Act(plan) => match self.carry_out(policy, &plan).await {
+                Decision::Act(plan) => match self.carry_out(policy, &plan, &reading).await {
                     Ok(Carried::TooLate) => {
                         debug!(policy, not_after = ?plan.not_after, "decided too long ago; deciding again");
-                        return Ok(Next {
-                            wake_in: Some(UNANSWERED),
-                        });
+                        return Ok(self.put_off_late(&reading.facts, memory));
                     }
                     Ok(Carried::Whole) => {
-                        self.announce(&facts, &plan);
-                        memory.prune(&facts);
+                        self.announce(&reading.facts, &plan);
+                        memory.prune(&reading.facts);
+                        memory.late = 0;
                         return Ok(Next {
                             wake_in: soonest(
                                 plan.wake_at.map(|at| until(at, self.context.clock.now())),
@@ -227,7 +238,7 @@ impl Staging {
                         conflicts += 1;
                         self.context.counters.conflict();
                         debug!(policy, error = error.chain(), "a version has moved on; deciding again");
-                        if !self.refresh(policy, &mut facts, memory).await? {
+                        if !self.refresh(policy, &mut reading, memory).await? {
                             return Ok(Next::default());
                         }
                     }
@@ -262,15 +273,40 @@ impl Staging {
     }
 
     /// The writes in order. Each is asked whether it is still in time: one may have taken as long as the next was good for.
-    async fn carry_out(&self, policy: &str, plan: &Plan) -> Result<Carried, RequestError> {
+    async fn carry_out(&self, policy: &str, plan: &Plan, reading: &Reading) -> Result<Carried, RequestError> {
+        // The plan counts from the end of the reading. Its oldest part is older, and a clock that was set back meanwhile
+        // makes nothing younger.
+        let is_late = |end: Timestamp| {
+            let worth = Duration::try_from(end.duration_since(reading.facts.now)).unwrap_or_default();
+            self.context.clock.now() >= end || reading.begun.elapsed() >= worth
+        };
         for write in &plan.writes {
-            if plan.not_after.is_some_and(|end| self.context.clock.now() >= end) {
+            if plan.not_after.is_some_and(is_late) {
                 return Ok(Carried::TooLate);
             }
             apply::write(&self.context.client, policy, write).await?;
             self.context.counters.write();
         }
         Ok(Carried::Whole)
+    }
+
+    /// When to decide again after a plan that came too late. Status cannot tell of it, as the plan is about a move that
+    /// is not made; so from the second in a row an Event does.
+    fn put_off_late(&self, facts: &Facts, memory: &mut Memory) -> Next {
+        memory.late = memory.late.saturating_add(1);
+        let wait = (UNANSWERED * 2u32.pow((memory.late - 1).min(16))).min(LATE_MAX);
+        if memory.late > 1 {
+            let note = "reading the evidence and asking the gates of this stage took longer than what was read may be used, \
+                        more than once in a row, so the stage waits; give its gates shorter timeouts, use fewer of them, \
+                        or see why the API server is slow";
+            self.context.events.send(Notice {
+                about: reference(&facts.policy.object),
+                warning: true,
+                reason: "GateTooSlow".to_owned(),
+                note: note.to_owned(),
+            });
+        }
+        Next { wake_in: Some(wait) }
     }
 
     fn announce(&self, facts: &Facts, plan: &Plan) {
@@ -293,11 +329,11 @@ impl Staging {
     }
 
     /// After a refused write: the versions that writes are conditional on, read again. `false`: the policy is gone.
-    async fn refresh(&self, policy: &str, facts: &mut Facts, memory: &mut Memory) -> Result<bool, RequestError> {
-        if matches!(facts.read, Read::Anew { .. }) {
-            return self.read_anew(policy, facts, memory).await;
+    async fn refresh(&self, policy: &str, reading: &mut Reading, memory: &mut Memory) -> Result<bool, RequestError> {
+        if matches!(reading.facts.read, Read::Anew { .. }) {
+            return self.read_anew(policy, reading, memory).await;
         }
-        self.read_versions(policy, facts).await
+        self.read_versions(policy, &mut reading.facts).await
     }
 
     /// Policy and placements: last of a reading, because they are what writes are conditional on.
@@ -315,9 +351,11 @@ impl Staging {
 
     /// Everything that a placement rests on. The CombinedStatuses come first: their collection's version is the
     /// baseline that later evidence must be newer than. `false`: the policy is gone.
-    async fn read_anew(&self, policy: &str, facts: &mut Facts, memory: &mut Memory) -> Result<bool, RequestError> {
+    async fn read_anew(&self, policy: &str, reading: &mut Reading, memory: &mut Memory) -> Result<bool, RequestError> {
         let client = &self.context.client;
+        let Reading { facts, begun } = reading;
         loop {
+            *begun = Instant::now();
             let names = self.names(policy, facts);
             let (combined, baseline) = read::combined(client, &names).await?;
             facts.combined = combined;

@@ -279,6 +279,39 @@ async fn a_config_map_that_twenty_policies_name_is_read_once_and_a_change_of_ano
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_took_too_long_to_read_moves_nothing_and_an_event_says_so() {
+    let world = begin().await;
+    world.apply(&told("web", &json!({"do": "hold"}))).await;
+    world.until("web", 30, holds).await;
+    world.pass(10).await;
+    // Each just within the time of one request: more than half a minute from the first part of a reading to its last.
+    let slow = FaultAnswer::Delay(Duration::from_secs(9));
+    for resource in [
+        "bindings.control.kubestellar.io",
+        "statuscollectors.control.kubestellar.io",
+        "deployments.apps",
+        "configmaps",
+        "bindingpolicies.control.kubestellar.io",
+    ] {
+        world.server.inject(Fault {
+            times: 12,
+            ..Fault::new("get", resource, slow.clone())
+        });
+    }
+    world
+        .edit_policy("web", json!({"spec": {"stages": passing(&world).await}}))
+        .await;
+    world.holds("web", "dev", 150).await;
+    let told = world.events("web").await.remove("GateTooSlow").unwrap_or_default();
+    assert!(
+        told.iter()
+            .any(|note| note.contains("longer than what was read may be used")),
+        "{told:?}"
+    );
+    world.until_phase("web", Phase::Completed, 900).await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn twenty_policies_that_wait_for_their_components_hold_up_none_that_has_no_gates() {
     let world = begin().await;
     for n in 0..20 {
