@@ -27,8 +27,11 @@ use crate::shell::store::Store;
 const VERDICTS_MAX: usize = 4096;
 /// Expressions remembered for a policy: those of 32 stages, some edits long.
 const COMPILATIONS_MAX: usize = 256;
-/// Components, configs and verdicts of gates remembered for a policy: those of 32 stages of 8 gates, some edits long.
+/// Components and configs of gates remembered for a policy: those of 32 stages of 8 gates, some edits long.
 const GATES_MAX: usize = 1024;
+/// Verdicts of gates remembered for a policy: those of the active stage's 8 gates, some rounds long. All go into the facts
+/// of each round.
+const GATE_VERDICTS_MAX: usize = 64;
 
 /// Every kind that staging reads.
 pub struct Stores {
@@ -66,6 +69,8 @@ pub struct Memory {
     pub gate_verdicts: BoundedMap<VerdictKey, GateVerdict>,
     /// Plans in a row that came too late to be carried out.
     pub late: u32,
+    /// Tries in a row to show a gate evidence that had moved on by then.
+    pub moves: u32,
     /// This reconcile was told what need not be so the next time: an evaluation ran out of time, a sandbox broke, a
     /// reading was refused. It is tried again though no event may come.
     pub is_to_retry: bool,
@@ -79,8 +84,9 @@ impl Default for Memory {
             verdicts: BoundedMap::new(VERDICTS_MAX),
             modules: BoundedMap::new(GATES_MAX),
             configs: BoundedMap::new(GATES_MAX),
-            gate_verdicts: BoundedMap::new(GATES_MAX),
+            gate_verdicts: BoundedMap::new(GATE_VERDICTS_MAX),
             late: 0,
+            moves: 0,
             is_to_retry: false,
         }
     }

@@ -211,11 +211,17 @@ impl Staging {
                     }
                 }
                 Decision::Ask(questions) => {
-                    if !answer(means, questions, (&mut reading.facts, memory), &mut talk).await? {
+                    if answer(means, questions, (&mut reading.facts, memory), &mut talk).await? {
+                        continue;
+                    }
+                    if !talk.is_worth_reading_anew() {
                         debug!(policy, "a question has no answer now");
                         return Ok(Next {
                             wake_in: Some(UNANSWERED),
                         });
+                    }
+                    if !self.read_anew(policy, &mut reading, memory).await? {
+                        return Ok(Next::default());
                     }
                 }
                 Decision::Act(plan) => match self.carry_out(policy, &plan, &reading).await {

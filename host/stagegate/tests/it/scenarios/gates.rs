@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use kube::api::{ListParams, PostParams};
 use serde_json::{Value, json};
 use stagegate_api::{CheckStatus, Outcome, Phase, StageState, StagedBindingPolicyStatus};
 use stagegate_embedded::{Fault, FaultAnswer};
@@ -309,6 +310,45 @@ async fn what_took_too_long_to_read_moves_nothing_and_an_event_says_so() {
         "{told:?}"
     );
     world.until_phase("web", Phase::Completed, 900).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn evidence_that_moves_while_it_is_read_makes_the_gate_unknown_until_it_stands_still() {
+    let mut world = begin().await;
+    let text = told("web", &json!({"do": "hold"}));
+    // An expression is shown the same evidence, and would be what waits for it.
+    let condition = text.lines().find(|line| line.contains("condition:")).unwrap();
+    world.apply(&text.replacen(&format!("{condition}\n"), "", 1)).await;
+    world.until("web", 30, holds).await;
+    world.stop_parts().await;
+    world.server.inject(Fault {
+        times: u32::MAX,
+        ..Fault::new(
+            "get",
+            "combinedstatuses.control.kubestellar.io",
+            FaultAnswer::Delay(Duration::from_millis(500)),
+        )
+    });
+    let combined = world.combined();
+    let moving = tokio::spawn(async move {
+        for n in 0_u32.. {
+            let mut whole = combined.list(&ListParams::default()).await.unwrap().items.remove(0);
+            let total = whole.results.iter_mut().find(|result| result.name == "total").unwrap();
+            total.rows[0].columns[0].float = Some(n.to_string());
+            let name = whole.metadata.name.clone().unwrap();
+            combined.replace(&name, &PostParams::default(), &whole).await.unwrap();
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    });
+    world
+        .until("web", 60, |status| {
+            said(status).contains("the evidence changes faster than it can be read")
+        })
+        .await;
+    let unknown = check(&world.status("web").await, "dev", "gate/hostile").unwrap();
+    assert_eq!(unknown.outcome, Outcome::Unknown);
+    moving.abort();
+    world.until("web", 60, holds).await;
 }
 
 #[tokio::test(start_paused = true)]

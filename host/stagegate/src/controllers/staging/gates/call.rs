@@ -1,6 +1,6 @@
 //! One call of a gate: its request made of facts and CombinedStatuses, its verdict made an answer. Must not judge, and
 //! must not answer about a CombinedStatus that is not the one the question names. Texts that the guest has chosen are
-//! passed on as they are; the sandbox bounds them, and the decision makes them printable.
+//! cut to what a status can hold; the decision makes them printable.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -9,6 +9,7 @@ use futures::stream::{self, StreamExt as _, TryStreamExt as _};
 use jiff::Timestamp;
 use kube::{Api, Client};
 use stagegate_api::combined_status_view::digest;
+use stagegate_api::staged_status::{MAX_PIECE_NAME_CHARS, MAX_PIECE_VALUE_CHARS, MAX_PIECES};
 use stagegate_api::{CombinedStatus, EvidencePiece, Outcome};
 use stagegate_decide::staging::{
     CombinedRef, GateAnswer, GateCall, GateDestination, GateObject, GateVerdict, SourceEntry,
@@ -21,8 +22,10 @@ use super::columns;
 use super::modules::{Modules, Unloaded};
 use crate::controllers::kinds::Guarded;
 use crate::shell::evaluator::Lasting;
-use crate::shell::request::{RequestError, request};
+use crate::shell::request::{RequestError, cut, request};
 
+/// Longest reason that a decision passes on.
+const REASON_CHARS_MAX: usize = 700;
 /// CombinedStatuses read at once: each may be large.
 const READS_MAX: usize = 4;
 
@@ -41,29 +44,25 @@ impl Calls {
         Self { client, modules }
     }
 
-    /// What the gate says, and whether it would say so again. `None`: evidence or component have moved on.
+    /// Asks the gate.
     ///
     /// # Errors
     /// A CombinedStatus that could not be read.
-    pub async fn verdict(
-        &self,
-        call: &GateCall,
-        seen: &mut SeenEvidence,
-    ) -> Result<Option<(GateVerdict, Lasting)>, RequestError> {
+    pub async fn verdict(&self, call: &GateCall, seen: &mut SeenEvidence) -> Result<Called, RequestError> {
         match self.read(&call.request.objects, seen).await? {
             Evidence::Complete => {}
-            Evidence::Outdated => return Ok(None),
+            Evidence::Outdated => return Ok(Called::EvidenceMoved),
             Evidence::TooLarge => {
                 let count = call.request.objects.len();
                 let message = format!(
                     "the CombinedStatuses of {count} object(s) have more than {REQUEST_BYTES_MAX} bytes; select fewer \
                      columns or fewer objects"
                 );
-                return Ok(Some((unknown(call.now, &message), Lasting::Yes)));
+                return Ok(Called::Verdict(unknown(call.now, &message), Lasting::Yes));
             }
         }
         let Some(request) = request_of(call, seen) else {
-            return Ok(None);
+            return Ok(Called::EvidenceMoved);
         };
         let (request, digest) = (Arc::new(request), call.module.clone());
         let limits = Limits::new(call.timeout_ms, call.memory_mib);
@@ -74,14 +73,15 @@ impl Calls {
             })
             .await;
         Ok(match answer {
-            Err(Unloaded::Outdated) => None,
-            Err(Unloaded::Failed(message)) => Some((unknown(call.now, &message), Lasting::No)),
-            Ok(Err(failure)) => Some(failed(call, &failure)),
-            Ok(Ok(evaluation)) => Some((answered(call, evaluation), Lasting::Yes)),
+            Err(Unloaded::Outdated) => Called::ComponentMoved,
+            Err(Unloaded::Failed(message)) => Called::Verdict(unknown(call.now, &message), Lasting::No),
+            Ok(Err(failure)) => failed(call, &failure),
+            Ok(Ok(evaluation)) => Called::Verdict(answered(call, evaluation), Lasting::Yes),
         })
     }
 
-    /// Brings what `seen` holds to what these objects need.
+    /// Brings what `seen` holds to what these objects need. One that has moved on keeps none of the others from being
+    /// read: the next try then reads less, and so comes to an end sooner than the evidence moves.
     async fn read(&self, objects: &[GateObject], seen: &mut SeenEvidence) -> Result<Evidence, RequestError> {
         let wanted: BTreeSet<&CombinedRef> = objects.iter().map(|object| &object.combined).collect();
         seen.0.retain(|known, _| wanted.contains(known));
@@ -93,9 +93,11 @@ impl Calls {
             .collect();
         let reads = missing.into_iter().map(|wanted| self.read_one(wanted));
         let mut reads = stream::iter(reads).buffer_unordered(READS_MAX);
+        let mut evidence = Evidence::Complete;
         while let Some(read) = reads.try_next().await? {
             let Some((wanted, combined)) = read else {
-                return Ok(Evidence::Outdated);
+                evidence = Evidence::Outdated;
+                continue;
             };
             bytes = bytes.saturating_add(columns::size(&combined));
             if bytes > REQUEST_BYTES_MAX {
@@ -104,7 +106,7 @@ impl Calls {
             }
             seen.0.insert(wanted, Arc::new(combined));
         }
-        Ok(Evidence::Complete)
+        Ok(evidence)
     }
 
     async fn read_one(&self, wanted: CombinedRef) -> Result<Option<(CombinedRef, wire::CombinedStatus)>, RequestError> {
@@ -118,6 +120,16 @@ impl Calls {
         let current = whole.0.ok().filter(|whole| digest(whole) == wanted.digest);
         Ok(current.map(|whole| (wanted, columns::of(&whole))))
     }
+}
+
+/// What a call came to.
+pub enum Called {
+    /// And whether the gate would say so again.
+    Verdict(GateVerdict, Lasting),
+    /// A CombinedStatus is not the one that was asked about any more.
+    EvidenceMoved,
+    /// Nor is the component.
+    ComponentMoved,
 }
 
 enum Evidence {
@@ -187,16 +199,16 @@ fn milliseconds(at: Timestamp) -> u64 {
     u64::try_from(at.as_millisecond()).unwrap_or_default()
 }
 
-fn failed(call: &GateCall, failure: &Failure) -> (GateVerdict, Lasting) {
+fn failed(call: &GateCall, failure: &Failure) -> Called {
     let lasting = if failure.kind.is_lasting() {
         Lasting::Yes
     } else {
         Lasting::No
     };
-    (unknown(call.now, &failure.message), lasting)
+    Called::Verdict(unknown(call.now, &failure.message), lasting)
 }
 
-fn unknown(at: Timestamp, message: &str) -> GateVerdict {
+pub fn unknown(at: Timestamp, message: &str) -> GateVerdict {
     GateVerdict {
         at,
         answer: GateAnswer::Unknown {
@@ -209,26 +221,67 @@ fn unknown(at: Timestamp, message: &str) -> GateVerdict {
 fn answered(call: &GateCall, evaluation: Evaluation) -> GateVerdict {
     let GateCall { source, request, .. } = call;
     tell(source, (&request.policy, &request.stage), &evaluation.log);
-    let answer = match evaluation.verdict.decision {
-        wire::Decision::Pass(wire::Pass { valid_for_ms }) => GateAnswer::Pass { valid_for_ms },
-        wire::Decision::Hold(wire::Hold { reason, retry_after_ms }) => GateAnswer::Hold { reason, retry_after_ms },
-        wire::Decision::Fail(wire::Fail { reason }) => GateAnswer::Fail { reason },
+    kept(call.now, &evaluation.verdict)
+}
+
+/// What of a verdict is remembered: a guest may say much more than a status can hold.
+fn kept(at: Timestamp, verdict: &wire::Verdict) -> GateVerdict {
+    let reason_of = |reason: &str| cut(reason, REASON_CHARS_MAX);
+    let answer = match &verdict.decision {
+        wire::Decision::Pass(pass) => GateAnswer::Pass {
+            valid_for_ms: pass.valid_for_ms,
+        },
+        wire::Decision::Hold(hold) => GateAnswer::Hold {
+            reason: reason_of(&hold.reason),
+            retry_after_ms: hold.retry_after_ms,
+        },
+        wire::Decision::Fail(fail) => GateAnswer::Fail {
+            reason: reason_of(&fail.reason),
+        },
     };
-    let pieces = evaluation.verdict.evidence.into_iter();
+    let pieces = verdict.evidence.iter().take(MAX_PIECES);
+    let evidence = pieces.map(|piece| EvidencePiece {
+        name: cut(&piece.name, MAX_PIECE_NAME_CHARS),
+        value: cut(&piece.value, MAX_PIECE_VALUE_CHARS),
+    });
     GateVerdict {
-        at: call.now,
+        at,
         answer,
-        evidence: pieces
-            .map(|piece| EvidencePiece {
-                name: piece.name,
-                value: piece.value,
-            })
-            .collect(),
+        evidence: evidence.collect(),
     }
 }
 
 fn tell(gate: &SourceEntry, (policy, stage): (&str, &str), log: &[wire::LogLine]) {
     for wire::LogLine { level, message } in log {
         debug!(policy, stage, %gate, ?level, message, "a gate writes");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::Timestamp;
+    use stagegate_decide::staging::GateAnswer;
+    use stagegate_evaluate::gate::wire;
+
+    use super::{MAX_PIECE_NAME_CHARS, MAX_PIECE_VALUE_CHARS, MAX_PIECES, REASON_CHARS_MAX, kept};
+
+    #[test]
+    fn what_is_remembered_of_a_verdict_is_what_a_status_can_hold() {
+        let long = "ä".repeat(4_000);
+        let piece = wire::EvidencePiece {
+            name: long.clone(),
+            value: long.clone(),
+        };
+        let verdict = wire::Verdict {
+            decision: wire::Decision::Fail(wire::Fail { reason: long }),
+            evidence: vec![piece; 1_000],
+        };
+        let kept = kept(Timestamp::UNIX_EPOCH, &verdict);
+        assert!(matches!(&kept.answer, GateAnswer::Fail { reason } if reason.chars().count() == REASON_CHARS_MAX));
+        assert_eq!(kept.evidence.len(), MAX_PIECES);
+        for piece in kept.evidence {
+            let chars = (piece.name.chars().count(), piece.value.chars().count());
+            assert_eq!(chars, (MAX_PIECE_NAME_CHARS, MAX_PIECE_VALUE_CHARS));
+        }
     }
 }

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use stagegate_decide::staging::{Facts, GateCall, ModuleFacts, Question};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use self::call::{Calls, SeenEvidence};
+use self::call::{Called, Calls, SeenEvidence};
 use self::modules::Modules;
 use super::gather::Memory;
 use crate::shell::controller;
@@ -23,6 +23,9 @@ use crate::shell::start::Context;
 /// Policies that are busy with their gates at the same time: a component takes its seconds, and what is left of the
 /// controller's places is for policies that ask for none.
 const PLACES_MAX: usize = controller::CONCURRENCY / 2;
+
+/// Tries in a row that found evidence moved, before the next is told to the user: a busy rollout has some.
+const MOVES_MAX: u32 = 5;
 
 /// Answers questions about gates, for all policies.
 pub struct Gates {
@@ -37,6 +40,16 @@ pub struct GateTalk {
     seen: SeenEvidence,
     /// Kept to the end, as what timed out is remembered no longer than that.
     place: Option<OwnedSemaphorePermit>,
+    /// Evidence had moved on when a gate was to be shown it.
+    has_moved: bool,
+    has_read_anew: bool,
+}
+
+impl GateTalk {
+    /// Whether reading anew, once in a conversation, may bring an answer: what was read and is still so is kept.
+    pub fn is_worth_reading_anew(&mut self) -> bool {
+        self.has_moved && !std::mem::replace(&mut self.has_read_anew, true)
+    }
 }
 
 impl Gates {
@@ -94,7 +107,7 @@ impl Gates {
                         true
                     })
                 }
-                Question::Gate(call) => self.verdict(*call, (facts, memory), &mut talk.seen).await?,
+                Question::Gate(call) => self.verdict(*call, (facts, memory), talk).await?,
                 _ => false,
             };
         }
@@ -105,10 +118,24 @@ impl Gates {
         &self,
         call: GateCall,
         (facts, memory): (&mut Facts, &mut Memory),
-        seen: &mut SeenEvidence,
+        talk: &mut GateTalk,
     ) -> Result<bool, RequestError> {
-        let Some((verdict, lasting)) = self.calls.verdict(&call, seen).await? else {
-            return Ok(false);
+        let called = self.calls.verdict(&call, &mut talk.seen).await?;
+        let (verdict, lasting) = match called {
+            Called::Verdict(verdict, lasting) => {
+                memory.moves = 0;
+                (verdict, lasting)
+            }
+            Called::EvidenceMoved if memory.moves < MOVES_MAX => {
+                memory.moves += 1;
+                talk.has_moved = true;
+                return Ok(false);
+            }
+            Called::EvidenceMoved => {
+                let message = "the evidence changes faster than it can be read";
+                (call::unknown(call.now, message), Lasting::No)
+            }
+            Called::ComponentMoved => return Ok(false),
         };
         match lasting {
             Lasting::Yes => memory.gate_verdicts.insert(call.key.clone(), verdict.clone()),
