@@ -27,6 +27,7 @@ pub mod child;
 mod children;
 mod confine;
 mod directory;
+mod packed;
 mod probe;
 mod process;
 mod protocol;
@@ -35,6 +36,7 @@ mod sealed;
 mod system_calls;
 
 pub use cache::Cache;
+pub use packed::{packed, unpacked};
 
 /// Run children at once, where nothing else is said.
 pub const CHILDREN_MAX: usize = 8;

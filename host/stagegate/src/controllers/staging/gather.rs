@@ -112,34 +112,11 @@ pub fn facts(
     let policy = policy_facts(&*stores.policies.named(name)?);
     let sources = stores.sources.facts(&policy.object);
     let index = index.lock().unwrap_or_else(PoisonError::into_inner);
-    let names = index.placements_of(name);
-    let placements: BTreeMap<String, Decoded<BindingPolicy>> = names
-        .iter()
-        .filter_map(|name| {
-            stores
-                .placements
-                .named(name)
-                .map(|placement| (name.clone(), decoded(&placement)))
-        })
-        .collect();
-    let bindings: BTreeMap<String, BindingFacts> = names
-        .iter()
-        .filter_map(|name| {
-            let object = stores.bindings.named(name).map(|binding| decoded(&binding));
-            let observed = index.observed(name)?.clone();
-            Some((name.clone(), BindingFacts { object, observed }))
-        })
-        .collect();
-    let combined = names
-        .iter()
-        .flat_map(|name| index.combined_of(name))
-        .filter_map(|id| {
-            stores
-                .combined
-                .get(id)
-                .map(|combined| (id.to_string(), decoded(&combined)))
-        })
-        .collect();
+    let Placed {
+        placements,
+        bindings,
+        combined,
+    } = placed(name, stores, &index);
     let evidence_collector = stores
         .collectors
         .named(&evidence::collector_name())
@@ -184,6 +161,35 @@ pub fn facts(
         configs: remembered(&memory.configs),
         gate_verdicts: remembered(&memory.gate_verdicts),
     })
+}
+
+/// What there is of a policy's placements, by name.
+struct Placed {
+    placements: BTreeMap<String, Decoded<BindingPolicy>>,
+    bindings: BTreeMap<String, BindingFacts>,
+    combined: BTreeMap<String, Decoded<CombinedStatusView>>,
+}
+
+fn placed(policy: &str, stores: &Stores, index: &Index) -> Placed {
+    let names = index.placements_of(policy);
+    let placements = names.iter().filter_map(|name| {
+        let placement = stores.placements.named(name)?;
+        Some((name.clone(), decoded(&placement)))
+    });
+    let bindings = names.iter().filter_map(|name| {
+        let object = stores.bindings.named(name).map(|binding| decoded(&binding));
+        let observed = index.observed(name)?.clone();
+        Some((name.clone(), BindingFacts { object, observed }))
+    });
+    let combined = names.iter().flat_map(|name| index.combined_of(name)).filter_map(|id| {
+        let combined = stores.combined.get(id)?;
+        Some((id.to_string(), decoded(&combined)))
+    });
+    Placed {
+        placements: placements.collect(),
+        bindings: bindings.collect(),
+        combined: combined.collect(),
+    }
 }
 
 fn remembered<K: Clone + Eq + Hash + Ord, V: Clone>(answers: &BoundedMap<K, V>) -> BTreeMap<K, V> {

@@ -1,14 +1,10 @@
 //! From a ConfigMap to the bytes of a component: its entry, unpacked within bounds. Must not look into the component.
 
-use std::io::Read as _;
-
-use flate2::read::MultiGzDecoder;
 use k8s_openapi::api::core::v1::ConfigMap;
 use stagegate_decide::staging::SourceEntry;
 use stagegate_evaluate::gate::limits::COMPONENT_BYTES_MAX;
 
-/// What a gzip file begins with (RFC 1952); no WebAssembly does.
-const GZIP_MAGIC: &[u8] = &[0x1f, 0x8b];
+use crate::sandbox::unpacked;
 
 /// Why there are no bytes.
 #[derive(Debug, PartialEq, Eq)]
@@ -21,7 +17,7 @@ pub enum Unusable {
 /// The entry's bytes, unpacked.
 pub fn component(config_map: ConfigMap, entry: &SourceEntry) -> Result<Vec<u8>, Unusable> {
     let key = &entry.key;
-    let Some(packed) = config_map.binary_data.and_then(|mut data| data.remove(key)) else {
+    let Some(stored) = config_map.binary_data.and_then(|mut data| data.remove(key)) else {
         if config_map.data.is_some_and(|data| data.contains_key(key)) {
             return Err(Unusable::Refused(format!(
                 "key {key} is text under `data`; a component belongs under `binaryData`, where kubectl create configmap \
@@ -30,15 +26,11 @@ pub fn component(config_map: ConfigMap, entry: &SourceEntry) -> Result<Vec<u8>, 
         }
         return Err(Unusable::KeyMissing);
     };
-    let bytes = if packed.0.starts_with(GZIP_MAGIC) {
-        gunzip(&packed.0).map_err(|cause| {
-            Unusable::Refused(format!(
-                "key {key} begins like a gzip file and cannot be unpacked: {cause}"
-            ))
-        })?
-    } else {
-        packed.0
-    };
+    let bytes = unpacked(stored.0, COMPONENT_BYTES_MAX).map_err(|cause| {
+        Unusable::Refused(format!(
+            "key {key} begins like a gzip file and cannot be unpacked: {cause}"
+        ))
+    })?;
     if bytes.len() > COMPONENT_BYTES_MAX {
         return Err(Unusable::Refused(format!(
             "the component under key {key} has more than {COMPONENT_BYTES_MAX} bytes; build it optimised for size and \
@@ -48,23 +40,12 @@ pub fn component(config_map: ConfigMap, entry: &SourceEntry) -> Result<Vec<u8>, 
     Ok(bytes)
 }
 
-/// One byte more than is allowed is enough to know that it is too much.
-fn gunzip(packed: &[u8]) -> std::io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    let limit = u64::try_from(COMPONENT_BYTES_MAX).unwrap_or(u64::MAX).saturating_add(1);
-    MultiGzDecoder::new(packed).take(limit).read_to_end(&mut bytes)?;
-    Ok(bytes)
-}
-
 #[cfg(test)]
 mod tests {
-    use std::io::Write as _;
-
-    use flate2::Compression;
-    use flate2::write::GzEncoder;
     use k8s_openapi::ByteString;
 
     use super::*;
+    use crate::sandbox::packed;
 
     fn entry() -> SourceEntry {
         SourceEntry::try_from("gates/g gate.wasm".to_owned()).unwrap()
@@ -77,36 +58,31 @@ mod tests {
         }
     }
 
-    fn packed(bytes: &[u8]) -> Vec<u8> {
-        let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
-        encoder.write_all(bytes).unwrap();
-        encoder.finish().unwrap()
-    }
-
     #[test]
     fn plain_and_packed_are_the_same_bytes() {
         assert_eq!(component(holding(b"\0asm..."), &entry()).unwrap(), b"\0asm...");
-        assert_eq!(component(holding(&packed(b"\0asm...")), &entry()).unwrap(), b"\0asm...");
+        assert_eq!(
+            component(holding(&packed(b"\0asm...").unwrap()), &entry()).unwrap(),
+            b"\0asm..."
+        );
     }
 
     #[test]
     fn a_gzip_bomb_is_refused_before_it_has_grown() {
-        let bomb = packed(&vec![0; 64 << 20]);
-        assert!(bomb.len() < 100_000);
-        assert_eq!(gunzip(&bomb).unwrap().len(), COMPONENT_BYTES_MAX + 1);
+        let bomb = packed(&vec![0; 64 << 20]).unwrap();
         let refused = component(holding(&bomb), &entry()).unwrap_err();
         assert!(
             matches!(&refused, Unusable::Refused(why) if why.contains("more than")),
             "{refused:?}"
         );
-        let most = component(holding(&packed(&vec![0; COMPONENT_BYTES_MAX])), &entry());
+        let most = component(holding(&packed(&vec![0; COMPONENT_BYTES_MAX]).unwrap()), &entry());
         assert_eq!(most.unwrap().len(), COMPONENT_BYTES_MAX);
     }
 
     #[test]
     fn a_cut_or_broken_gzip_file_is_refused() {
-        let whole = packed(&[7; 5000]);
-        for broken in [&whole[..whole.len() - 4], &whole[..8], GZIP_MAGIC] {
+        let whole = packed(&[7; 5000]).unwrap();
+        for broken in [&whole[..whole.len() - 4], &whole[..8], b"\x1f\x8b"] {
             let refused = component(holding(broken), &entry()).unwrap_err();
             assert!(
                 matches!(&refused, Unusable::Refused(why) if why.contains("gzip")),
