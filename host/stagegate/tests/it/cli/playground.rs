@@ -281,7 +281,7 @@ fn a_gate_that_kubectl_makes_of_a_file_guards_a_stage() {
         "condition met",
     );
     let component = guests::path("gate_min_available").display().to_string();
-    let create = format!("create configmap min-available -n gates --from-file=gate.wasm={component}");
+    let create = format!("create configmap min-available -n stagegate-gates --from-file=gate.wasm={component}");
     expect(&create, "configmap/min-available created");
     expect(
         "wait sbp/nginx --for=condition=Completed --timeout=60s",
