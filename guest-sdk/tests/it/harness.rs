@@ -136,7 +136,7 @@ fn a_case_that_does_not_hold_says_what_is_different() {
     );
     let said = Cases::read(&folder.0)
         .unwrap()
-        .hold::<Honest>()
+        .hold_natively::<Honest>()
         .unwrap_err()
         .to_string();
     let expected = "case: b is short\n  outcome is `hold`, expected `pass`\n  reason is `b has 1`, expected ``\n  \

@@ -395,9 +395,21 @@ async fn a_refused_secret_is_not_quoted() {
 async fn large_objects_fit_up_to_the_limit() {
     let (_server, client) = server();
     let path = "/api/v1/namespaces/default/configmaps";
-    let of = |bytes: usize| json!({"metadata": {"name": "big"}, "data": {"k": "x".repeat(bytes)}});
-    assert_eq!(send(&client, "POST", path, of(5_000_000)).await.0, 201);
+    let of = |bytes: usize| json!({"metadata": {"generateName": "big-"}, "data": {"k": "x".repeat(bytes)}});
+    assert_eq!(send(&client, "POST", path, of(1 << 20)).await.0, 201);
+    assert_eq!(
+        send(&client, "POST", path, of(5_000_000)).await.0,
+        422,
+        "a ConfigMap holds 1 MiB"
+    );
     assert_eq!(send(&client, "POST", path, of(9_000_000)).await.0, 413);
+    let annotated = json!({"metadata": {"name": "large", "annotations": {"k": "x".repeat(5_000_000)}}});
+    let path = "/api/v1/namespaces/default/services";
+    assert_eq!(
+        send(&client, "POST", path, annotated).await.0,
+        201,
+        "other kinds only by their request"
+    );
 }
 
 #[tokio::test(start_paused = true)]
