@@ -1,4 +1,4 @@
-//! The components that the tests run, built from this repository once for each run of the tests.
+//! The components that the tests run: built from this repository once for each run of the tests, or written as text.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -57,4 +57,42 @@ pub fn exporting(module: &str) -> Vec<u8> {
             (export "stagegate:gate/gate-json@0.1.0" (instance $gate)))"#
     );
     wat::parse_str(text).unwrap()
+}
+
+/// A component that is a gate of the JSON twin by its types, in this version of the interface, and traps before it could
+/// say anything.
+pub fn dead_on_start(version: &str) -> Vec<u8> {
+    wat::parse_str(format!(
+        r#"(component
+            (core module $m
+                (memory (export "memory") 1)
+                (func (export "realloc") (param i32 i32 i32 i32) (result i32) unreachable)
+                (func (export "describe") (result i32) unreachable)
+                (func (export "evaluate") (param i32 i32) (result i32) unreachable)
+                (func $start unreachable)
+                (start $start))
+            (core instance $i (instantiate $m))
+            (alias core export $i "memory" (core memory $memory))
+            (func $describe (result string) (canon lift (core func $i "describe") (memory $memory)))
+            (func $evaluate (param "input" string) (result (result string (error string)))
+                (canon lift (core func $i "evaluate") (memory $memory) (realloc (core func $i "realloc"))))
+            (component $shim
+                (import "describe" (func $describe (result string)))
+                (import "evaluate" (func $evaluate (param "input" string) (result (result string (error string)))))
+                (export "describe" (func $describe))
+                (export "evaluate" (func $evaluate)))
+            (instance $gate (instantiate $shim
+                (with "describe" (func $describe)) (with "evaluate" (func $evaluate))))
+            (export "stagegate:gate/gate-json@{version}" (instance $gate)))"#
+    ))
+    .unwrap()
+}
+
+/// A component of no world that is known here, and a core module.
+pub fn of_no_world() -> Vec<u8> {
+    wat::parse_str("(component)").unwrap()
+}
+
+pub fn core_module() -> Vec<u8> {
+    wat::parse_str("(module)").unwrap()
 }
