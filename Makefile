@@ -16,14 +16,14 @@ help: ## Show the targets
 demo: toolchain gates ## Build, and watch a three-stage rollout in the playground
 	$(BUILD)
 	@mkdir -p target/demo
-	$(STAGEGATE) gate configmap min-available "$$($(TARGET))/wasm32-wasip2/gate/gate_min_available.wasm" \
+	@$(STAGEGATE) gate configmap min-available "$$($(TARGET))/wasm32-wasip2/gate/gate_min_available.wasm" \
 	  > target/demo/min-available.yaml
-	$(STAGEGATE) playground deploy/examples/three-stages target/demo --until Completed
+	@$(STAGEGATE) playground deploy/examples/three-stages target/demo --until Completed
 
 test: toolchain gates ## Run every test, the gates' cases also through the sandbox
 	$(CARGO) build --target wasm32-wasip2 --profile gate --package gate-hostile
 	$(CARGO) test --workspace --no-run
-	STAGEGATE=$(STAGEGATE) $(CARGO) test --workspace
+	STAGEGATE=$(STAGEGATE) $(CARGO) test --workspace --no-fail-fast
 
 soak: toolchain ## A minute of gates that loop and eat memory beside honest ones: verdicts, and the host's memory
 	STAGEGATE_SOAK_S=60 $(CARGO) test --workspace --test it -- scenarios::soak --nocapture

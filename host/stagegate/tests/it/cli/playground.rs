@@ -252,13 +252,15 @@ fn a_gate_that_kubectl_makes_of_a_file_guards_a_stage() {
     }
     let kubeconfig = std::env::temp_dir().join(format!("stagegate-test-{}-gate.kubeconfig", std::process::id()));
     let path = kubeconfig.display().to_string();
-    let mut child = Command::new(env!("CARGO_BIN_EXE_stagegate"))
-        .args(["playground", &repository("deploy/examples/three-stages")])
-        .args(["--serve", "--kubeconfig", &path])
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()
-        .expect("the binary was built with this test");
+    let _playground = Ended(
+        Command::new(env!("CARGO_BIN_EXE_stagegate"))
+            .args(["playground", &repository("deploy/examples/three-stages")])
+            .args(["--serve", "--kubeconfig", &path])
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("the binary was built with this test"),
+    );
     let expect = |line: &str, wanted: &str| {
         let arguments: Vec<&str> = line.split(' ').collect();
         let output = kubectl(&path, &arguments).expect("kubectl was found before");
@@ -287,9 +289,17 @@ fn a_gate_that_kubectl_makes_of_a_file_guards_a_stage() {
         "wait sbp/nginx --for=condition=Completed --timeout=60s",
         "condition met",
     );
-    child.kill().expect("it was started");
-    child.wait().expect("it was started");
     drop(std::fs::remove_file(kubeconfig));
+}
+
+/// A program that ends with the test, however that ends.
+struct Ended(std::process::Child);
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        let killed = self.0.kill().and_then(|()| self.0.wait());
+        drop(killed);
+    }
 }
 
 /// A plain GET of the server that a kubeconfig names.
