@@ -403,13 +403,6 @@ async fn large_objects_fit_up_to_the_limit() {
         "a ConfigMap holds 1 MiB"
     );
     assert_eq!(send(&client, "POST", path, of(9_000_000)).await.0, 413);
-    let annotated = json!({"metadata": {"name": "large", "annotations": {"k": "x".repeat(5_000_000)}}});
-    let path = "/api/v1/namespaces/default/services";
-    assert_eq!(
-        send(&client, "POST", path, annotated).await.0,
-        201,
-        "other kinds only by their request"
-    );
 }
 
 #[tokio::test(start_paused = true)]
