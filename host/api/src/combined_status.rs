@@ -10,8 +10,6 @@ use kube::core::ObjectMeta;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Value, json};
 
-use crate::evidence;
-
 /// The object as stored, without `apiVersion` and `kind` (they are put back when it is written).
 #[derive(Clone, Debug, Default, Deserialize, PartialEq)]
 pub struct CombinedStatus {
@@ -137,13 +135,7 @@ impl CombinedStatus {
 /// `results` is left out when none is visible, as KubeStellar leaves it out, so that "no result is bad" is an error
 /// and not a pass.
 pub fn visible_results(combined: &CombinedStatus) -> Value {
-    let mut results: Vec<&CollectorResult> = combined
-        .results
-        .iter()
-        .filter(|result| !evidence::is_evidence_collector(&result.name))
-        .collect();
-    // In the order that the digest takes them in.
-    results.sort_by(|a, b| a.name.cmp(&b.name));
+    let results = crate::combined_status_view::shown_results(combined);
     let mut seen = serde_json::Map::new();
     seen.insert(
         "metadata".to_owned(),

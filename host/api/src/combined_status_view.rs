@@ -90,8 +90,7 @@ impl CombinedStatusView {
 /// Hex SHA-256 over what a condition can see: [`shown`] metadata, and the results of the collectors but ours in the order
 /// of their names, rows as given. The same for a whole object and for its view.
 pub fn digest(combined: &CombinedStatus) -> String {
-    let mut results: Vec<&CollectorResult> = visible(&combined.results).collect();
-    results.sort_by(|a, b| a.name.cmp(&b.name));
+    let results = shown_results(combined);
     let mut writer = HashWriter(Sha256::new());
     serde_json::to_writer(&mut writer, &(shown(&combined.metadata), &results))
         .expect("strings, numbers and JSON values serialise, and hashing takes all");
@@ -136,6 +135,14 @@ impl Resource for CombinedStatusView {
 /// Cuts a text to [`MAX_ERROR_CHARS`] characters.
 pub(crate) fn shorten(text: &str) -> String {
     text.chars().take(MAX_ERROR_CHARS).collect()
+}
+
+/// The results that conditions and gates can see, in the order in which the digest takes them in: what is judged is what
+/// was digested.
+pub fn shown_results(combined: &CombinedStatus) -> Vec<&CollectorResult> {
+    let mut results: Vec<&CollectorResult> = visible(&combined.results).collect();
+    results.sort_by(|a, b| a.name.cmp(&b.name));
+    results
 }
 
 fn visible(results: &[CollectorResult]) -> impl Iterator<Item = &CollectorResult> {

@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use stagegate_api::{BoundObject, EvidenceRow, ObjectStatus, PendingUpdate, Reported, UnseenUpdates};
 
+use super::evidence::Subject;
 use super::facts::{ObjectMeta, Settings};
 use super::finding::Finding;
 use super::reason::Reason;
@@ -27,7 +28,19 @@ pub struct Edited<'a> {
     pub settings: Settings,
 }
 
-impl Edited<'_> {
+impl<'a> Edited<'a> {
+    pub fn of(subject: &Subject<'a>, found: &'a ObjectMeta, destinations: &'a [&'a str]) -> Self {
+        let facts = subject.placed.facts;
+        Self {
+            bound: subject.bound,
+            found,
+            rows: subject.rows(),
+            destinations,
+            now: facts.now,
+            settings: facts.settings,
+        }
+    }
+
     /// The record after what is seen now: new edits become debts, answers pay them.
     pub fn advance(&self, recorded: Option<&ObjectStatus>) -> ObjectStatus {
         let is_other = |recorded: &ObjectStatus| recorded.uid != self.found.uid;

@@ -8,7 +8,6 @@ use stagegate_api::{BoundObject, EvidenceRow, ObjectStatus, Outcome, StageState,
 
 use super::binding_part::{Bound, Placed};
 use super::edits::Edited;
-use super::evidence::Subject;
 use super::facts::{Facts, Verdict, VerdictKey};
 use super::finding::Finding;
 use super::gate_facts::{CombinedRef, GateDestination, GateObject};
@@ -18,7 +17,7 @@ use super::record::{self, Note, key_of};
 use super::rollout::READING_IS_WORTH;
 use super::slot::{Own, after};
 use super::spec::{CheckedStage, Expression};
-use super::{bound, collector, gates, kinds};
+use super::{bound, collector, gates, kinds, tracked};
 use crate::names::Digest;
 
 /// What is known of the active stage now.
@@ -287,12 +286,7 @@ impl<'a> Judging<'a> {
         let mut objects = Vec::new();
         let mut rows = Vec::new();
         for object in kept {
-            let Some(found) = self.found(object) else { continue };
-            let subject = Subject {
-                placed,
-                bound: object,
-                uid: &found.uid,
-            };
+            let (subject, found) = self.subject(placed, object)?;
             let view = subject.combined()?;
             let (namespace, name) = subject.combined_name();
             objects.push(GateObject {
@@ -413,34 +407,16 @@ impl<'a> Judging<'a> {
 
     /// The digest of all evidence, if every kept object's is complete and new enough.
     fn evidence(&self, placed: &Placed<'_>, kept: &[&BoundObject], record: &StageStatus) -> Result<Digest, Finding> {
-        let Subjected { facts, stage, .. } = self.subjected;
+        let stage = self.subjected.stage;
         let destinations = super::binding_part::destinations_of(placed);
         let mut digests = Vec::new();
         for object in kept {
+            let (subject, found) = self.subject(placed, object)?;
             let key = bound::key(object);
             let entry = record.objects.iter().find(|entry| key_of(entry) == key);
-            let (Some(found), Some(entry)) = (self.found(object), entry) else {
-                return Err(Finding::unknown(
-                    Reason::ObjectMissing,
-                    format!(
-                        "{key} is in the Binding, but not on this control plane: it is being deleted, or was just made"
-                    ),
-                ));
-            };
-            let subject = Subject {
-                placed,
-                bound: object,
-                uid: &found.uid,
-            };
+            let entry = entry.ok_or_else(|| tracked::missing(object))?;
             let view = subject.proven(entry)?;
-            let edited = Edited {
-                bound: object,
-                found,
-                rows: subject.rows(),
-                destinations: &destinations,
-                now: facts.now,
-                settings: facts.settings,
-            };
+            let edited = Edited::of(&subject, found, &destinations);
             if let Some(missing) = edited.missing(entry, stage.unseen_updates) {
                 return Err(missing);
             }
@@ -454,13 +430,14 @@ impl<'a> Judging<'a> {
         let stage = &placed.stage.name;
         let (mut unknown, mut hold) = (None, None);
         for object in kept {
-            let Some(found) = self.found(object) else { continue };
-            let subject = Subject {
-                placed,
-                bound: object,
-                uid: &found.uid,
+            let seen = self.subject(placed, object).map(|(subject, _)| subject);
+            let (subject, view) = match seen.and_then(|subject| Ok((subject, subject.combined()?))) {
+                Ok(seen) => seen,
+                Err(finding) => {
+                    unknown.get_or_insert(finding);
+                    continue;
+                }
             };
-            let Ok(view) = subject.combined() else { continue };
             let (namespace, name) = subject.combined_name();
             let key = VerdictKey {
                 check: condition.digest.clone(),

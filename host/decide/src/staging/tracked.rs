@@ -8,8 +8,10 @@ use super::bound;
 use super::edits::Edited;
 use super::evidence::Subject;
 use super::facts::{Decoded, ObjectMeta};
+use super::finding::Finding;
 use super::judge::{Judging, Subjected};
 use super::plan::Question;
+use super::reason::Reason;
 use super::record::{self, key_of};
 
 impl<'a> Judging<'a> {
@@ -37,6 +39,24 @@ impl<'a> Judging<'a> {
             .and_then(|known| known.found.as_ref())
     }
 
+    /// An object that is judged. One that cannot be found is no object to leave out.
+    pub(super) fn subject<'p>(
+        &self,
+        placed: &'p Placed<'p>,
+        object: &'p BoundObject,
+    ) -> Result<(Subject<'p>, &'p ObjectMeta), Finding>
+    where
+        'a: 'p,
+    {
+        let found: &'p ObjectMeta = self.found(object).ok_or_else(|| missing(object))?;
+        let subject = Subject {
+            placed,
+            bound: object,
+            uid: &found.uid,
+        };
+        Ok((subject, found))
+    }
+
     /// Brings the record of each object up to date with its edits and the clusters' answers.
     pub(super) fn track(&self, placed: &Placed<'_>, objects: &[&BoundObject], record: &mut StageStatus) {
         let facts = self.subjected.facts;
@@ -51,14 +71,7 @@ impl<'a> Judging<'a> {
                 bound: object,
                 uid: &found.uid,
             };
-            let edited = Edited {
-                bound: object,
-                found,
-                rows: subject.rows(),
-                destinations: &destinations,
-                now: facts.now,
-                settings: facts.settings,
-            };
+            let edited = Edited::of(&subject, found, &destinations);
             let is_moved = |old: &ObjectStatus| old.uid != found.uid || old.mark.as_ref() != Some(&found.mark);
             if found.generation.is_none() && old.is_some_and(is_moved) {
                 record.unsettled_since = Some(record::from(facts.now));
@@ -107,4 +120,10 @@ impl<'a> Judging<'a> {
             entry.updates.extend(owed);
         }
     }
+}
+
+pub(super) fn missing(object: &BoundObject) -> Finding {
+    let key = bound::key(object);
+    let text = format!("{key} is in the Binding, but not on this control plane: it is being deleted, or was just made");
+    Finding::unknown(Reason::ObjectMissing, text)
 }

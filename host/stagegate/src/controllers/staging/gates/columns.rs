@@ -1,7 +1,8 @@
 //! CombinedStatus to columns, as gates see it. Must not judge a value: what fits no column's type is passed on as it is.
 
 use stagegate_api::combined_status::{Cell, CellType};
-use stagegate_api::{CollectorResult, CombinedStatus, evidence};
+use stagegate_api::combined_status_view::shown_results;
+use stagegate_api::{CollectorResult, CombinedStatus};
 use stagegate_evaluate::gate::wire;
 
 /// Integers up to here are exact as floating-point numbers.
@@ -9,16 +10,10 @@ const EXACT_MAX: f64 = 9_007_199_254_740_992.0;
 
 /// The results of all collectors but the host's own, in the order of their names.
 pub fn of(combined: &CombinedStatus) -> wire::CombinedStatus {
-    let mut results: Vec<&CollectorResult> = combined
-        .results
-        .iter()
-        .filter(|result| !evidence::is_evidence_collector(&result.name))
-        .collect();
-    results.sort_by(|a, b| a.name.cmp(&b.name));
     wire::CombinedStatus {
         namespace: combined.metadata.namespace.clone().unwrap_or_default(),
         name: combined.metadata.name.clone().unwrap_or_default(),
-        results: results.into_iter().map(result_set).collect(),
+        results: shown_results(combined).into_iter().map(result_set).collect(),
     }
 }
 
