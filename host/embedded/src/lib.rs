@@ -20,6 +20,7 @@
 
 mod clock;
 pub mod clusters;
+mod commits;
 mod fields;
 mod http;
 mod kinds;
@@ -33,6 +34,7 @@ mod store;
 mod write;
 
 pub use clock::{Clock, SharedClock, TokioClock};
+pub use commits::{Commit, CommitAuthor, CommitRequest, USER_HEADER};
 pub use refusal::Refusal;
 pub use requests::{Fault, FaultAnswer, Request, RequestLog};
 pub use server::{InstallError, Server};

@@ -14,6 +14,7 @@ use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 
 use crate::clock::SharedClock;
+use crate::commits::{Commit, CommitAuthor};
 use crate::http::handle;
 use crate::kinds::builtin;
 use crate::refusal::Refusal;
@@ -155,6 +156,16 @@ impl Server {
         lock(&self.shared.requests).clone()
     }
 
+    /// Logs every committed write from now on. The log is not bounded: it is for tests.
+    pub fn log_commits(&self) {
+        self.state().log_commits();
+    }
+
+    /// The log without its first `skip` entries; empty without [`Self::log_commits`].
+    pub fn commits(&self, skip: usize) -> Vec<Commit> {
+        self.state().commits(skip)
+    }
+
     /// Makes some of the requests to come go wrong.
     pub fn inject(&self, fault: Fault) {
         lock(&self.shared.faults).add(fault);
@@ -192,6 +203,7 @@ impl Server {
             force: false,
             validation: FieldValidation::Strict,
         };
+        state.caused_by(CommitAuthor::Server, self.now());
         let mut writer = Writer {
             state: &mut state,
             kind,

@@ -9,7 +9,7 @@ use stagegate_api::{SimulatedClusterSpec, SourceRef};
 
 use super::health::{self, Health, Patient};
 use super::transport::{Cargo, Work};
-use super::truth::{Change, ObjectRef, Presence, Present, Truth};
+use super::truth::{Change, Fared, ObjectRef, Presence, Present, Truth};
 
 /// An object in a cluster, there or not.
 pub(super) type Place = (String, ObjectRef);
@@ -25,6 +25,9 @@ pub(super) struct Fleet {
     agenda: BTreeSet<(Timestamp, Place)>,
     hand_overs: u64,
     history: Vec<Change>,
+    fared: Vec<Fared>,
+    /// Where in `fared` the last entry of a place is.
+    last_fared: BTreeMap<Place, usize>,
 }
 
 struct Cluster {
@@ -150,7 +153,8 @@ impl Fleet {
         self.agenda.insert((at, place));
     }
 
-    pub(super) fn examine(&self, (name, object): &Place, now: Timestamp) -> Finding {
+    pub(super) fn examine(&mut self, place: &Place, now: Timestamp) -> Finding {
+        let (name, object) = place;
         let Some(cluster) = self.clusters.get(name) else {
             return Finding::Gone;
         };
@@ -174,6 +178,14 @@ impl Fleet {
         };
         let mut health = health::examine(&patient, &cluster.spec, now);
         health.since = health.since.max(cluster.edited_at);
+        let fared = Fared {
+            at: health.since,
+            cluster: name.clone(),
+            object: object.clone(),
+            generation: patient.generation,
+            spec: held.cargo.manifest.get("spec").cloned().unwrap_or_default(),
+            status: health.status.clone(),
+        };
         let source = SourceRef {
             group: object.group.clone(),
             version: held.cargo.version.clone(),
@@ -182,7 +194,20 @@ impl Fleet {
             namespace: object.namespace.clone().unwrap_or_default(),
             name: object.name.clone(),
         };
+        self.take_down(place, fared);
         Finding::Report(Box::new((source, health)))
+    }
+
+    /// Notes how an object fares now, if that is new.
+    fn take_down(&mut self, place: &Place, fared: Fared) {
+        let last = self.last_fared.get(place).and_then(|index| self.fared.get(*index));
+        let is_new = last.is_none_or(|last| {
+            (last.generation, &last.spec, &last.status) != (fared.generation, &fared.spec, &fared.status)
+        });
+        if is_new {
+            self.last_fared.insert(place.clone(), self.fared.len());
+            self.fared.push(fared);
+        }
     }
 
     pub(super) fn truth(&self) -> Truth {
@@ -205,6 +230,7 @@ impl Fleet {
                 .map(|(name, cluster)| (name.clone(), objects(cluster)))
                 .collect(),
             history: self.history.clone(),
+            fared: self.fared.clone(),
         }
     }
 

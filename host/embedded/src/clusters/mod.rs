@@ -24,7 +24,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use crate::clock::SharedClock;
 use fleet::Fleet;
 
-pub use truth::{Change, ObjectRef, Presence, Present, Truth};
+pub use truth::{Change, Fared, ObjectRef, Presence, Present, Truth};
 
 /// Starts simulated clusters on any API server that serves their kinds.
 pub struct Clusters;

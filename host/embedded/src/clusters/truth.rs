@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use jiff::{SignedDuration, Timestamp};
+use serde_json::Value;
 
 /// An object by its names, the version left out: one object has several.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -48,6 +49,8 @@ pub struct Truth {
     pub clusters: BTreeMap<String, BTreeMap<ObjectRef, Present>>,
     /// In the order of time, from the start of the process.
     pub history: Vec<Change>,
+    /// How each object fared, in the order of time.
+    pub fared: Vec<Fared>,
 }
 
 /// An object as it is in a cluster.
@@ -69,6 +72,20 @@ pub struct Change {
     pub presence: Presence,
 }
 
+/// How an object was in a cluster from a time on, whether it was reported or not.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Fared {
+    pub at: Timestamp,
+    pub cluster: String,
+    pub object: ObjectRef,
+    /// As in [`Present::generation`].
+    pub generation: Option<i64>,
+    /// The `spec` that it runs; null for kinds without one.
+    pub spec: Value,
+    /// `None`: it carries no status.
+    pub status: Option<Value>,
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Presence {
     Present,
@@ -78,6 +95,15 @@ pub enum Presence {
 impl Truth {
     pub fn present(&self, cluster: &str, object: &ObjectRef) -> Option<&Present> {
         self.clusters.get(cluster)?.get(object)
+    }
+
+    /// How the object was in the cluster at any time between `from` and `to`, both included: the first as it was at
+    /// `from`. Empty while it was not there.
+    pub fn fared_between(&self, (cluster, object): (&str, &ObjectRef), from: Timestamp, to: Timestamp) -> Vec<&Fared> {
+        let of_object = |fared: &&Fared| fared.cluster == cluster && fared.object == *object;
+        let until: Vec<&Fared> = self.fared.iter().filter(of_object).filter(|fared| fared.at <= to).collect();
+        let first = until.iter().rposition(|fared| fared.at <= from).unwrap_or_default();
+        until.into_iter().skip(first).collect()
     }
 
     /// How long the object was away each time it came back.

@@ -22,6 +22,7 @@ use serde_json::{Value, json};
 
 use crate::kinds::SharedKind;
 use crate::refusal::Refusal;
+use crate::commits;
 use crate::requests::{self, FaultAnswer};
 use crate::server::Server;
 use target::{Resource, Target};
@@ -51,6 +52,11 @@ impl Call {
             .get(name)
             .and_then(|value| value.to_str().ok())
             .unwrap_or_default()
+    }
+
+    pub fn user(&self) -> &str {
+        let header = self.headers.get(commits::USER_HEADER);
+        header.and_then(|value| value.to_str().ok()).unwrap_or_default()
     }
 
     /// The media type of the body, without parameters.

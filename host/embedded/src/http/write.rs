@@ -5,6 +5,7 @@ use http::HeaderValue;
 
 use super::view::View;
 use super::{Request, deleted_status, json_response};
+use crate::commits::{CommitAuthor, CommitRequest};
 use crate::kinds::events;
 use crate::refusal::Refusal;
 use crate::selector::Selector;
@@ -48,6 +49,10 @@ impl Request<'_> {
         } else {
             self.kind.clone()
         };
+        let now = self.server.now();
+        if state.logs_commits() {
+            state.caused_by(CommitAuthor::Request(self.commit_request()), now);
+        }
         let is_status = self.resource.subresource.as_deref() == Some("status");
         let mut writer = Writer {
             state: &mut state,
@@ -55,10 +60,28 @@ impl Request<'_> {
             namespace: &self.resource.namespace,
             part: if is_status { Part::Status } else { Part::Main },
             author: &author,
-            now: self.server.now(),
+            now,
             warnings: Vec::new(),
         };
         write(&mut writer)
+    }
+
+    /// What the log of commits says of this request.
+    fn commit_request(&self) -> CommitRequest {
+        let body: serde_json::Value = serde_json::from_slice(&self.call.body).unwrap_or_default();
+        let condition = |name: &str| {
+            let places = [format!("/preconditions/{name}"), format!("/metadata/{name}")];
+            let given = places.iter().find_map(|place| body.pointer(place)?.as_str());
+            given.filter(|text| !text.is_empty()).map(str::to_owned)
+        };
+        CommitRequest {
+            user: self.call.user().to_owned(),
+            manager: self.call.manager(),
+            verb: self.call.verb(self.resource),
+            subresource: self.resource.subresource.clone().unwrap_or_default(),
+            uid: condition("uid"),
+            resource_version: condition("resourceVersion"),
+        }
     }
 
     fn body(&self) -> Result<serde_json::Value, Refusal> {

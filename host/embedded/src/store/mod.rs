@@ -18,6 +18,7 @@ pub use revision::Revision;
 pub use settle::Propagation;
 
 use crate::clock::seconds;
+use crate::commits::{Commit, CommitAuthor};
 use crate::kinds::{Kind, ResourceId, SharedKind, crd};
 use settle::Task;
 
@@ -111,6 +112,10 @@ pub struct State {
     /// Uid → where the object is.
     alive: HashMap<String, Place>,
     tasks: VecDeque<Task>,
+    /// All changes since the log was begun, if it was.
+    commits: Option<Vec<Commit>>,
+    /// Whose doing the changes under way are, and when.
+    cause: Option<(CommitAuthor, Timestamp)>,
 }
 
 impl State {
@@ -167,6 +172,25 @@ impl State {
 
     pub fn get(&self, place: &Place) -> Option<&Arc<Revision>> {
         self.collections.get(&place.resource)?.get(&place.key)
+    }
+
+    /// Logs every change from now on; what was logged before is kept.
+    pub fn log_commits(&mut self) {
+        self.commits.get_or_insert_default();
+    }
+
+    pub fn logs_commits(&self) -> bool {
+        self.commits.is_some()
+    }
+
+    /// What was logged after the first `skip` commits.
+    pub fn commits(&self, skip: usize) -> Vec<Commit> {
+        self.commits.iter().flatten().skip(skip).cloned().collect()
+    }
+
+    /// Who is to be named for the changes that follow, and when they happen.
+    pub fn caused_by(&mut self, author: CommitAuthor, now: Timestamp) {
+        self.cause = Some((author, now));
     }
 
     /// Forgets all history, so that every watch that is behind gets 410.
@@ -271,6 +295,11 @@ impl State {
     }
 
     fn record(&mut self, place: &Place, change: Change) {
+        if let (Some(commits), Some((author, now))) = (&mut self.commits, &self.cause) {
+            let ResourceId { group, plural } = &place.resource;
+            let resource = if group.is_empty() { plural.clone() } else { format!("{plural}.{group}") };
+            commits.push(Commit::new(*now, author.clone(), resource, &change));
+        }
         if let Some(collection) = self.collections.get_mut(&place.resource) {
             let version = change.version;
             collection.history.push(change);

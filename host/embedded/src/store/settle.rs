@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use super::revision::Owner;
 use super::{Place, Revision, State, defined_by};
+use crate::commits::CommitAuthor;
 use crate::kinds::crd;
 
 const ORPHAN: &str = "orphan";
@@ -58,6 +59,7 @@ pub(super) enum Task {
 impl State {
     /// Draws every conclusion from what changed. It ends: each task removes an object, a finalizer or an owner.
     pub fn settle(&mut self, now: Timestamp) {
+        self.caused_by(CommitAuthor::Server, now);
         while let Some(task) = self.tasks.pop_front() {
             match task {
                 Task::Check(place) => self.check(&place, now),

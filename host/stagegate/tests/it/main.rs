@@ -5,6 +5,7 @@
 mod cli;
 mod guests;
 mod harness;
+mod invariants;
 mod repository;
 mod sandbox;
 mod scenarios;

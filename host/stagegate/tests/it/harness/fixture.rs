@@ -70,13 +70,15 @@ spec:
     )
 }
 
+/// The condition of all stages here: no cluster has fewer than two replicas available.
+pub const WELL: &str = "combinedStatus.results.exists(r, r.name == 'worst' && r.rows.exists(row, \
+                        row.columns.exists(col, col.type == 'Number' && double(col.float) >= 2.0)))";
+
 /// Three stages, dev, test and prod; each goes on when the worst cluster has two replicas available.
 pub fn policy(app: &str) -> String {
-    let condition = "combinedStatus.results.exists(r, r.name == 'worst' && r.rows.exists(row, \
-                     row.columns.exists(col, col.type == 'Number' && double(col.float) >= 2.0)))";
     let stage = |name: &str| {
         format!(
-            "  - name: {name}\n    clusterSelectors: [{{matchLabels: {{env: {name}}}}}]\n    condition: \"{condition}\"\n"
+            "  - name: {name}\n    clusterSelectors: [{{matchLabels: {{env: {name}}}}}]\n    condition: \"{WELL}\"\n"
         )
     };
     format!(

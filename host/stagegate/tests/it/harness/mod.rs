@@ -26,12 +26,15 @@ use stagegate_api::{
     BindingPolicy, CombinedStatus, Phase, SimulatedCluster, StageState, StagedBindingPolicy, StagedBindingPolicyStatus,
     StatusCollector, crd,
 };
+use jiff::{SignedDuration, Timestamp};
 use stagegate_embedded::clusters::{self, Clusters, ObjectRef};
 use stagegate_embedded::{Server, SharedClock, TokioClock};
 use tokio::time::Instant;
 
-pub use fixture::{GATES, NAMESPACE, cluster, deployment_of, gate, gated, policy, shop, workload};
-pub use tap::Tap;
+pub use fixture::{GATES, NAMESPACE, WELL, cluster, deployment_of, gate, gated, policy, shop, workload};
+pub use tap::{Call, Disturbance, Tap};
+
+use crate::invariants::{self, Run, Violation};
 
 /// How often a condition that is waited for is looked at.
 const LOOK: Duration = Duration::from_millis(50);
@@ -62,6 +65,14 @@ impl Pace {
             Self::KubeStellar => 3_000,
         }
     }
+
+    /// How long news of a cluster may take to be a row of a CombinedStatus.
+    fn news_take(self) -> SignedDuration {
+        match self {
+            Self::Fast => SignedDuration::from_secs(1),
+            Self::KubeStellar => SignedDuration::from_secs(10),
+        }
+    }
 }
 
 pub struct World {
@@ -73,10 +84,19 @@ pub struct World {
     pace: Pace,
     host: Option<Running>,
     parts: Option<Running>,
+    /// When the host ran, by start and end.
+    host_ran: Vec<(Timestamp, Option<Timestamp>)>,
+    waived: BTreeMap<&'static str, &'static str>,
 }
 
 impl World {
     pub async fn start(pace: Pace) -> World {
+        let mut world = Self::start_without_host(pace).await;
+        world.start_host().await;
+        world
+    }
+
+    pub async fn start_without_host(pace: Pace) -> World {
         Self::start_with(pace, crd::all_for_playground()).await
     }
 
@@ -94,7 +114,9 @@ impl World {
                 version.schema = serde_json::from_value(anything).unwrap();
             }
         }
-        Self::start_with(Pace::Fast, definitions).await
+        let mut world = Self::start_with(Pace::Fast, definitions).await;
+        world.start_host().await;
+        world
     }
 
     async fn start_with(
@@ -104,9 +126,10 @@ impl World {
         let clock = TokioClock::shared();
         let server = Server::new(clock.clone());
         server.install_crds(definitions).unwrap();
+        server.log_commits();
         let client = server.client();
         let clusters = Clusters::start(client.clone(), clock.clone(), clusters::Settings::default());
-        let tap = Tap::new(server.router());
+        let tap = Tap::new(server.router(), "host");
         let mut world = World {
             server,
             client,
@@ -116,26 +139,30 @@ impl World {
             pace,
             host: None,
             parts: None,
+            host_ran: Vec::new(),
+            waived: BTreeMap::new(),
         };
         world.start_parts(Imitation::default()).await;
-        world.start_host().await;
         world
     }
 
     // -- the processes
 
     pub async fn start_host(&mut self) {
+        self.try_start_host().await.unwrap();
+    }
+
+    /// A host whose first request fails does not start: whoever runs it starts it again.
+    pub async fn try_start_host(&mut self) -> anyhow::Result<()> {
         let options = Options {
             controllers: BTreeSet::from([ControllerName::Staging]),
             settle_ms: self.pace.settle_ms(),
             sandbox: sandbox(),
             ..Options::default()
         };
-        self.host = Some(
-            shell::start(self.tap.client(), self.clock.clone(), options)
-                .await
-                .unwrap(),
-        );
+        self.host = Some(shell::start(self.tap.client(), self.clock.clone(), options).await?);
+        self.host_ran.push((self.clock.now(), None));
+        Ok(())
     }
 
     pub async fn start_parts(&mut self, imitate: Imitation) {
@@ -159,12 +186,20 @@ impl World {
     pub async fn stop_host(&mut self) {
         if let Some(host) = self.host.take() {
             host.stop().await;
+            self.note_end_of_host();
         }
     }
 
     /// As `kill -9` would: nothing is finished.
     pub fn kill_host(&mut self) {
         drop(self.host.take());
+        self.note_end_of_host();
+    }
+
+    fn note_end_of_host(&mut self) {
+        if let Some((_, end)) = self.host_ran.last_mut() {
+            end.get_or_insert(self.clock.now());
+        }
     }
 
     pub async fn restart_host(&mut self) {
@@ -395,6 +430,27 @@ impl World {
         );
     }
 
+    // -- what must hold
+
+    /// From now on this rule may be broken here; `because` is for the reader.
+    pub fn waive(&mut self, rule: &'static str, because: &'static str) {
+        assert!(invariants::RULES.iter().any(|(known, _)| *known == rule), "there is no rule {rule}");
+        self.waived.insert(rule, because);
+    }
+
+    /// The rules that were broken so far, and how often each was asked.
+    pub fn violations(&self) -> (Vec<Violation>, BTreeMap<&'static str, usize>) {
+        let (mut violations, looked) = invariants::check(&Run {
+            commits: &self.server.commits(0),
+            truth: &self.clusters.truth(),
+            host_ran: &self.host_ran,
+            ended_at: self.clock.now(),
+            news_take: self.pace.news_take(),
+        });
+        violations.retain(|violation| !self.waived.contains_key(violation.rule));
+        (violations, looked)
+    }
+
     /// What a failing test prints: placements and clusters.
     async fn picture(&self) -> String {
         let placements = self.binding_policies().list(&Default::default()).await.unwrap();
@@ -409,6 +465,18 @@ impl World {
             .map(|(name, objects)| (name, objects.keys().map(ToString::to_string).collect::<Vec<_>>()))
             .collect();
         format!("placements (open?): {names:?}\nclusters: {held:?}")
+    }
+}
+
+impl Drop for World {
+    /// Every scenario is judged by the same rules, whatever it is about.
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            return;
+        }
+        let (violations, _) = self.violations();
+        let lines: Vec<String> = violations.iter().take(8).map(ToString::to_string).collect();
+        assert!(lines.is_empty(), "{} rule(s) broken:\n{}", violations.len(), lines.join("\n"));
     }
 }
 
