@@ -67,6 +67,9 @@ pub struct Facts {
     pub configs: BTreeMap<ConfigKey, ConfigAnswer>,
     #[serde(skip)]
     pub gate_verdicts: BTreeMap<VerdictKey, GateVerdict>,
+    /// Plans in a row that moved something and came too late to be carried out ([`super::plan::Plan::not_after`]).
+    #[serde(default)]
+    pub late_plans: u32,
 }
 
 /// Where the facts come from.

@@ -34,6 +34,7 @@ reasons! {
     StageOpened => true,
     StagePassed => true,
     Opening => false,
+    DecidedTooLate => false,
     // What stalls it: somebody has to act.
     BindingPolicyForeign => true,
     EvidenceCollectorForeign => true,

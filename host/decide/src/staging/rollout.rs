@@ -293,6 +293,7 @@ impl<'a> Rollout<'a> {
         standing.stages = records;
         // Status tells of a placement before it is made: a conflict there (an edit, a pause) restarts the round.
         let (writes, events) = if draft.writes.iter().any(is_moving) {
+            self.tell_of_late_plans(&mut standing);
             let (write, events) = status::announce(self.facts, standing);
             ([vec![write], draft.writes].concat(), events)
         } else if draft.is_restart {
@@ -308,6 +309,21 @@ impl<'a> Rollout<'a> {
             wake_at: draft.wake_at,
             not_after,
         })
+    }
+}
+
+impl Rollout<'_> {
+    /// What was announced and then came too late stands in status until the next try: it must not look like one under way.
+    fn tell_of_late_plans(&self, standing: &mut Standing) {
+        let late = self.facts.late_plans;
+        if late > 0 && standing.phase == Phase::Progressing && standing.stalled.is_none() {
+            standing.reason = Reason::DecidedTooLate;
+            standing.message = format!(
+                "{}; so far this has come too late: reading the evidence and asking the gates of this stage took longer \
+                 than what was read may be used",
+                standing.message
+            );
+        }
     }
 }
 

@@ -101,7 +101,12 @@ impl Truth {
     /// `from`. Empty while it was not there.
     pub fn fared_between(&self, (cluster, object): (&str, &ObjectRef), from: Timestamp, to: Timestamp) -> Vec<&Fared> {
         let of_object = |fared: &&Fared| fared.cluster == cluster && fared.object == *object;
-        let until: Vec<&Fared> = self.fared.iter().filter(of_object).filter(|fared| fared.at <= to).collect();
+        let until: Vec<&Fared> = self
+            .fared
+            .iter()
+            .filter(of_object)
+            .filter(|fared| fared.at <= to)
+            .collect();
         let first = until.iter().rposition(|fared| fared.at <= from).unwrap_or_default();
         until.into_iter().skip(first).collect()
     }

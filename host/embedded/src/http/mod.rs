@@ -20,9 +20,9 @@ use axum::response::{IntoResponse, Response};
 use http::{HeaderMap, HeaderValue, Method, header};
 use serde_json::{Value, json};
 
+use crate::commits;
 use crate::kinds::SharedKind;
 use crate::refusal::Refusal;
-use crate::commits;
 use crate::requests::{self, FaultAnswer};
 use crate::server::Server;
 use target::{Resource, Target};

@@ -297,7 +297,11 @@ impl State {
     fn record(&mut self, place: &Place, change: Change) {
         if let (Some(commits), Some((author, now))) = (&mut self.commits, &self.cause) {
             let ResourceId { group, plural } = &place.resource;
-            let resource = if group.is_empty() { plural.clone() } else { format!("{plural}.{group}") };
+            let resource = if group.is_empty() {
+                plural.clone()
+            } else {
+                format!("{plural}.{group}")
+            };
             commits.push(Commit::new(*now, author.clone(), resource, &change));
         }
         if let Some(collection) = self.collections.get_mut(&place.resource) {

@@ -6,6 +6,7 @@ mod cli;
 mod guests;
 mod harness;
 mod invariants;
+mod matrices;
 mod repository;
 mod sandbox;
 mod scenarios;

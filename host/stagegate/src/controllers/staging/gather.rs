@@ -160,6 +160,7 @@ pub fn facts(
         modules: remembered(&memory.modules),
         configs: remembered(&memory.configs),
         gate_verdicts: remembered(&memory.gate_verdicts),
+        late_plans: memory.late,
     })
 }
 

@@ -21,7 +21,7 @@ use kube::{Resource as _, ResourceExt as _};
 use stagegate_api::{Binding, StagedBindingPolicy, evidence};
 use stagegate_decide::names::PlacementName;
 use stagegate_decide::staging::{
-    BindingFacts, Decision, Decoded, Facts, Plan, Question, Read, Settings, Source, decide, observe,
+    BindingFacts, Decision, Decoded, Facts, Plan, Question, Read, Settings, Source, Write, decide, observe,
 };
 use tokio::time::Instant;
 use tracing::{debug, info};
@@ -286,8 +286,11 @@ impl Staging {
             let worth = Duration::try_from(end.duration_since(reading.facts.now)).unwrap_or_default();
             self.context.clock.now() >= end || reading.begun.elapsed() >= worth
         };
+        let is_placing = plan.writes.iter().any(Write::places);
         for write in &plan.writes {
-            if plan.not_after.is_some_and(is_late) {
+            // What status tells of a placement may be told late: it says how it went so far.
+            let is_announcement = is_placing && matches!(write, Write::Status { .. });
+            if !is_announcement && plan.not_after.is_some_and(is_late) {
                 return Ok(Carried::TooLate);
             }
             apply::write(&self.context.client, policy, write).await?;
@@ -296,8 +299,8 @@ impl Staging {
         Ok(Carried::Whole)
     }
 
-    /// When to decide again after a plan that came too late. Status cannot tell of it, as the plan is about a move that
-    /// is not made; so from the second in a row an Event does.
+    /// When to decide again after a plan that came too late. From the second in a row an Event tells of it, and so does
+    /// what status announces.
     fn put_off_late(&self, facts: &Facts, memory: &mut Memory) -> Next {
         memory.late = memory.late.saturating_add(1);
         let wait = (UNANSWERED * 2u32.pow((memory.late - 1).min(16))).min(LATE_MAX);
@@ -308,7 +311,7 @@ impl Staging {
             self.context.events.send(Notice {
                 about: reference(&facts.policy.object),
                 warning: true,
-                reason: "GateTooSlow".to_owned(),
+                reason: "DecidedTooLate".to_owned(),
                 note: note.to_owned(),
             });
         }

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::ByteString;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -26,7 +27,6 @@ use stagegate_api::{
     BindingPolicy, CombinedStatus, Phase, SimulatedCluster, StageState, StagedBindingPolicy, StagedBindingPolicyStatus,
     StatusCollector, crd,
 };
-use jiff::{SignedDuration, Timestamp};
 use stagegate_embedded::clusters::{self, Clusters, ObjectRef};
 use stagegate_embedded::{Server, SharedClock, TokioClock};
 use tokio::time::Instant;
@@ -434,7 +434,10 @@ impl World {
 
     /// From now on this rule may be broken here; `because` is for the reader.
     pub fn waive(&mut self, rule: &'static str, because: &'static str) {
-        assert!(invariants::RULES.iter().any(|(known, _)| *known == rule), "there is no rule {rule}");
+        assert!(
+            invariants::RULES.iter().any(|(known, _)| *known == rule),
+            "there is no rule {rule}"
+        );
         self.waived.insert(rule, because);
     }
 
@@ -476,7 +479,12 @@ impl Drop for World {
         }
         let (violations, _) = self.violations();
         let lines: Vec<String> = violations.iter().take(8).map(ToString::to_string).collect();
-        assert!(lines.is_empty(), "{} rule(s) broken:\n{}", violations.len(), lines.join("\n"));
+        assert!(
+            lines.is_empty(),
+            "{} rule(s) broken:\n{}",
+            violations.len(),
+            lines.join("\n")
+        );
     }
 }
 

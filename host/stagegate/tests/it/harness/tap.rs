@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use axum::Router;
 use axum::body::{Body, Bytes};
-use http::{HeaderValue, Method, Request, Response};
 use futures::StreamExt as _;
+use http::{HeaderValue, Method, Request, Response};
 use kube::Client;
 use stagegate_embedded::USER_HEADER;
 use tokio::sync::Notify;
@@ -143,7 +143,9 @@ impl Tap {
             Some(Disturbance::KilledBefore) => return self.never().await,
             Some(Disturbance::Refused(code)) => return Ok(refusal(code)),
             Some(Disturbance::Silent) if call.is_watch() => {
-                return Ok(Response::new(Body::from_stream(futures::stream::pending::<Result<Bytes, Broken>>())));
+                return Ok(Response::new(Body::from_stream(futures::stream::pending::<
+                    Result<Bytes, Broken>,
+                >())));
             }
             Some(Disturbance::Silent) => return std::future::pending().await,
             Some(Disturbance::Stale) => {
@@ -204,7 +206,8 @@ impl Tap {
         if let Some(earlier) = self.state().answered.get(&call.target) {
             return Some(earlier.clone());
         }
-        let nothing_yet = serde_json::json!({"apiVersion": "v1", "kind": "List", "metadata": {"resourceVersion": "1"}, "items": []});
+        let nothing_yet =
+            serde_json::json!({"apiVersion": "v1", "kind": "List", "metadata": {"resourceVersion": "1"}, "items": []});
         let is_list = call.target.contains("limit=") || call.target.contains("labelSelector=");
         is_list.then(|| Bytes::from(nothing_yet.to_string()))
     }
@@ -255,7 +258,12 @@ fn refusal(code: u16) -> Response<Body> {
 /// The first half of what comes first, then the end of the connection.
 async fn cut(answer: Response<Body>) -> Response<Body> {
     let (parts, body) = answer.into_parts();
-    let first = body.into_data_stream().next().await.and_then(Result::ok).unwrap_or_default();
+    let first = body
+        .into_data_stream()
+        .next()
+        .await
+        .and_then(Result::ok)
+        .unwrap_or_default();
     let half = first.slice(..first.len() / 2);
     let torn = futures::stream::iter([Ok(half), Err(Broken)]);
     Response::from_parts(parts, Body::from_stream(torn))

@@ -20,20 +20,56 @@ use replay::Replay;
 
 /// The rules, and what each says of every prefix of the log.
 pub const RULES: &[(&str, &str)] = &[
-    ("justified", "a stage is placed only when status says of every stage before it that it has passed, or that all its checks pass in its placement"),
-    ("one-active", "a stage is opened only while no later one is open at the same plan"),
-    ("no-skip", "within a plan the active stage moves on by one, and never back"),
-    ("plan", "nothing is placed for another generation of the policy than the newest that status has told of"),
-    ("own", "every update and delete is of an object of this policy's, conditional on its uid and resourceVersion"),
-    ("reach", "a cluster is given the workload only while an open placement selects it"),
-    ("covered", "an open placement is removed only under Remove, and while a later one is open at the policy's plan"),
-    ("once", "a placement is opened at most once for a plan, stage and attempt"),
-    ("gate", "a gate's pass is recorded only with the digest of a component that its ConfigMap held"),
+    (
+        "justified",
+        "a stage is placed only when status says of every stage before it that it has passed, or that all its checks pass in its placement",
+    ),
+    (
+        "one-active",
+        "a stage is opened only while no later one is open at the same plan",
+    ),
+    (
+        "no-skip",
+        "within a plan the active stage moves on by one, and never back",
+    ),
+    (
+        "plan",
+        "nothing is placed for another generation of the policy than the newest that status has told of",
+    ),
+    (
+        "own",
+        "every update and delete is of an object of this policy's, conditional on its uid and resourceVersion",
+    ),
+    (
+        "reach",
+        "a cluster is given the workload only while an open placement selects it",
+    ),
+    (
+        "covered",
+        "an open placement is removed only under Remove, and while a later one is open at the policy's plan",
+    ),
+    (
+        "once",
+        "a placement is opened at most once for a plan, stage and attempt",
+    ),
+    (
+        "gate",
+        "a gate's pass is recorded only with the digest of a component that its ConfigMap held",
+    ),
     ("quiet", "no object is written to and fro without anybody else's doing"),
-    ("stop", "nothing is placed or removed once status has told of a pause or a deletion"),
-    ("intent", "a placement is told of in status before it is made, and no stage is called active that was never open"),
+    (
+        "stop",
+        "nothing is placed or removed once status has told of a pause or a deletion",
+    ),
+    (
+        "intent",
+        "a placement is told of in status before it is made, and no stage is called active that was never open",
+    ),
     ("explains", "a status that stands for a minute says what is missing"),
-    ("promotion", "no stage is placed while, in truth, a cluster of the stage before does not fare well on the plan's objects"),
+    (
+        "promotion",
+        "no stage is placed while, in truth, a cluster of the stage before does not fare well on the plan's objects",
+    ),
 ];
 
 /// A broken rule.
@@ -47,7 +83,11 @@ pub struct Violation {
 
 impl fmt::Display for Violation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "[{}] at {} (commit {}): {}", self.rule, self.at, self.version, self.what)
+        write!(
+            f,
+            "[{}] at {} (commit {}): {}",
+            self.rule, self.at, self.version, self.what
+        )
     }
 }
 
@@ -66,14 +106,16 @@ pub struct Run<'a> {
 pub fn check(run: &Run<'_>) -> (Vec<Violation>, BTreeMap<&'static str, usize>) {
     let mut found = Found::default();
     let mut replay = Replay::default();
+    let mut reach = promotions::Reach::default();
     for commit in run.commits {
         let commit = replay::Seen::of(commit);
         placements::check(&replay, &commit, &mut found);
         promotions::check(run, &replay, &commit, &mut found);
         words::check(run, &replay, &commit, &mut found);
         replay.take(&commit);
+        reach.take(&replay, &commit);
     }
-    promotions::check_reach(run, &mut found);
+    reach.check(run, &mut found);
     words::check_waiting(run, &mut found);
     (found.violations, found.looked)
 }
@@ -86,7 +128,13 @@ struct Found {
 
 impl Found {
     /// Notes that the rule was asked, and whether it held.
-    fn holds(&mut self, rule: &'static str, (version, at): (u64, Timestamp), holds: bool, what: impl FnOnce() -> String) {
+    fn holds(
+        &mut self,
+        rule: &'static str,
+        (version, at): (u64, Timestamp),
+        holds: bool,
+        what: impl FnOnce() -> String,
+    ) {
         debug_assert!(RULES.iter().any(|(known, _)| *known == rule));
         *self.looked.entry(rule).or_default() += 1;
         if !holds {

@@ -18,7 +18,9 @@ pub fn check(replay: &Replay, seen: &Seen<'_>, found: &mut Found) {
     match (before, after) {
         (before, Some(after)) if after.is_open() => {
             // Taking over what an older program placed gives nobody anything new.
-            let is_adoption = before.as_ref().is_some_and(|before| before.is_open() && before.plan.is_none());
+            let is_adoption = before
+                .as_ref()
+                .is_some_and(|before| before.is_open() && before.plan.is_none());
             let is_new = before
                 .as_ref()
                 .is_none_or(|before| before.selectors != after.selectors || before.downsync != after.downsync);
@@ -46,9 +48,12 @@ fn own(replay: &Replay, seen: &Seen<'_>, found: &mut Found) {
         other => OTHERS.contains(&other),
     };
     let is_best_effort = commit.resource == "events";
-    found.holds("own", seen.place(), is_own && (is_conditional || is_best_effort), || {
-        format!("{} of {} {}: {request:?}", request.verb, commit.resource, commit.name)
-    });
+    found.holds(
+        "own",
+        seen.place(),
+        is_own && (is_conditional || is_best_effort),
+        || format!("{} of {} {}: {request:?}", request.verb, commit.resource, commit.name),
+    );
 }
 
 fn placed(replay: &Replay, seen: &Seen<'_>, (before, after): (Option<&Placed>, &Placed), found: &mut Found) {
@@ -85,7 +90,11 @@ fn placed(replay: &Replay, seen: &Seen<'_>, (before, after): (Option<&Placed>, &
         placed.plan == after.plan && position > index
     });
     found.holds("one-active", seen.place(), later.is_none(), || {
-        format!("{} is placed while {:?} is open at the same plan", after.name, later.map(|(name, _)| name))
+        format!(
+            "{} is placed while {:?} is open at the same plan",
+            after.name,
+            later.map(|(name, _)| name)
+        )
     });
     let is_opened = before.is_none_or(|before| !before.is_open());
     if is_opened && let (Some(plan), Some(attempt)) = (&after.plan, after.attempt) {
@@ -98,7 +107,8 @@ fn placed(replay: &Replay, seen: &Seen<'_>, (before, after): (Option<&Placed>, &
         });
     }
     let told = policy.status.as_ref().and_then(|status| status.reason.clone());
-    found.holds("intent", seen.place(), told.as_deref() == Some("Opening"), || {
+    let is_announced = matches!(told.as_deref(), Some("Opening" | "DecidedTooLate"));
+    found.holds("intent", seen.place(), is_announced, || {
         format!("{} is placed, and status tells of {told:?}", after.name)
     });
 }
@@ -110,7 +120,11 @@ fn unproven_before(
     index: usize,
     after: &Placed,
 ) -> Option<String> {
-    let stages = policy.status.as_ref().map(|status| status.stages.as_slice()).unwrap_or_default();
+    let stages = policy
+        .status
+        .as_ref()
+        .map(|status| status.stages.as_slice())
+        .unwrap_or_default();
     spec.stages[..index].iter().find_map(|stage| {
         let Some(record) = stages.iter().find(|record| record.name == stage.name) else {
             return Some(format!("status has no record of stage {}", stage.name));
@@ -138,7 +152,13 @@ fn unproven_before(
                 && uid == Some(placed.uid.as_str())
         });
         let mut wanted: Vec<String> = stage.gates.iter().map(|gate| format!("gate/{}", gate.name)).collect();
-        wanted.extend(stage.condition.as_ref().filter(|text| !text.trim().is_empty()).map(|_| "condition".to_owned()));
+        wanted.extend(
+            stage
+                .condition
+                .as_ref()
+                .filter(|text| !text.trim().is_empty())
+                .map(|_| "condition".to_owned()),
+        );
         let missing = wanted.iter().find(|name| !passes(record, name));
         let failing = record.checks.iter().find(|check| check.outcome != Outcome::Pass);
         let is_proven = is_at_plan && is_this_placement && missing.is_none() && failing.is_none();
@@ -148,7 +168,11 @@ fn unproven_before(
                 stage.name,
                 record.state,
                 record.plan,
-                record.checks.iter().map(|check| (&check.name, check.outcome)).collect::<Vec<_>>()
+                record
+                    .checks
+                    .iter()
+                    .map(|check| (&check.name, check.outcome))
+                    .collect::<Vec<_>>()
             )
         })
     })
@@ -161,7 +185,9 @@ fn passes(record: &StageStatus, name: &str) -> bool {
 
 fn removed(replay: &Replay, seen: &Seen<'_>, before: &Placed, found: &mut Found) {
     let Some(policy) = replay.owner_of(before) else { return };
-    let Some(spec) = policy.specs.get(&policy.told_generation()) else { return };
+    let Some(spec) = policy.specs.get(&policy.told_generation()) else {
+        return;
+    };
     let plan = plan_of(&spec.downsync).to_string();
     let position = |name: &str| spec.stages.iter().position(|known| known.name == name);
     let own = before.stage_of(&policy.name).and_then(position);
@@ -170,8 +196,13 @@ fn removed(replay: &Replay, seen: &Seen<'_>, before: &Placed, found: &mut Found)
         .any(|(other, placed)| placed.plan.as_deref() == Some(plan.as_str()) && position(other) > own);
     let is_allowed = spec.previous_stages != PreviousStages::Keep;
     found.holds("covered", seen.place(), own.is_some() && later && is_allowed, || {
-        format!("{} is removed; a later one is open at the plan: {later}; {:?}", before.name, spec.previous_stages)
+        format!(
+            "{} is removed; a later one is open at the plan: {later}; {:?}",
+            before.name, spec.previous_stages
+        )
     });
     let is_stopped = spec.paused || policy.deleted.is_some_and(|at| policy.told_generation() >= at);
-    found.holds("stop", seen.place(), !is_stopped, || format!("{} is removed though paused or being deleted", before.name));
+    found.holds("stop", seen.place(), !is_stopped, || {
+        format!("{} is removed though paused or being deleted", before.name)
+    });
 }

@@ -13,18 +13,35 @@ use crate::harness::WELL;
 
 /// At each placing: the clusters of the stage that was being proven must fare well.
 pub fn check(run: &Run<'_>, replay: &Replay, seen: &Seen<'_>, found: &mut Found) {
-    let Some((before, Some(after))) = seen.placing() else { return };
-    let Some(policy) = replay.owner_of(&after).filter(|_| after.is_open()) else { return };
-    let is_adoption = before.as_ref().is_some_and(|before| before.is_open() && before.plan.is_none());
-    let is_new = before.as_ref().is_none_or(|before| before.selectors != after.selectors || before.plan != after.plan);
+    let Some((before, Some(after))) = seen.placing() else {
+        return;
+    };
+    let Some(policy) = replay.owner_of(&after).filter(|_| after.is_open()) else {
+        return;
+    };
+    let is_adoption = before
+        .as_ref()
+        .is_some_and(|before| before.is_open() && before.plan.is_none());
+    let is_new = before
+        .as_ref()
+        .is_none_or(|before| before.selectors != after.selectors || before.plan != after.plan);
     if is_adoption || !is_new {
         return;
     }
-    let Some(spec) = policy.specs.get(&after.generation.unwrap_or_default()) else { return };
-    let Some(index) = after.stage_of(&policy.name).and_then(|name| spec.stages.iter().position(|stage| stage.name == name)) else {
+    let Some(spec) = policy.specs.get(&after.generation.unwrap_or_default()) else {
         return;
     };
-    let Some(proven) = spec.stages[..index].iter().rev().find(|stage| !has_passed(policy, &stage.name, &after)) else {
+    let Some(index) = after
+        .stage_of(&policy.name)
+        .and_then(|name| spec.stages.iter().position(|stage| stage.name == name))
+    else {
+        return;
+    };
+    let Some(proven) = spec.stages[..index]
+        .iter()
+        .rev()
+        .find(|stage| !has_passed(policy, &stage.name, &after))
+    else {
         return;
     };
     // Other conditions say for themselves what well means, and may mean anything.
@@ -56,7 +73,9 @@ fn check_cluster(
     let to = seen.commit.at;
     let from = to - run.news_take;
     for ((resource, namespace, name), versions) in &replay.workloads {
-        let Some((_, newest)) = versions.last().filter(|(_, newest)| !newest.spec.is_null()) else { continue };
+        let Some((_, newest)) = versions.last().filter(|(_, newest)| !newest.spec.is_null()) else {
+            continue;
+        };
         let selectors: &[LabelSelector] = clause.object_selectors.as_deref().unwrap_or_default();
         if !selects(selectors, &newest.labels) {
             continue;
@@ -84,7 +103,8 @@ fn check_cluster(
 /// Whether the object was in the cluster at any time of the window.
 fn is_there(run: &Run<'_>, (cluster, object): (&str, &ObjectRef), from: Timestamp, to: Timestamp) -> bool {
     let history = run.truth.history.iter();
-    let mut of_object = history.filter(|change| change.cluster == cluster && change.object == *object && change.at <= to);
+    let mut of_object =
+        history.filter(|change| change.cluster == cluster && change.object == *object && change.at <= to);
     let mut is_there = false;
     let mut was_there = false;
     for change in of_object.by_ref() {
@@ -104,40 +124,50 @@ fn is_well(fared: &Fared) -> bool {
     number("availableReplicas").unwrap_or_default() >= wanted && number("observedGeneration") == fared.generation
 }
 
-/// Over the whole run: nobody got the workload but while an open placement selected the cluster.
-pub fn check_reach(run: &Run<'_>, found: &mut Found) {
-    let mut arrivals = run
-        .truth
-        .history
-        .iter()
-        .filter(|change| change.presence == Presence::Present)
-        .peekable();
-    let mut replay = Replay::default();
-    // Which clusters were selected, and until when.
-    let mut selected: Vec<(Timestamp, Vec<String>)> = Vec::new();
-    for commit in run.commits {
-        while let Some(arrival) = arrivals.next_if(|arrival| arrival.at < commit.at) {
-            check_arrival(run, &selected, (arrival.at, &arrival.cluster), found);
+/// Which clusters open placements selected, and since when.
+#[derive(Default)]
+pub struct Reach(Vec<(Timestamp, Vec<String>)>);
+
+impl Reach {
+    /// To be called after the commit was taken in.
+    pub fn take(&mut self, replay: &Replay, seen: &Seen<'_>) {
+        if seen.commit.resource != PLACEMENTS && !seen.commit.resource.starts_with("managedclusters.") {
+            return;
         }
-        let seen = Seen::of(commit);
-        replay.take(&seen);
-        if commit.resource == PLACEMENTS || commit.resource.starts_with("managedclusters.") {
-            let open: Vec<&Placed> = replay.placements.values().filter(|placed| placed.is_open()).collect();
-            let reached = replay.clusters.iter().filter(|(_, labels)| open.iter().any(|placed| selects(&placed.selectors, labels)));
-            selected.push((commit.at, reached.map(|(name, _)| name.clone()).collect()));
-        }
+        let open: Vec<&Placed> = replay.placements.values().filter(|placed| placed.is_open()).collect();
+        let is_selected = |labels| open.iter().any(|placed| selects(&placed.selectors, labels));
+        let reached = replay.clusters.iter().filter(|(_, labels)| is_selected(labels));
+        self.0
+            .push((seen.commit.at, reached.map(|(name, _)| name.clone()).collect()));
     }
-    for arrival in arrivals {
-        check_arrival(run, &selected, (arrival.at, &arrival.cluster), found);
+
+    /// Over the whole run: nobody got the workload but while an open placement selected the cluster.
+    pub fn check(&self, run: &Run<'_>, found: &mut Found) {
+        let history = run.truth.history.iter();
+        for arrival in history.filter(|change| change.presence == Presence::Present) {
+            check_arrival(run, &self.0, (arrival.at, &arrival.cluster), found);
+        }
     }
 }
 
-fn check_arrival(run: &Run<'_>, selected: &[(Timestamp, Vec<String>)], (at, cluster): (Timestamp, &str), found: &mut Found) {
+fn check_arrival(
+    run: &Run<'_>,
+    selected: &[(Timestamp, Vec<String>)],
+    (at, cluster): (Timestamp, &str),
+    found: &mut Found,
+) {
     // What was selected a moment ago may still be on its way.
     let from = at - run.news_take - SignedDuration::from_secs(1);
-    let first = selected.iter().rposition(|(since, _)| *since <= from).unwrap_or_default();
+    let first = selected
+        .iter()
+        .rposition(|(since, _)| *since <= from)
+        .unwrap_or_default();
     let until = selected.partition_point(|(since, _)| *since <= at);
     let window = &selected[first.min(until)..until];
-    let is_selected = window.iter().any(|(_, clusters)| clusters.iter().any(|known| known == cluster));
-    found.holds("reach", (0, at), is_selected, || format!("{cluster} was given the workload, and no open placement selects it"));
+    let is_selected = window
+        .iter()
+        .any(|(_, clusters)| clusters.iter().any(|known| known == cluster));
+    found.holds("reach", (0, at), is_selected, || {
+        format!("{cluster} was given the workload, and no open placement selects it")
+    });
 }

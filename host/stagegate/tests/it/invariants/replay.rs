@@ -11,6 +11,7 @@ use stagegate_embedded::Commit;
 pub const POLICIES: &str = "stagedbindingpolicies.community.kubestellar.io";
 pub const PLACEMENTS: &str = "bindingpolicies.control.kubestellar.io";
 const CLUSTERS: &str = "managedclusters.cluster.open-cluster-management.io";
+const COLLECTORS: &str = "statuscollectors.control.kubestellar.io";
 const WORKLOADS: &[&str] = &["deployments.apps"];
 
 /// A commit with its objects as trees.
@@ -22,12 +23,13 @@ pub struct Seen<'a> {
 
 impl<'a> Seen<'a> {
     pub fn of(commit: &'a Commit) -> Self {
-        // Components of gates are large, and looked at by one rule only.
-        let is_large = commit.resource == "configmaps";
+        let resource = commit.resource.as_str();
+        let is_asked_for =
+            [POLICIES, PLACEMENTS, CLUSTERS, COLLECTORS].contains(&resource) || WORKLOADS.contains(&resource);
         Self {
             commit,
-            before: (!is_large).then(|| commit.before()).flatten(),
-            after: (!is_large).then(|| commit.after()).flatten(),
+            before: is_asked_for.then(|| commit.before()).flatten(),
+            after: is_asked_for.then(|| commit.after()).flatten(),
         }
     }
 
@@ -73,7 +75,13 @@ impl Placed {
         Some(Self {
             name: object.metadata.name.unwrap_or_default(),
             uid: object.metadata.uid.unwrap_or_default(),
-            owners: object.metadata.owner_references.into_iter().flatten().map(|owner| owner.uid).collect(),
+            owners: object
+                .metadata
+                .owner_references
+                .into_iter()
+                .flatten()
+                .map(|owner| owner.uid)
+                .collect(),
             selectors: object.spec.cluster_selectors,
             plan: text(annotation::PLAN),
             attempt: text(annotation::ATTEMPT).and_then(|text| text.parse().ok()),
@@ -108,12 +116,11 @@ pub struct Policy {
 }
 
 impl Policy {
-    pub fn spec(&self) -> Option<&StagedBindingPolicySpec> {
-        self.specs.get(&self.generation)
-    }
-
     pub fn told_generation(&self) -> i64 {
-        self.status.as_ref().and_then(|status| status.observed_generation).unwrap_or_default()
+        self.status
+            .as_ref()
+            .and_then(|status| status.observed_generation)
+            .unwrap_or_default()
     }
 }
 
@@ -127,7 +134,7 @@ pub struct Replay {
     /// (resource, namespace, name) → each spec and since when.
     pub workloads: BTreeMap<(String, String, String), Vec<(Timestamp, Workload)>>,
     /// What each object was last written to by the host: two writes back, one back.
-    pub written: BTreeMap<(String, String, String), Vec<Value>>,
+    pub written: BTreeMap<(String, String, String), Vec<(Timestamp, Value)>>,
 }
 
 #[derive(Clone, Debug)]
@@ -145,7 +152,10 @@ impl Replay {
 
     /// The open placements of this policy but the one of that name.
     pub fn others_open<'a>(&'a self, policy: &'a Policy, name: &'a str) -> impl Iterator<Item = (&'a str, &'a Placed)> {
-        let others = self.placements.values().filter(move |other| other.name != name && other.is_open());
+        let others = self
+            .placements
+            .values()
+            .filter(move |other| other.name != name && other.is_open());
         let owned = others.filter(|other| self.owner_of(other).is_some_and(|owner| std::ptr::eq(owner, policy)));
         owned.filter_map(|other| Some((other.stage_of(&policy.name)?, other)))
     }
@@ -167,7 +177,11 @@ impl Replay {
                 let key = (resource.to_owned(), commit.namespace.clone(), commit.name.clone());
                 let workload = Workload {
                     labels: seen.after.as_ref().map(labels).unwrap_or_default(),
-                    spec: seen.after.as_ref().map(|after| after["spec"].clone()).unwrap_or_default(),
+                    spec: seen
+                        .after
+                        .as_ref()
+                        .map(|after| after["spec"].clone())
+                        .unwrap_or_default(),
                 };
                 self.workloads.entry(key).or_default().push((commit.at, workload));
             }
@@ -200,7 +214,11 @@ impl Replay {
             return;
         };
         let was_open = self.placements.get(name).is_some_and(Placed::is_open);
-        let owner = placed.owners.iter().find(|uid| self.policies.contains_key(*uid)).cloned();
+        let owner = placed
+            .owners
+            .iter()
+            .find(|uid| self.policies.contains_key(*uid))
+            .cloned();
         if let Some(policy) = owner.and_then(|uid| self.policies.get_mut(&uid))
             && placed.is_open()
             && let Some(stage) = placed.stage_of(&policy.name).map(str::to_owned)
@@ -219,7 +237,7 @@ impl Replay {
         match &seen.after {
             Some(after) if seen.is_hosts() => {
                 let writings = self.written.entry(key).or_default();
-                writings.push(bare(after));
+                writings.push((commit.at, bare(after)));
                 if writings.len() > 2 {
                     writings.remove(0);
                 }
@@ -242,13 +260,19 @@ pub fn bare(object: &Value) -> Value {
 
 fn labels(object: &Value) -> BTreeMap<String, String> {
     let labels = object["metadata"]["labels"].as_object().into_iter().flatten();
-    labels.filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned()))).collect()
+    labels
+        .filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned())))
+        .collect()
 }
 
 /// As the Kubernetes API conventions have it; an operator that nobody knows selects nothing.
 pub fn selects(selectors: &[LabelSelector], labels: &BTreeMap<String, String>) -> bool {
     selectors.iter().any(|selector| {
-        let equal = selector.match_labels.iter().flatten().all(|(key, value)| labels.get(key) == Some(value));
+        let equal = selector
+            .match_labels
+            .iter()
+            .flatten()
+            .all(|(key, value)| labels.get(key) == Some(value));
         equal
             && selector.match_expressions.iter().flatten().all(|expression| {
                 let value = labels.get(&expression.key);

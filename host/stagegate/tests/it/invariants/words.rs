@@ -18,44 +18,71 @@ pub fn check(run: &Run<'_>, replay: &Replay, seen: &Seen<'_>, found: &mut Found)
     if !seen.is_hosts() {
         return;
     }
-    quiet(replay, seen, found);
+    quiet(run, replay, seen, found);
     if seen.commit.resource != POLICIES {
         return;
     }
-    let Some(policy) = replay.policies.get(&seen.commit.uid) else { return };
+    let Some(policy) = replay.policies.get(&seen.commit.uid) else {
+        return;
+    };
     let Some(after) = &seen.after else { return };
-    let Ok(status) = serde_json::from_value::<StagedBindingPolicyStatus>(after["status"].clone()) else { return };
+    let Ok(status) = serde_json::from_value::<StagedBindingPolicyStatus>(after["status"].clone()) else {
+        return;
+    };
     let generation = after["metadata"]["generation"].as_i64();
     let is_dated = status.observed_generation <= generation
-        && status.conditions.iter().all(|condition| condition.observed_generation == status.observed_generation);
+        && status
+            .conditions
+            .iter()
+            .all(|condition| condition.observed_generation == status.observed_generation);
     found.holds("intent", seen.place(), is_dated, || {
-        format!("status of generation {:?}, conditions {:?}", status.observed_generation, status.conditions)
+        format!(
+            "status of generation {:?}, conditions {:?}",
+            status.observed_generation, status.conditions
+        )
     });
     steps(policy, seen, &status, found);
     components(run, policy, (seen, &status), found);
 }
 
 /// Two states of one object in turn, and nobody else did anything.
-fn quiet(replay: &Replay, seen: &Seen<'_>, found: &mut Found) {
+fn quiet(run: &Run<'_>, replay: &Replay, seen: &Seen<'_>, found: &mut Found) {
     let commit = seen.commit;
     let key = (commit.resource.clone(), commit.namespace.clone(), commit.name.clone());
-    let Some(after) = seen.after.as_ref().filter(|_| commit.resource != "events") else { return };
-    let Some([earlier, _]) = replay.written.get(&key).map(Vec::as_slice) else { return };
+    let Some(after) = seen.after.as_ref().filter(|_| commit.resource != "events") else {
+        return;
+    };
+    let Some([(at, earlier), _]) = replay.written.get(&key).map(Vec::as_slice) else {
+        return;
+    };
+    // A new process has to wait for what the one before it knew.
+    if run.host_ran.iter().any(|(start, _)| at <= start) {
+        return;
+    }
     found.holds("quiet", seen.place(), *earlier != bare(after), || {
-        format!("{} {} is written as it was two writes ago", commit.resource, commit.name)
+        format!(
+            "{} {} is written as it was two writes ago",
+            commit.resource, commit.name
+        )
     });
 }
 
 /// The active stage moves on by one within a plan, and was open once.
 fn steps(policy: &Policy, seen: &Seen<'_>, status: &StagedBindingPolicyStatus, found: &mut Found) {
-    let (Some(active), Some(spec)) = (&status.active_stage, status.observed_generation.and_then(|at| policy.specs.get(&at))) else {
+    let (Some(active), Some(spec)) = (
+        &status.active_stage,
+        status.observed_generation.and_then(|at| policy.specs.get(&at)),
+    ) else {
         return;
     };
     let position = |name: &str| spec.stages.iter().position(|stage| stage.name == name);
     let is_first = position(active).is_none_or(|index| index == 0);
-    found.holds("intent", seen.place(), is_first || policy.ever_open.contains(active), || {
-        format!("stage {active} is called active and was never open")
-    });
+    found.holds(
+        "intent",
+        seen.place(),
+        is_first || policy.ever_open.contains(active),
+        || format!("stage {active} is called active and was never open"),
+    );
     let before = policy.status.as_ref();
     let is_same_spec = before.is_some_and(|before| before.observed_generation == status.observed_generation);
     let earlier = before.and_then(|before| position(before.active_stage.as_deref()?));
@@ -67,14 +94,31 @@ fn steps(policy: &Policy, seen: &Seen<'_>, status: &StagedBindingPolicyStatus, f
 }
 
 /// A gate's pass names a component that its ConfigMap held at that time, or a moment before.
-fn components(run: &Run<'_>, policy: &Policy, (seen, status): (&Seen<'_>, &StagedBindingPolicyStatus), found: &mut Found) {
-    let Some(spec) = status.observed_generation.and_then(|at| policy.specs.get(&at)) else { return };
+fn components(
+    run: &Run<'_>,
+    policy: &Policy,
+    (seen, status): (&Seen<'_>, &StagedBindingPolicyStatus),
+    found: &mut Found,
+) {
+    let Some(spec) = status.observed_generation.and_then(|at| policy.specs.get(&at)) else {
+        return;
+    };
     for stage in &spec.stages {
-        let Some(record) = status.stages.iter().find(|record| record.name == stage.name) else { continue };
+        let Some(record) = status.stages.iter().find(|record| record.name == stage.name) else {
+            continue;
+        };
         for gate in &stage.gates {
             let name = format!("gate/{}", gate.name);
-            let passed = record.checks.iter().find(|check| check.name == name && check.outcome == Outcome::Pass);
-            let Some(check) = passed.filter(|check| check.evaluated_at.as_ref().is_some_and(|at| at.0 + SignedDuration::from_secs(2) > seen.commit.at)) else {
+            let passed = record
+                .checks
+                .iter()
+                .find(|check| check.name == name && check.outcome == Outcome::Pass);
+            let Some(check) = passed.filter(|check| {
+                check
+                    .evaluated_at
+                    .as_ref()
+                    .is_some_and(|at| at.0 + SignedDuration::from_secs(2) > seen.commit.at)
+            }) else {
                 continue;
             };
             let entry = &gate.module.config_map;
@@ -84,7 +128,10 @@ fn components(run: &Run<'_>, policy: &Policy, (seen, status): (&Seen<'_>, &Stage
             let is_known = is_packed || held.iter().any(|(known, _)| *known == digest);
             let is_pinned = gate.module.digest.as_ref().is_none_or(|pinned| *pinned == digest);
             found.holds("gate", seen.place(), is_known && is_pinned, || {
-                format!("{name} of stage {} passed with {digest}; its ConfigMap held {held:?}", stage.name)
+                format!(
+                    "{name} of stage {} passed with {digest}; its ConfigMap held {held:?}",
+                    stage.name
+                )
             });
         }
     }
@@ -94,14 +141,20 @@ fn components(run: &Run<'_>, policy: &Policy, (seen, status): (&Seen<'_>, &Stage
 /// replaced within the last second.
 fn held(run: &Run<'_>, (namespace, name, key): (&str, &str, &str), before: u64) -> Vec<(String, bool)> {
     let is_it = |commit: &&stagegate_embedded::Commit| {
-        commit.resource == "configmaps" && commit.namespace == namespace && commit.name == name && commit.version < before
+        commit.resource == "configmaps"
+            && commit.namespace == namespace
+            && commit.name == name
+            && commit.version < before
     };
     let mut commits: Vec<_> = run.commits.iter().filter(is_it).collect();
     commits.reverse();
     let digests = commits.into_iter().take(2).filter_map(|commit| {
         let config_map: ConfigMap = serde_json::from_value(commit.after()?).ok()?;
         let bytes = config_map.binary_data?.remove(key)?.0;
-        let digest: String = Sha256::digest(&bytes).iter().map(|byte| format!("{byte:02x}")).collect();
+        let digest: String = Sha256::digest(&bytes)
+            .iter()
+            .map(|byte| format!("{byte:02x}"))
+            .collect();
         Some((format!("sha256:{digest}"), bytes.starts_with(&[0x1f, 0x8b])))
     });
     digests.collect()
@@ -125,7 +178,13 @@ pub fn check_waiting(run: &Run<'_>, found: &mut Found) {
     }
 }
 
-fn check_standing(run: &Run<'_>, (since, version): (Timestamp, u64), until: Timestamp, object: &Value, found: &mut Found) {
+fn check_standing(
+    run: &Run<'_>,
+    (since, version): (Timestamp, u64),
+    until: Timestamp,
+    object: &Value,
+    found: &mut Found,
+) {
     let is_served = run.host_ran.iter().any(|(from, to)| {
         let from = since.max(*from);
         let to = to.unwrap_or(run.ended_at).min(until);
@@ -135,13 +194,26 @@ fn check_standing(run: &Run<'_>, (since, version): (Timestamp, u64), until: Time
         return;
     }
     let status: StagedBindingPolicyStatus = serde_json::from_value(object["status"].clone()).unwrap_or_default();
-    let is_current = status.observed_generation.is_some() && status.observed_generation == object["metadata"]["generation"].as_i64();
-    let progressing = status.conditions.iter().find(|condition| condition.type_ == "Progressing");
+    let is_current =
+        status.observed_generation.is_some() && status.observed_generation == object["metadata"]["generation"].as_i64();
+    let progressing = status
+        .conditions
+        .iter()
+        .find(|condition| condition.type_ == "Progressing");
     let is_done = matches!(status.phase, Some(Phase::Completed));
     let says = progressing.is_some_and(|condition| condition.message.len() > 10 && !condition.reason.is_empty());
     // Words for what takes milliseconds: standing for a minute, they explain nothing.
     let is_passing_word = matches!(status.reason.as_deref(), Some("Opening" | "Accepted"));
-    found.holds("explains", (version, until), is_current && (is_done || says && !is_passing_word), || {
-        format!("from {since} to {until} nothing was said but {:?} {:?}", status.reason, progressing.map(|condition| &condition.message))
-    });
+    found.holds(
+        "explains",
+        (version, until),
+        is_current && (is_done || says && !is_passing_word),
+        || {
+            format!(
+                "from {since} to {until} nothing was said but {:?} {:?}",
+                status.reason,
+                progressing.map(|condition| &condition.message)
+            )
+        },
+    );
 }
