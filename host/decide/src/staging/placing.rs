@@ -13,7 +13,7 @@ use super::binding_part::Placed;
 use super::facts::{Decoded, Facts, Read};
 use super::finding::Finding;
 use super::handover::{HandOver, Pair, hand_over};
-use super::plan::{Event, Placement, Question, Write};
+use super::plan::{Event, Placement, Write};
 use super::reason::Reason;
 use super::rollout::{Draft, Rollout};
 use super::slot::{Own, Slot, Stamp, is_identified, precondition};
@@ -135,15 +135,10 @@ impl Rollout<'_> {
             return Finding::unknown(Reason::Paused, format!("stage {} is ready to be opened", stage.name));
         }
         let Read::Anew { baseline } = &self.facts.read else {
-            draft.questions.push(Question::ReadAnew);
+            draft.read_anew();
             return opening;
         };
-        // A stamp of this same round would change the version that the open is conditional on.
-        if draft
-            .writes
-            .iter()
-            .any(|write| matches!(write, Write::Stamp(placement) if placement.name == stage.placement))
-        {
+        if draft.is_stamping(&stage.placement) {
             return opening;
         }
         let recorded = self.recorded(index).and_then(|record| record.attempt);
@@ -223,14 +218,26 @@ impl Rollout<'_> {
             let Some(previous) = self.slots[earlier].own().filter(|_| self.has_passed(earlier)) else {
                 continue;
             };
+            let name = &self.stage(earlier).placement;
+            if draft.is_stamping(name) {
+                continue;
+            }
+            let removal = Write::Remove {
+                name: name.clone(),
+                precondition: previous.precondition(),
+            };
+            if self.slots[earlier].closed().is_some() {
+                draft.writes.push(removal);
+                continue;
+            }
             let pair = Pair {
                 later: &placed,
-                earlier: &self.stage(earlier).placement,
+                earlier: name,
                 earlier_record: self.recorded(earlier),
             };
             match hand_over(pair, &mut draft.questions) {
                 // As little is taken away on a cache as is placed on one.
-                Ok(_) if self.facts.read == Read::Cached => draft.questions.push(Question::ReadAnew),
+                Ok(_) if self.facts.read == Read::Cached => draft.read_anew(),
                 Ok(handed) => {
                     if let HandOver::Unproven(shared) = handed {
                         records[latest].message = Some(format!(
@@ -239,10 +246,7 @@ impl Rollout<'_> {
                             shared.join(", ")
                         ));
                     }
-                    draft.writes.push(Write::Remove {
-                        name: self.stage(earlier).placement.clone(),
-                        precondition: previous.precondition(),
-                    });
+                    draft.writes.push(removal);
                 }
                 Err(finding) => draft.wake(finding.wake_at),
             }

@@ -16,6 +16,7 @@ use super::record;
 use super::slot::{Own, Slot, after, is_owned};
 use super::spec::Checked;
 use super::status::{self, Standing};
+use crate::names::PlacementName;
 
 /// How long what was read anew may be acted on, beside the time that the stage's gates may take. KubeStellar takes seconds
 /// to tell of a cluster that fails.
@@ -46,6 +47,19 @@ pub(super) struct Draft {
 }
 
 impl Draft {
+    /// Asked once, however many moves wait for it.
+    pub(super) fn read_anew(&mut self) {
+        if !self.questions.contains(&Question::ReadAnew) {
+            self.questions.push(Question::ReadAnew);
+        }
+    }
+
+    /// A stamp of this same round changes the version that every other write to the placement is conditional on.
+    pub(super) fn is_stamping(&self, placement: &PlacementName) -> bool {
+        let is_its = |write: &Write| matches!(write, Write::Stamp(stamped) if stamped.name == *placement);
+        self.writes.iter().any(is_its)
+    }
+
     pub(super) fn wake(&mut self, at: Option<Timestamp>) {
         self.wake_at = match (self.wake_at, at) {
             (Some(a), Some(b)) => Some(a.min(b)),

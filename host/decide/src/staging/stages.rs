@@ -51,13 +51,23 @@ impl<'a> Rollout<'a> {
         let is_recorded = self
             .recorded(index)
             .is_some_and(|record| record.state == StageState::Passed && record.plan.as_deref() == Some(plan.as_str()));
-        let is_behind = (index + 1..self.slots.len()).any(|later| self.is_open_at_plan(later));
+        let is_behind = (index + 1..self.slots.len()).any(|later| self.is_led_to(later, index));
         let is_own_at_plan = self.slots[index].open().is_none_or(|own| own.plan == *plan);
         let is_standing = index != self.last()
             || self.slots[index]
                 .open()
                 .is_some_and(|own| !own.is_unstamped && own.object.spec == self.open_spec(index));
         (is_recorded || is_behind) && is_own_at_plan && is_standing
+    }
+
+    /// Whether a later stage's open placement says that this one has passed: at the plan, and opened after this one was. A
+    /// stage that was moved before one that is open, or came back to an older plan, has led to nothing yet.
+    fn is_led_to(&self, later: usize, index: usize) -> bool {
+        let opened = |own: &Own<'_>| own.baseline.and_then(|baseline| baseline.parse::<u128>().ok());
+        let since = self.slots[later].open().and_then(opened);
+        let own = self.slots[index].open().and_then(opened);
+        let is_after = since.zip(own).is_none_or(|(later, own)| later >= own);
+        self.is_open_at_plan(later) && is_after
     }
 
     /// The stages that have not passed, with their places in the spec: those that may still be judged.
@@ -206,8 +216,16 @@ impl<'a> Rollout<'a> {
         is_stamped && own.plan == self.checked.plan && own.object.spec == self.open_spec(index)
     }
 
-    /// What a reader of `Accepted` should know: edits of stages that were passed do nothing on this plan.
+    /// What a reader of `Accepted` should know: edits of stages that were passed do nothing on this plan, and what is placed
+    /// for a stage that the spec has no more stays until somebody deletes it.
     pub(super) fn accepted_message(&self) -> String {
+        if let Some(left) = self.gone.iter().find_map(Slot::open) {
+            return format!(
+                "BindingPolicy {} places the workload, but spec.stages has no stage of that name any more: delete it if \
+                it is not needed",
+                left.object.name_any()
+            );
+        }
         let edited = (0..self.last()).find(|index| {
             self.has_passed(*index)
                 && self.slots[*index].open().is_some_and(|own| {

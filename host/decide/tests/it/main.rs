@@ -3,11 +3,16 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails by the panic")]
 
 mod binding;
+mod carry_out;
 mod combine;
 mod combine_condition;
 mod defects;
+mod edits;
 mod gate_properties;
 mod observe;
+mod rules;
+mod seeded;
 mod staging;
 mod staging_properties;
+mod states;
 mod world;

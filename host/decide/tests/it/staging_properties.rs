@@ -5,31 +5,13 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 use stagegate_decide::staging::{Plan, Precondition, Verdict, Write, decide};
 
+use crate::seeded::Seeded;
 use crate::staging::beginnings;
 use crate::world::{self, Answers, Change, Outcome, settle, short, status_after};
 
 const COMBINED: &str = "/combined/default~1web-uid.dev-uid/object";
 const DEV: &str = "/placements/shop.stage.dev/object";
 const BINDING: &str = "/bindings/shop.stage.dev";
-
-/// SplitMix64: the same seed, the same run.
-struct Seeded(u64);
-
-impl Seeded {
-    fn below(&mut self, bound: usize) -> usize {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        usize::try_from((mixed ^ (mixed >> 31)) % u64::try_from(bound).unwrap()).unwrap()
-    }
-
-    fn shuffle<T>(&mut self, items: &mut [T]) {
-        for last in (1..items.len()).rev() {
-            items.swap(last, self.below(last + 1));
-        }
-    }
-}
 
 pub fn world_in(names: &[&str]) -> Value {
     let mut world = world::base();
@@ -175,7 +157,7 @@ fn whatever_proof_is_taken_away_nothing_is_placed() {
 #[test]
 fn more_losses_never_place_what_fewer_did_not() {
     let losses = losses();
-    let mut seeded = Seeded(1);
+    let mut seeded = Seeded::new(1);
     for run in 0..100 {
         let mut order: Vec<usize> = (0..losses.len()).collect();
         seeded.shuffle(&mut order);
@@ -268,7 +250,7 @@ fn a_placement_is_removed_only_while_the_next_one_has_proof() {
 
 #[test]
 fn order_means_nothing() {
-    let mut seeded = Seeded(2);
+    let mut seeded = Seeded::new(2);
     for (name, world, answers, anew) in beginnings() {
         let before = settle(world.clone(), None, &answers, &anew).unwrap();
         let mut shuffled = world;
@@ -379,7 +361,7 @@ fn a_placement_is_always_announced_by_status_first() {
 
 #[test]
 fn a_torn_world_is_decided_on_without_harm() {
-    let mut seeded = Seeded(3);
+    let mut seeded = Seeded::new(3);
     let mut decided = 0;
     for (name, world, answers, _) in beginnings() {
         for _ in 0..6 {
