@@ -158,6 +158,10 @@ fn read_rows(result: &CollectorResult) -> Result<Vec<EvidenceRow>, String> {
             return Err(format!("column {column:?} is there twice"));
         }
     }
+    let columns = result.column_names.len();
+    if let Some(row) = result.rows.iter().find(|row| row.columns.len() != columns) {
+        return Err(format!("a row has {} values for {columns} columns", row.columns.len()));
+    }
     result.rows.iter().map(|row| read_row(row, positions)).collect()
 }
 

@@ -57,6 +57,11 @@ impl<'a> Placed<'a> {
                     self.own.uid()
                 ),
             )),
+            // What it has placed is being taken away, whatever the clusters reported last.
+            Decoded::Object(binding) if binding.metadata.deletion_timestamp.is_some() => Err(Finding::unknown(
+                Reason::BindingMissing,
+                format!("Binding {name} is being deleted: waiting for KubeStellar to write it anew"),
+            )),
             Decoded::Object(binding) => Ok((entry, binding)),
         }
     }

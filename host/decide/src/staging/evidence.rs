@@ -58,6 +58,10 @@ impl<'a> Subject<'a> {
                     KubeStellar writes it anew"
                 ),
             )),
+            Some(Decoded::Object(view)) if view.metadata.deletion_timestamp.is_some() => Err(Finding::unknown(
+                Reason::CombinedStatusMissing,
+                format!("CombinedStatus {namespace}/{name} of {key} is being deleted: KubeStellar writes it anew"),
+            )),
             Some(Decoded::Object(view)) => {
                 self.require_labels(view)?;
                 Ok(view)
@@ -172,15 +176,35 @@ impl<'a> Subject<'a> {
                 }
             }
             self.require_recombined(name)?;
-            if !view.collectors.iter().any(|found| found.name == *name) {
-                return Err(self.not_combined(name));
+            match view.collectors.iter().filter(|found| found.name == *name).count() {
+                0 => return Err(self.not_combined(name)),
+                1 => {}
+                _ => return Err(self.malformed(&format!("StatusCollector {name} has several results"))),
             }
         }
+        self.require_no_other(view)?;
         let ours = evidence::collector_name();
         if self.bound.status_collectors.contains(&ours) && view.evidence.iter().any(|found| found.collector == ours) {
             Ok(())
         } else {
             Err(self.not_combined(&ours))
+        }
+    }
+
+    /// What a collector said that the Binding does not name (any more) is not kept up to date.
+    fn require_no_other(&self, view: &CombinedStatusView) -> Result<(), Finding> {
+        let asked = &self.bound.status_collectors;
+        match view.collectors.iter().find(|found| !asked.contains(&found.name)) {
+            None => Ok(()),
+            Some(other) => Err(Finding::unknown(
+                Reason::CollectorNotCombined,
+                format!(
+                    "the CombinedStatus of {} has results of StatusCollector {}, which its Binding does not name: \
+                    waiting for KubeStellar to combine anew",
+                    self.key(),
+                    other.name
+                ),
+            )),
         }
     }
 
@@ -210,21 +234,23 @@ impl<'a> Subject<'a> {
         )
     }
 
+    fn malformed(&self, text: &str) -> Finding {
+        let key = self.key();
+        Finding::unknown(
+            Reason::EvidenceMalformed,
+            format!("the evidence about {key} cannot be read: {text}"),
+        )
+    }
+
     /// A reported row for exactly the destinations.
     fn require_rows(&self, view: &CombinedStatusView) -> Result<(), Finding> {
         let key = self.key();
-        let malformed = |text: &str| {
-            Finding::unknown(
-                Reason::EvidenceMalformed,
-                format!("the evidence about {key} cannot be read: {text}"),
-            )
-        };
         let ours = ours(view);
         if ours.len() > 1 {
-            return Err(malformed("its collector has several results"));
+            return Err(self.malformed("its collector has several results"));
         }
         if let Some(text) = ours.iter().find_map(|found| found.malformed.as_ref()) {
-            return Err(malformed(text));
+            return Err(self.malformed(text));
         }
         let destinations = super::binding_part::destinations_of(self.placed);
         let rows = self.rows();

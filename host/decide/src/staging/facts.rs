@@ -181,6 +181,18 @@ pub struct ObjectFacts {
     pub found: Option<ObjectMeta>,
 }
 
+impl ObjectFacts {
+    /// Whether it was read for this version in a Binding, or for a later one: Bindings of several stages name an object, and
+    /// not all of them name its newest version at once.
+    pub fn answers(&self, resource_version: &str) -> bool {
+        let number = |text: &str| text.parse::<u128>().ok();
+        let is_later = number(&self.asked_for)
+            .zip(number(resource_version))
+            .is_some_and(|(asked, wanted)| asked > wanted);
+        is_later || self.asked_for == resource_version
+    }
+}
+
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ObjectMeta {

@@ -143,7 +143,7 @@ impl<'a> Made<'a> {
         missing.map(|stage| format!("stage {} before it has not passed", stage.name))
     }
 
-    /// Where clauses or clusters change, the attempt grows.
+    /// Where the policy has changed, the attempt grows; somebody's change of the placement is put back in the same one.
     fn is_newer_attempt(&self, write: &Write, placement: &Placement) -> bool {
         let Some(object) = self.object(placement.name.as_str()) else {
             return false;
@@ -153,8 +153,8 @@ impl<'a> Made<'a> {
             text.parse::<i64>().ok()
         };
         let old = object.metadata.annotations.as_ref();
-        let is_put_back = matches!(write, Write::Update(_))
-            && old.and_then(|old| old.get(annotation::PLAN)).map(String::as_str) == Some(self.plan.as_str())
+        let is_put_back = !matches!(write, Write::Open(_))
+            && self.plan_at(placement.name.as_str()).as_deref() == Some(self.plan.as_str())
             && old.and_then(|old| old.get(annotation::STAMP)) == placement.annotations.get(annotation::STAMP);
         is_put_back || number(&placement.annotations) > old.and_then(number).or(Some(0))
     }

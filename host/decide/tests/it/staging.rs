@@ -138,6 +138,12 @@ pub fn beginnings() -> Vec<(String, Value, Answers, Change)> {
     ALL.clone()
 }
 
+/// The pointers that a case sets or unsets in the worlds it is made of.
+pub fn made_different() -> BTreeMap<String, Vec<String>> {
+    let pointers = |(name, case): (String, Case)| (name, case.set.into_keys().chain(case.unset).collect());
+    cases().into_iter().map(pointers).collect()
+}
+
 impl Case {
     fn world(&self) -> Result<Value, String> {
         let mut world = world::base();

@@ -80,13 +80,18 @@ fn split(pointer: &str) -> Result<(&str, String), String> {
 }
 
 /// The facts that a world is.
-pub fn facts(mut world: Value) -> Result<Facts, String> {
+pub fn facts(world: Value) -> Result<Facts, String> {
+    serde_json::from_value(filled(world)).map_err(|error| format!("the world is no facts: {error}"))
+}
+
+/// A world with all that cannot be written down in a file.
+pub fn filled(mut world: Value) -> Value {
     let plan = world
         .pointer("/policy/object/spec/downsync")
         .and_then(|clauses| serde_json::from_value::<Vec<DownsyncClause>>(clauses.clone()).ok())
         .map_or_else(|| "no plan".to_owned(), |clauses| plan_of(&clauses).to_string());
     fill(&mut world, &plan);
-    serde_json::from_value(world).map_err(|error| format!("the world is no facts: {error}"))
+    world
 }
 
 /// Puts in what cannot be written down: digests (`{$planOf: clauses}` for other clauses) and our collector.
@@ -250,7 +255,7 @@ fn kind(question: &Question) -> &'static str {
     }
 }
 
-fn answer(facts: &mut Facts, question: Question, answers: &Answers) {
+pub fn answer(facts: &mut Facts, question: Question, answers: &Answers) {
     match question {
         Question::Compile { digest, text, .. } => {
             let refused = answers.refused.get(&text).cloned();
