@@ -6,7 +6,7 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::ConfigMap;
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
-use stagegate_api::{Outcome, Phase, StagedBindingPolicyStatus};
+use stagegate_api::{Outcome, Phase, StageState, StagedBindingPolicyStatus};
 
 use super::replay::{POLICIES, Policy, Replay, Seen, bare};
 use super::{Found, Run};
@@ -72,18 +72,25 @@ fn steps(policy: &Policy, seen: &Seen<'_>, status: &StagedBindingPolicyStatus, f
         return;
     };
     let position = |name: &str| spec.stages.iter().position(|stage| stage.name == name);
-    let is_first = position(active).is_none_or(|index| index == 0);
+    // The one that is being proven is not called passed before the next one is open.
+    let has_passed = |stage: &str| {
+        let mut of_stage = status.stages.iter().filter(|record| record.name == stage);
+        of_stage.any(|record| record.state == StageState::Passed)
+    };
+    let mut before_it = spec.stages[..position(active).unwrap_or_default()].iter();
+    let is_next = before_it.all(|stage| has_passed(&stage.name));
     found.holds(
         "intent",
         seen.place(),
-        is_first || policy.ever_open.contains(active),
+        is_next || policy.ever_open.contains(active),
         || format!("stage {active} is called active and was never open"),
     );
     let before = policy.status.as_ref();
     let is_same_spec = before.is_some_and(|before| before.observed_generation == status.observed_generation);
     let earlier = before.and_then(|before| position(before.active_stage.as_deref()?));
     if let (true, Some(earlier), Some(now)) = (is_same_spec, earlier, position(active)) {
-        found.holds("no-skip", seen.place(), now == earlier || now == earlier + 1, || {
+        let are_passed = (earlier + 1..now).all(|between| has_passed(&spec.stages[between].name));
+        found.holds("no-skip", seen.place(), now >= earlier && are_passed, || {
             format!("the active stage went from number {earlier} to {now}")
         });
     }

@@ -4,6 +4,7 @@
 //! `STAGEGATE_BUDGET=<factor>` makes random parts longer; `STAGEGATE_SEED=<n>` runs the one seed that a failure named.
 
 mod crash;
+mod edits;
 
 use std::fmt::Write as _;
 use std::io::Write as _;
