@@ -204,6 +204,25 @@ impl Refusal {
         Self::new(415, "UnsupportedMediaType", message)
     }
 
+    /// A patch of a type that the kind does not take.
+    pub(crate) fn unknown_patch() -> Self {
+        Self::unsupported_media_type(
+            "the body of the request was in an unknown format - accepted media types include: \
+             application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml",
+        )
+    }
+
+    /// A JSON patch that does not fit the object. Kubernetes keeps to itself which operation it was.
+    pub(crate) fn unfit_patch() -> Self {
+        let mut refusal = Self::new(
+            422,
+            "Invalid",
+            "the server rejected our request due to an error in our request",
+        );
+        refusal.details = json!({});
+        refusal
+    }
+
     pub(crate) fn too_large(limit_bytes: usize) -> Self {
         Self::new(
             413,

@@ -3,9 +3,12 @@
 
 use axum::response::{IntoResponse, Response};
 use http::{HeaderValue, header};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use schemars::SchemaGenerator;
+use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
 
-use crate::kinds::{Kind, SharedKind};
+use crate::kinds::{Document, Kind, SharedKind};
 
 /// `/openapi/v2`: kubectl validates a `List` by it on its own, and skips what it does not find there; the server still
 /// checks each item. The bytes are the protobuf message with nothing in it but the version, "2.0".
@@ -29,17 +32,26 @@ pub(super) fn index<'a>(group_versions: impl Iterator<Item = (&'a str, &'a str)>
 /// The document of one group version.
 pub(super) fn document(kinds: &[SharedKind]) -> Value {
     let mut paths = Map::new();
-    let mut schemas = Map::new();
-    for kind in kinds {
+    let mut generator = SchemaSettings::openapi3().into_generator();
+    let metadata = generator.subschema_for::<ObjectMeta>().to_value();
+    let names: Vec<String> = kinds.iter().map(|kind| name(kind, &mut generator)).collect();
+    let mut schemas = generator.take_definitions(true);
+    for (kind, name) in kinds.iter().zip(&names) {
         let base = format!("/{}", root(&kind.group, &kind.version));
         let collection = if kind.namespaced {
             format!("{base}/namespaces/{{namespace}}/{}", kind.plural)
         } else {
             format!("{base}/{}", kind.plural)
         };
-        paths.insert(format!("{collection}/{{name}}"), item_path(kind));
-        paths.insert(collection, collection_path(kind));
-        schemas.insert(schema_name(kind), schema(kind));
+        let served = Served { kind, name };
+        paths.insert(format!("{collection}/{{name}}"), served.item_path());
+        paths.insert(collection, served.collection_path());
+        if let Document::Given(given) = &kind.document {
+            schemas.insert(name.clone(), custom(given, &metadata));
+        }
+        if let Some(schema) = schemas.get_mut(name) {
+            mark(schema, kind);
+        }
     }
     json!({
         "openapi": "3.0.0", "info": {"title": "Kubernetes", "version": "unversioned"},
@@ -55,8 +67,12 @@ fn root(group: &str, version: &str) -> String {
     }
 }
 
-/// As Kubernetes names components of custom resources: the group reversed, version, kind.
-fn schema_name(kind: &Kind) -> String {
+/// What the kind's schema is called; a built-in one is published with all that it refers to.
+fn name(kind: &Kind, generator: &mut SchemaGenerator) -> String {
+    if let Document::Published(publish) = kind.document {
+        return publish(generator);
+    }
+    // As Kubernetes names components of custom resources: the group reversed, version, kind.
     let mut steps: Vec<&str> = kind.group.split('.').rev().filter(|step| !step.is_empty()).collect();
     steps.extend([kind.version.as_str(), kind.kind.as_str()]);
     steps.join(".")
@@ -66,50 +82,65 @@ fn group_version_kind(kind: &Kind) -> Value {
     json!({"group": kind.group, "version": kind.version, "kind": kind.kind})
 }
 
-fn reference(kind: &Kind) -> Value {
-    json!({"$ref": format!("#/components/schemas/{}", schema_name(kind))})
-}
-
-fn operation(kind: &Kind, action: &str, parameters: &[&str]) -> Value {
-    let parameters: Vec<Value> = parameters
-        .iter()
-        .map(|name| json!({"name": name, "in": "query", "schema": {"type": "string", "uniqueItems": true}}))
-        .collect();
-    json!({
-        "parameters": parameters, "x-kubernetes-action": action,
-        "x-kubernetes-group-version-kind": group_version_kind(kind),
-        "responses": {"200": {"description": "OK", "content": {"application/json": {"schema": reference(kind)}}}},
-    })
-}
-
 const WRITE: &[&str] = &["dryRun", "fieldManager", "fieldValidation"];
 
-fn item_path(kind: &Kind) -> Value {
-    json!({
-        "get": operation(kind, "get", &[]),
-        "put": operation(kind, "put", WRITE),
-        "patch": operation(kind, "patch", &["dryRun", "fieldManager", "fieldValidation", "force"]),
-        "delete": operation(kind, "delete", &["dryRun", "propagationPolicy"]),
-    })
+/// A kind with the name of its schema.
+struct Served<'a> {
+    kind: &'a Kind,
+    name: &'a str,
 }
 
-fn collection_path(kind: &Kind) -> Value {
-    json!({
-        "get": operation(kind, "list", &["labelSelector", "fieldSelector", "limit", "continue", "watch"]),
-        "post": operation(kind, "post", WRITE),
-    })
+impl Served<'_> {
+    fn operation(&self, action: &str, parameters: &[&str]) -> Value {
+        let parameters: Vec<Value> = parameters
+            .iter()
+            .map(|name| json!({"name": name, "in": "query", "schema": {"type": "string", "uniqueItems": true}}))
+            .collect();
+        let schema = json!({"$ref": format!("#/components/schemas/{}", self.name)});
+        json!({
+            "parameters": parameters, "x-kubernetes-action": action,
+            "x-kubernetes-group-version-kind": group_version_kind(self.kind),
+            "responses": {"200": {"description": "OK", "content": {"application/json": {"schema": schema}}}},
+        })
+    }
+
+    fn item_path(&self) -> Value {
+        json!({
+            "get": self.operation("get", &[]),
+            "put": self.operation("put", WRITE),
+            "patch": self.operation("patch", &["dryRun", "fieldManager", "fieldValidation", "force"]),
+            "delete": self.operation("delete", &["dryRun", "propagationPolicy"]),
+        })
+    }
+
+    fn collection_path(&self) -> Value {
+        json!({
+            "get": self.operation("list", &["labelSelector", "fieldSelector", "limit", "continue", "watch"]),
+            "post": self.operation("post", WRITE),
+        })
+    }
 }
 
-/// The kind's own schema with the fields every object has.
-fn schema(kind: &Kind) -> Value {
-    let mut schema = kind.document.clone();
-    schema["x-kubernetes-group-version-kind"] = json!([group_version_kind(kind)]);
+/// A definition's own schema with the fields that every object has.
+fn custom(given: &Value, metadata: &Value) -> Value {
+    let mut schema = given.clone();
     if schema["properties"].is_null() {
         schema["properties"] = json!({});
     }
+    let text = |description: &str| json!({"type": "string", "description": description});
     schema["properties"]["apiVersion"] =
-        json!({"type": "string", "description": "The version of the object's schema."});
-    schema["properties"]["kind"] = json!({"type": "string", "description": "The kind of the object."});
-    schema["properties"]["metadata"] = json!({"type": "object", "description": "Standard object metadata."});
+        text("APIVersion defines the versioned schema of this representation of an object.");
+    schema["properties"]["kind"] =
+        text("Kind is a string value representing the REST resource this object represents.");
+    schema["properties"]["metadata"] = json!({"description": "Standard object's metadata.", "allOf": [metadata]});
     schema
+}
+
+/// What is a client's way from a kind to its schema. The types of a client library call `metadata` required; an object
+/// that is sent may do without.
+fn mark(schema: &mut Value, kind: &Kind) {
+    schema["x-kubernetes-group-version-kind"] = json!([group_version_kind(kind)]);
+    if let Some(required) = schema.get_mut("required").and_then(Value::as_array_mut) {
+        required.retain(|name| name != "metadata");
+    }
 }

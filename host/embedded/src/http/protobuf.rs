@@ -1,5 +1,5 @@
-//! The protobuf bodies that kubectl sends when it creates a ConfigMap, Secret, Namespace, ServiceAccount or Deployment
-//! by flags. Anything else is refused: a body that is understood in part is not understood. Field numbers are those of
+//! The protobuf bodies that kubectl sends when it creates a ConfigMap, Secret, Namespace, ServiceAccount, Service or
+//! Deployment by flags. Anything else is refused: a body that is understood in part is not understood. Field numbers are those of
 //! the `generated.proto` files of `k8s.io/api/{core,apps}/v1` and `k8s.io/apimachinery/pkg/{runtime,apis/meta/v1}`.
 
 use k8s_openapi::ByteString;
@@ -23,6 +23,7 @@ enum Shape {
     BytesMap,
     Message(&'static [Field]),
     Messages(&'static [Field]),
+    NumberOrText,
 }
 
 /// Number, JSON name, shape.
@@ -90,6 +91,36 @@ const DEPLOYMENT: &[Field] = &[
     ),
 ];
 
+const SERVICE_PORT: &[Field] = &[
+    (1, "name", Shape::Text),
+    (2, "protocol", Shape::Text),
+    (3, "port", Shape::Number),
+    (4, "targetPort", Shape::NumberOrText),
+    (5, "nodePort", Shape::Number),
+];
+
+const SERVICE: &[Field] = &[
+    (1, "metadata", Shape::Message(METADATA)),
+    (
+        2,
+        "spec",
+        Shape::Message(&[
+            (1, "ports", Shape::Messages(SERVICE_PORT)),
+            (2, "selector", Shape::TextMap),
+            (3, "clusterIP", Shape::Text),
+            (4, "type", Shape::Text),
+            (10, "externalName", Shape::Text),
+        ]),
+    ),
+];
+
+/// `IntOrString`: which of the two it is, and both.
+const NUMBER_OR_TEXT: &[Field] = &[
+    (1, "isText", Shape::Flag),
+    (2, "number", Shape::Number),
+    (3, "text", Shape::Text),
+];
+
 const TYPE_META: &[Field] = &[(1, "apiVersion", Shape::Text), (2, "kind", Shape::Text)];
 
 /// Reads an object.
@@ -113,6 +144,7 @@ pub(super) fn decode(body: &[u8]) -> Result<Value, Refusal> {
         (Some("v1"), Some("ConfigMap")) => CONFIG_MAP,
         (Some("v1"), Some("Secret")) => SECRET,
         (Some("v1"), Some("Namespace" | "ServiceAccount")) => ONLY_METADATA,
+        (Some("v1"), Some("Service")) => SERVICE,
         (Some("apps/v1"), Some("Deployment")) => DEPLOYMENT,
         (_, kind) => {
             let message = format!(
@@ -214,6 +246,12 @@ fn message(bytes: &[u8], schema: &[Field]) -> Result<Map<String, Value>, Refusal
             (Shape::Text, Wire::Bytes(bytes)) => set(&mut object, name, text(bytes)?),
             (Shape::Message(schema), Wire::Bytes(bytes)) => {
                 set(&mut object, name, Value::Object(message(bytes, schema)?));
+            }
+            (Shape::NumberOrText, Wire::Bytes(bytes)) => {
+                let mut either = message(bytes, NUMBER_OR_TEXT)?;
+                let is_text = either.get("isText") == Some(&Value::Bool(true));
+                let value = either.remove(if is_text { "text" } else { "number" });
+                set(&mut object, name, value.unwrap_or_default());
             }
             (Shape::Texts, Wire::Bytes(bytes)) => push(&mut object, name, text(bytes)?),
             (Shape::Messages(schema), Wire::Bytes(bytes)) => {

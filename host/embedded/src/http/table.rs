@@ -11,10 +11,11 @@ use crate::store::Revision;
 
 /// `meta.k8s.io/v1 Table` of the given objects.
 pub(super) fn table(kind: &Kind, revisions: &[Arc<Revision>], include: Include, now: Timestamp) -> Value {
-    let mut definitions = vec![json!({
+    let name = json!({
         "name": "Name", "type": "string", "format": "name", "priority": 0,
         "description": "Name must be unique within a namespace.",
-    })];
+    });
+    let mut definitions = if names_itself(kind) { Vec::new() } else { vec![name] };
     definitions.extend(kind.columns.iter().map(|column| {
         json!({
             "name": column.name, "type": column.type_, "format": column.format, "priority": column.priority,
@@ -32,9 +33,17 @@ pub(super) fn table(kind: &Kind, revisions: &[Arc<Revision>], include: Include, 
     })
 }
 
+/// Events do, in their last column.
+fn names_itself(kind: &Kind) -> bool {
+    kind.columns.iter().any(|column| column.name == "Name")
+}
+
 fn row(kind: &Kind, revision: &Revision, include: Include, now: Timestamp) -> Value {
     let object = revision.value();
-    let mut cells = vec![Value::from(revision.key.name.as_str())];
+    let mut cells = Vec::new();
+    if !names_itself(kind) {
+        cells.push(Value::from(revision.key.name.as_str()));
+    }
     cells.extend(kind.columns.iter().map(|column| column.cell(&object, now)));
     let mut row = json!({"cells": cells});
     match include {

@@ -53,12 +53,16 @@ impl Request<'_> {
         if state.logs_commits() {
             state.caused_by(CommitAuthor::Request(self.commit_request()), now);
         }
-        let is_status = self.resource.subresource.as_deref() == Some("status");
+        let part = match self.resource.subresource.as_deref() {
+            Some("status") => Part::Status,
+            Some("scale") => Part::Scale,
+            _ => Part::Main,
+        };
         let mut writer = Writer {
             state: &mut state,
             kind,
             namespace: &self.resource.namespace,
-            part: if is_status { Part::Status } else { Part::Main },
+            part,
             author: &author,
             now,
             warnings: Vec::new(),

@@ -6,14 +6,36 @@ use std::sync::Arc;
 use k8s_openapi::api;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
+use schemars::{JsonSchema, SchemaGenerator};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::{Body, Column, Kind, ResourceId, Scale, SharedKind};
+use super::{Body, Document, Kind, Publish, ResourceId, Scale, SharedKind, tables};
 use crate::refusal::Cause;
 
-type Decode = fn(&Value) -> Result<Value, serde_json::Error>;
+/// A built-in type: how it is decoded, and its published schema.
+#[derive(Clone, Copy)]
+struct Type {
+    decode: fn(&Value) -> Result<Value, serde_json::Error>,
+    schema: Publish,
+}
+
+const fn typed<T: Serialize + DeserializeOwned + JsonSchema>() -> Type {
+    Type {
+        decode: decode::<T>,
+        schema: publish::<T>,
+    }
+}
+
+fn decode<T: Serialize + DeserializeOwned>(body: &Value) -> Result<Value, serde_json::Error> {
+    serde_json::to_value(serde::Deserialize::deserialize(body).map(|decoded: T| decoded)?)
+}
+
+fn publish<T: JsonSchema>(generator: &mut SchemaGenerator) -> String {
+    generator.subschema_for::<T>();
+    T::schema_name().into_owned()
+}
 
 /// Scope and subresource facts of a kind, as letters in the table below.
 struct Traits {
@@ -43,97 +65,66 @@ type Row = (
     &'static str,
     &'static str,
     &'static str,
-    Decode,
+    Type,
 );
 
 // One kind per line.
 #[rustfmt::skip]
 const KINDS: &[Row] = &[
-    ("v1", "namespaces", "Namespace", "ns", "s", typed::<api::core::v1::Namespace>),
-    ("v1", "configmaps", "ConfigMap", "cm", "n", typed::<api::core::v1::ConfigMap>),
-    ("v1", "secrets", "Secret", "", "n", typed::<api::core::v1::Secret>),
-    ("v1", "services", "Service", "svc", "ns", typed::<api::core::v1::Service>),
-    ("v1", "endpoints", "Endpoints", "ep", "n", typed::<api::core::v1::Endpoints>),
-    ("v1", "serviceaccounts", "ServiceAccount", "sa", "n", typed::<api::core::v1::ServiceAccount>),
-    ("v1", "pods", "Pod", "po", "ngs", typed::<api::core::v1::Pod>),
-    ("v1", "events", "Event", "ev", "n", typed::<api::core::v1::Event>),
-    ("v1", "nodes", "Node", "no", "s", typed::<api::core::v1::Node>),
-    ("v1", "persistentvolumes", "PersistentVolume", "pv", "s", typed::<api::core::v1::PersistentVolume>),
+    ("v1", "namespaces", "Namespace", "ns", "s", typed::<api::core::v1::Namespace>()),
+    ("v1", "configmaps", "ConfigMap", "cm", "n", typed::<api::core::v1::ConfigMap>()),
+    ("v1", "secrets", "Secret", "", "n", typed::<api::core::v1::Secret>()),
+    ("v1", "services", "Service", "svc", "ns", typed::<api::core::v1::Service>()),
+    ("v1", "endpoints", "Endpoints", "ep", "n", typed::<api::core::v1::Endpoints>()),
+    ("v1", "serviceaccounts", "ServiceAccount", "sa", "n", typed::<api::core::v1::ServiceAccount>()),
+    ("v1", "pods", "Pod", "po", "ngs", typed::<api::core::v1::Pod>()),
+    ("v1", "events", "Event", "ev", "n", typed::<api::core::v1::Event>()),
+    ("v1", "nodes", "Node", "no", "s", typed::<api::core::v1::Node>()),
+    ("v1", "persistentvolumes", "PersistentVolume", "pv", "s", typed::<api::core::v1::PersistentVolume>()),
     ("v1", "persistentvolumeclaims", "PersistentVolumeClaim", "pvc", "ns",
-        typed::<api::core::v1::PersistentVolumeClaim>),
+        typed::<api::core::v1::PersistentVolumeClaim>()),
     ("v1", "replicationcontrollers", "ReplicationController", "rc", "ngsr",
-        typed::<api::core::v1::ReplicationController>),
-    ("v1", "resourcequotas", "ResourceQuota", "quota", "ns", typed::<api::core::v1::ResourceQuota>),
-    ("v1", "limitranges", "LimitRange", "limits", "n", typed::<api::core::v1::LimitRange>),
-    ("v1", "podtemplates", "PodTemplate", "", "ng", typed::<api::core::v1::PodTemplate>),
-    ("apps/v1", "deployments", "Deployment", "deploy", "ngsr", typed::<api::apps::v1::Deployment>),
-    ("apps/v1", "statefulsets", "StatefulSet", "sts", "ngsr", typed::<api::apps::v1::StatefulSet>),
-    ("apps/v1", "daemonsets", "DaemonSet", "ds", "ngs", typed::<api::apps::v1::DaemonSet>),
-    ("apps/v1", "replicasets", "ReplicaSet", "rs", "ngsr", typed::<api::apps::v1::ReplicaSet>),
-    ("apps/v1", "controllerrevisions", "ControllerRevision", "", "n", typed::<api::apps::v1::ControllerRevision>),
-    ("batch/v1", "jobs", "Job", "", "ngs", typed::<api::batch::v1::Job>),
-    ("batch/v1", "cronjobs", "CronJob", "cj", "ngs", typed::<api::batch::v1::CronJob>),
+        typed::<api::core::v1::ReplicationController>()),
+    ("v1", "resourcequotas", "ResourceQuota", "quota", "ns", typed::<api::core::v1::ResourceQuota>()),
+    ("v1", "limitranges", "LimitRange", "limits", "n", typed::<api::core::v1::LimitRange>()),
+    ("v1", "podtemplates", "PodTemplate", "", "ng", typed::<api::core::v1::PodTemplate>()),
+    ("apps/v1", "deployments", "Deployment", "deploy", "ngsr", typed::<api::apps::v1::Deployment>()),
+    ("apps/v1", "statefulsets", "StatefulSet", "sts", "ngsr", typed::<api::apps::v1::StatefulSet>()),
+    ("apps/v1", "daemonsets", "DaemonSet", "ds", "ngs", typed::<api::apps::v1::DaemonSet>()),
+    ("apps/v1", "replicasets", "ReplicaSet", "rs", "ngsr", typed::<api::apps::v1::ReplicaSet>()),
+    ("apps/v1", "controllerrevisions", "ControllerRevision", "", "n", typed::<api::apps::v1::ControllerRevision>()),
+    ("batch/v1", "jobs", "Job", "", "ngs", typed::<api::batch::v1::Job>()),
+    ("batch/v1", "cronjobs", "CronJob", "cj", "ngs", typed::<api::batch::v1::CronJob>()),
     ("autoscaling/v2", "horizontalpodautoscalers", "HorizontalPodAutoscaler", "hpa", "ns",
-        typed::<api::autoscaling::v2::HorizontalPodAutoscaler>),
-    ("networking.k8s.io/v1", "ingresses", "Ingress", "ing", "ngs", typed::<api::networking::v1::Ingress>),
-    ("networking.k8s.io/v1", "ingressclasses", "IngressClass", "", "g", typed::<api::networking::v1::IngressClass>),
+        typed::<api::autoscaling::v2::HorizontalPodAutoscaler>()),
+    ("networking.k8s.io/v1", "ingresses", "Ingress", "ing", "ngs", typed::<api::networking::v1::Ingress>()),
+    ("networking.k8s.io/v1", "ingressclasses", "IngressClass", "", "g", typed::<api::networking::v1::IngressClass>()),
     ("networking.k8s.io/v1", "networkpolicies", "NetworkPolicy", "netpol", "ng",
-        typed::<api::networking::v1::NetworkPolicy>),
+        typed::<api::networking::v1::NetworkPolicy>()),
     ("policy/v1", "poddisruptionbudgets", "PodDisruptionBudget", "pdb", "ngsc",
-        typed::<api::policy::v1::PodDisruptionBudget>),
-    ("coordination.k8s.io/v1", "leases", "Lease", "", "nc", typed::<api::coordination::v1::Lease>),
-    ("discovery.k8s.io/v1", "endpointslices", "EndpointSlice", "", "ng", typed::<api::discovery::v1::EndpointSlice>),
-    ("events.k8s.io/v1", "events", "Event", "ev", "n", typed::<api::events::v1::Event>),
-    ("storage.k8s.io/v1", "storageclasses", "StorageClass", "sc", "", typed::<api::storage::v1::StorageClass>),
+        typed::<api::policy::v1::PodDisruptionBudget>()),
+    ("coordination.k8s.io/v1", "leases", "Lease", "", "nc", typed::<api::coordination::v1::Lease>()),
+    ("discovery.k8s.io/v1", "endpointslices", "EndpointSlice", "", "ng", typed::<api::discovery::v1::EndpointSlice>()),
+    ("events.k8s.io/v1", "events", "Event", "ev", "n", typed::<api::events::v1::Event>()),
+    ("storage.k8s.io/v1", "storageclasses", "StorageClass", "sc", "", typed::<api::storage::v1::StorageClass>()),
     ("scheduling.k8s.io/v1", "priorityclasses", "PriorityClass", "pc", "g",
-        typed::<api::scheduling::v1::PriorityClass>),
-    ("rbac.authorization.k8s.io/v1", "roles", "Role", "", "n", typed::<api::rbac::v1::Role>),
-    ("rbac.authorization.k8s.io/v1", "rolebindings", "RoleBinding", "", "n", typed::<api::rbac::v1::RoleBinding>),
-    ("rbac.authorization.k8s.io/v1", "clusterroles", "ClusterRole", "", "", typed::<api::rbac::v1::ClusterRole>),
+        typed::<api::scheduling::v1::PriorityClass>()),
+    ("rbac.authorization.k8s.io/v1", "roles", "Role", "", "n", typed::<api::rbac::v1::Role>()),
+    ("rbac.authorization.k8s.io/v1", "rolebindings", "RoleBinding", "", "n", typed::<api::rbac::v1::RoleBinding>()),
+    ("rbac.authorization.k8s.io/v1", "clusterroles", "ClusterRole", "", "", typed::<api::rbac::v1::ClusterRole>()),
     ("rbac.authorization.k8s.io/v1", "clusterrolebindings", "ClusterRoleBinding", "", "",
-        typed::<api::rbac::v1::ClusterRoleBinding>),
+        typed::<api::rbac::v1::ClusterRoleBinding>()),
     ("admissionregistration.k8s.io/v1", "validatingadmissionpolicies", "ValidatingAdmissionPolicy", "", "gs",
-        typed::<api::admissionregistration::v1::ValidatingAdmissionPolicy>),
+        typed::<api::admissionregistration::v1::ValidatingAdmissionPolicy>()),
     ("admissionregistration.k8s.io/v1", "validatingadmissionpolicybindings", "ValidatingAdmissionPolicyBinding", "", "g",
-        typed::<api::admissionregistration::v1::ValidatingAdmissionPolicyBinding>),
+        typed::<api::admissionregistration::v1::ValidatingAdmissionPolicyBinding>()),
     ("admissionregistration.k8s.io/v1", "validatingwebhookconfigurations", "ValidatingWebhookConfiguration", "", "g",
-        typed::<api::admissionregistration::v1::ValidatingWebhookConfiguration>),
+        typed::<api::admissionregistration::v1::ValidatingWebhookConfiguration>()),
     ("admissionregistration.k8s.io/v1", "mutatingwebhookconfigurations", "MutatingWebhookConfiguration", "", "g",
-        typed::<api::admissionregistration::v1::MutatingWebhookConfiguration>),
+        typed::<api::admissionregistration::v1::MutatingWebhookConfiguration>()),
     ("apiextensions.k8s.io/v1", "customresourcedefinitions", "CustomResourceDefinition", "crd,crds", "gsc",
-        typed::<CustomResourceDefinition>),
-    ("apiregistration.k8s.io/v1", "apiservices", "APIService", "", "sc", typed::<APIService>),
-];
-
-/// Plural, column, OpenAPI type, path: the columns besides Name and Age that `kubectl get` shows.
-const COLUMNS: &[(&str, &str, &str, &str)] = &[
-    ("namespaces", "Status", "string", ".status.phase"),
-    ("secrets", "Type", "string", ".type"),
-    ("services", "Type", "string", ".spec.type"),
-    ("services", "Cluster-IP", "string", ".spec.clusterIP"),
-    ("pods", "Status", "string", ".status.phase"),
-    ("events", "Type", "string", ".type"),
-    ("events", "Reason", "string", ".reason"),
-    ("events", "Object", "string", ".involvedObject.name"),
-    ("events", "Message", "string", ".message"),
-    ("deployments", "Desired", "integer", ".spec.replicas"),
-    ("deployments", "Up-to-date", "integer", ".status.updatedReplicas"),
-    ("deployments", "Available", "integer", ".status.availableReplicas"),
-    ("statefulsets", "Desired", "integer", ".spec.replicas"),
-    ("statefulsets", "Ready", "integer", ".status.readyReplicas"),
-    ("replicasets", "Desired", "integer", ".spec.replicas"),
-    ("replicasets", "Ready", "integer", ".status.readyReplicas"),
-    ("daemonsets", "Desired", "integer", ".status.desiredNumberScheduled"),
-    ("daemonsets", "Ready", "integer", ".status.numberReady"),
-    ("jobs", "Succeeded", "integer", ".status.succeeded"),
-    ("cronjobs", "Schedule", "string", ".spec.schedule"),
-    ("leases", "Holder", "string", ".spec.holderIdentity"),
-    (
-        "customresourcedefinitions",
-        "Created At",
-        "string",
-        ".metadata.creationTimestamp",
-    ),
+        typed::<CustomResourceDefinition>()),
+    ("apiregistration.k8s.io/v1", "apiservices", "APIService", "", "sc", typed::<APIService>()),
 ];
 
 /// Most bytes of all values of a ConfigMap or Secret together (Kubernetes API: 1 MiB).
@@ -157,16 +148,12 @@ const SELECTABLE: &[(&str, &str)] = &[
     ("nodes", "spec.unschedulable"),
 ];
 
-fn typed<T: Serialize + DeserializeOwned>(body: &Value) -> Result<Value, serde_json::Error> {
-    serde_json::to_value(serde::Deserialize::deserialize(body).map(|decoded: T| decoded)?)
-}
-
 /// All built-in kinds.
 pub fn kinds() -> Vec<SharedKind> {
     KINDS.iter().map(|row| Arc::new(kind(row))).collect()
 }
 
-fn kind(&(group_version, plural, kind, short_names, letters, decode): &Row) -> Kind {
+fn kind(&(group_version, plural, kind, short_names, letters, type_): &Row) -> Kind {
     let (group, version) = group_version.split_once('/').unwrap_or(("", group_version));
     let Traits {
         namespaced,
@@ -175,14 +162,6 @@ fn kind(&(group_version, plural, kind, short_names, letters, decode): &Row) -> K
         scale,
         conditional_put,
     } = traits(letters);
-    let mut columns: Vec<Column> = COLUMNS
-        .iter()
-        .filter(|(of, ..)| *of == plural)
-        .map(|(_, name, type_, path)| Column::new(name, type_, path))
-        .collect();
-    if plural != "customresourcedefinitions" {
-        columns.push(Column::new("Age", "date", ".metadata.creationTimestamp"));
-    }
     let in_all = [
         "pods",
         "services",
@@ -220,14 +199,14 @@ fn kind(&(group_version, plural, kind, short_names, letters, decode): &Row) -> K
             selector: Some("spec.selector".to_owned()),
         }),
         conditional_put,
-        body: Body::Typed(decode),
-        columns,
+        body: Body::Typed(type_.decode),
+        columns: tables::columns(plural),
         selectable: selectable.map(str::to_owned).collect(),
         stored_as: ResourceId {
             group: stored_group.to_owned(),
             plural: plural.to_owned(),
         },
-        document: serde_json::json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true}),
+        document: Document::Published(type_.schema),
     }
 }
 

@@ -1,7 +1,10 @@
-//! Printer columns: reading cells out of an object with the part of JSONPath that definitions use.
+//! Printer columns: reading cells out of an object with the part of JSONPath that definitions use. What built-in kinds
+//! show beyond that is in [`super::tables`].
 
 use jiff::Timestamp;
 use serde_json::Value;
+
+use super::tables::Shown;
 
 /// One column of a table.
 #[derive(Clone, Debug)]
@@ -12,7 +15,16 @@ pub struct Column {
     pub format: String,
     pub description: String,
     pub priority: i64,
-    pub path: String,
+    pub source: Source,
+}
+
+/// Where a cell comes from.
+#[derive(Clone, Debug)]
+pub enum Source {
+    /// The values at a path.
+    Path(String),
+    /// Worked out, as Kubernetes' own printers do it.
+    Shown(Shown),
 }
 
 impl Column {
@@ -23,19 +35,20 @@ impl Column {
             format: String::new(),
             description: String::new(),
             priority: 0,
-            path: path.to_owned(),
+            source: Source::Path(path.to_owned()),
         }
     }
 
     /// The cell for `object`; dates become ages at `now`.
     pub fn cell(&self, object: &Value, now: Timestamp) -> Value {
-        let found = find(object, &self.path);
+        let path = match &self.source {
+            Source::Path(path) => path,
+            Source::Shown(shown) => return shown.cell(object, now),
+        };
+        let found = find(object, path);
         let Some(first) = found.first() else { return Value::Null };
         match self.type_.as_str() {
-            "date" => match first.as_str().and_then(|text| text.parse::<Timestamp>().ok()) {
-                Some(time) => Value::from(age(now.duration_since(time).as_secs())),
-                None => Value::from("<unknown>"),
-            },
+            "date" => Value::from(since(first, now)),
             "integer" | "number" | "boolean" if !first.is_string() => (*first).clone(),
             _ if found.len() > 1 => Value::from(found.iter().map(|v| text(v)).collect::<Vec<_>>().join(",")),
             _ => Value::from(text(first)),
@@ -43,7 +56,16 @@ impl Column {
     }
 }
 
-fn text(value: &Value) -> String {
+/// The age of a time.
+pub fn since(time: &Value, now: Timestamp) -> String {
+    let time = time.as_str().and_then(|text| text.parse::<Timestamp>().ok());
+    time.map_or_else(
+        || "<unknown>".to_owned(),
+        |time| age(now.duration_since(time).as_secs()),
+    )
+}
+
+pub fn text(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
         other => other.to_string(),

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::{Body, Column, Kind, ResourceId, Scale, SharedKind};
+use super::columns::Source;
+use super::{Body, Column, Document, Kind, ResourceId, Scale, SharedKind};
 use crate::refusal::Cause;
 use crate::schema;
 
@@ -119,7 +120,7 @@ fn kind(names: &Names, version: &Value, path: &str) -> Result<Kind, Vec<Cause>> 
             format: text(column, "format"),
             description: text(column, "description"),
             priority: column["priority"].as_i64().unwrap_or(0),
-            path: text(column, "jsonPath"),
+            source: Source::Path(text(column, "jsonPath")),
         })
         .collect();
     if columns.is_empty() {
@@ -151,7 +152,7 @@ fn kind(names: &Names, version: &Value, path: &str) -> Result<Kind, Vec<Cause>> 
             group: names.group.clone(),
             plural: names.plural.clone(),
         },
-        document: document.clone(),
+        document: Document::Given(document.clone()),
     })
 }
 

@@ -5,6 +5,7 @@ pub mod builtin;
 pub mod columns;
 pub mod crd;
 pub mod events;
+mod tables;
 
 use std::sync::Arc;
 
@@ -46,8 +47,8 @@ pub struct Kind {
     pub selectable: Vec<String>,
     /// Under which resource the objects are stored; differs only for `events.k8s.io`.
     pub stored_as: ResourceId,
-    /// The definition's schema as it was given, for `kubectl explain`.
-    pub document: Value,
+    /// For `kubectl explain`.
+    pub document: Document,
 }
 
 /// Where the numbers of the scale subresource stand, as dotted paths without a leading dot.
@@ -57,6 +58,17 @@ pub struct Scale {
     pub present: String,
     /// A label selector, as text or as an object with `matchLabels`.
     pub selector: Option<String>,
+}
+
+/// Adds a type's schema, and those that it refers to, to the generator's; says under which name.
+pub type Publish = fn(&mut schemars::SchemaGenerator) -> String;
+
+/// A schema for people.
+pub enum Document {
+    /// A definition's, as it was given.
+    Given(Value),
+    /// A built-in type's, as Kubernetes publishes it.
+    Published(Publish),
 }
 
 /// How a body is read.

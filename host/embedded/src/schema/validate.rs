@@ -28,13 +28,11 @@ impl Schema {
             } else {
                 self.type_.map_or("any", Type::name)
             };
-            let why = format!(
-                "must be of type {wanted}: {}",
-                crate::refusal::shown(&Value::from(type_name(value)))
-            );
+            // Kubernetes shows the type in the value's place.
+            let given = Value::from(type_name(value));
             causes.push(Cause {
                 reason: "FieldValueTypeInvalid",
-                ..Cause::invalid(path, value, why)
+                ..misfit(path, &given, format!("must be of type {wanted}: {given}"))
             });
             return;
         }
@@ -196,12 +194,12 @@ impl Bounds {
         if let Some(pattern) = &self.pattern
             && !pattern.is_match(text)
         {
-            causes.push(Cause::invalid(path, &value, format!("should match '{pattern}'")));
+            causes.push(misfit(path, &value, format!("should match '{pattern}'")));
         }
         if let Some(format) = &self.format
             && !fits_format(format, text)
         {
-            causes.push(Cause::invalid(path, &value, format!("must be of type {format}")));
+            causes.push(misfit(path, &value, format!("must be of type {format}: {value}")));
         }
     }
 
@@ -215,7 +213,7 @@ impl Bounds {
             } else {
                 "greater than or equal to"
             };
-            causes.push(Cause::invalid(path, &value, format!("should be {relation} {limit}")));
+            causes.push(misfit(path, &value, format!("should be {relation} {limit}")));
         }
         if let Some(limit) = self.maximum
             && (number > limit || self.exclusive_maximum && number >= limit)
@@ -225,12 +223,12 @@ impl Bounds {
             } else {
                 "less than or equal to"
             };
-            causes.push(Cause::invalid(path, &value, format!("should be {relation} {limit}")));
+            causes.push(misfit(path, &value, format!("should be {relation} {limit}")));
         }
         if let Some(step) = self.multiple_of
             && (number / step).fract() != 0.0
         {
-            causes.push(Cause::invalid(path, &value, format!("should be a multiple of {step}")));
+            causes.push(misfit(path, &value, format!("should be a multiple of {step}")));
         }
     }
 }
@@ -255,11 +253,7 @@ impl Size {
             ..
         } = self;
         if let Some(least) = self.least.filter(|least| size < least) {
-            causes.push(Cause::invalid(
-                path,
-                &Value::from(*size),
-                format!("{too_few} {least} {unit}"),
-            ));
+            causes.push(misfit(path, &Value::from(*size), format!("{too_few} {least} {unit}")));
         }
         if let Some(most) = self.most.filter(|most| size > most) {
             let message = format!("Too long: {too_many} {most} {unit}");
@@ -270,6 +264,11 @@ impl Size {
             });
         }
     }
+}
+
+/// In the words of Kubernetes' validation of custom resources, which names the field a second time.
+fn misfit(path: &str, value: &Value, why: impl std::fmt::Display) -> Cause {
+    Cause::invalid(path, value, format!("{path} in body {why}"))
 }
 
 fn fits_format(format: &str, text: &str) -> bool {

@@ -36,6 +36,18 @@ pub enum FieldValidation {
 pub enum Part {
     Main,
     Status,
+    /// The number of replicas, wherever it stands in the main part.
+    Scale,
+}
+
+impl Part {
+    fn subresource(self) -> Option<&'static str> {
+        match self {
+            Part::Main => None,
+            Part::Status => Some("status"),
+            Part::Scale => Some("scale"),
+        }
+    }
 }
 
 /// Who writes, and how.
@@ -104,7 +116,7 @@ impl Writer<'_> {
             name: self.author.manager.clone(),
             operation,
             api_version: self.kind.api_version(),
-            subresource: (self.part == Part::Status).then(|| "status".to_owned()),
+            subresource: self.part.subresource().map(str::to_owned),
         }
     }
 

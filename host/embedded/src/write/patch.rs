@@ -6,7 +6,7 @@ use super::admit::drop_unknown;
 use super::strategic;
 use super::{Ownership, Part, Writer, Written};
 use crate::fields::{Apply, ManagedFields, Operation};
-use crate::refusal::{Cause, Refusal};
+use crate::refusal::Refusal;
 
 /// A decoded patch body.
 pub enum Patch {
@@ -34,10 +34,7 @@ impl Patch {
                     .map(Patch::Apply)
                     .map_err(|error| unreadable(&error)),
             },
-            other => Err(Refusal::unsupported_media_type(format!(
-                "the body of the request was in an unknown format - accepted media types include: \
-                 application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml; got {other}"
-            ))),
+            _ => Err(Refusal::unknown_patch()),
         }
     }
 }
@@ -50,11 +47,10 @@ impl Writer<'_> {
         let current = self.current(name)?;
         let mut object = current.value();
         match patch {
-            Patch::Json(patch) => self.apply_json_patch(&mut object, patch, name)?,
+            Patch::Json(patch) => apply_json_patch(&mut object, patch)?,
             Patch::Merge(patch) => json_patch::merge(&mut object, &patch),
             Patch::Strategic(_) if self.kind.is_custom() => {
-                let message = "strategic merge patch is not supported for custom resources";
-                return Err(Refusal::unsupported_media_type(message));
+                return Err(Refusal::unknown_patch());
             }
             Patch::Strategic(patch) => {
                 let kind = self.kind.clone();
@@ -65,28 +61,6 @@ impl Writer<'_> {
         self.admit(&mut object, Some(name))?;
         self.check_uid_of_patch(&current, &object["metadata"])?;
         self.replace(&current, object, Ownership::Edit)
-    }
-
-    fn apply_json_patch(&self, object: &mut Value, patch: json_patch::Patch, name: &str) -> Result<(), Refusal> {
-        // Go's JSON patch lets a test for null pass where nothing stands, and clients rely on it.
-        let absent_null = |operation: &json_patch::PatchOperation| match operation {
-            json_patch::PatchOperation::Test(test) => test.value.is_null() && test.path.resolve(object).is_err(),
-            _ => false,
-        };
-        let operations = patch
-            .0
-            .iter()
-            .filter(|operation| !absent_null(operation))
-            .cloned()
-            .collect::<Vec<_>>();
-        json_patch::patch(object, &operations).map_err(|error| {
-            let cause = Cause {
-                reason: "FieldValueInvalid",
-                field: "patch".to_owned(),
-                message: error.to_string(),
-            };
-            Refusal::invalid(&self.kind, name, &[cause])
-        })
     }
 
     fn apply(&mut self, name: &str, mut config: Value) -> Result<Written, Refusal> {
@@ -147,10 +121,10 @@ impl Writer<'_> {
     fn keep_own_part(&self, config: &mut Value) {
         let Some(map) = config.as_object_mut() else { return };
         match self.part {
-            Part::Main if self.kind.status => {
+            Part::Main | Part::Scale if self.kind.status => {
                 map.remove("status");
             }
-            Part::Main => {}
+            Part::Main | Part::Scale => {}
             Part::Status => {
                 map.retain(|name, _| matches!(name.as_str(), "apiVersion" | "kind" | "metadata" | "status"));
                 if let Some(metadata) = map.get_mut("metadata").and_then(Value::as_object_mut) {
@@ -160,4 +134,19 @@ impl Writer<'_> {
             }
         }
     }
+}
+
+fn apply_json_patch(object: &mut Value, patch: json_patch::Patch) -> Result<(), Refusal> {
+    // Go's JSON patch lets a test for null pass where nothing stands, and clients rely on it.
+    let absent_null = |operation: &json_patch::PatchOperation| match operation {
+        json_patch::PatchOperation::Test(test) => test.value.is_null() && test.path.resolve(object).is_err(),
+        _ => false,
+    };
+    let operations = patch
+        .0
+        .iter()
+        .filter(|operation| !absent_null(operation))
+        .cloned()
+        .collect::<Vec<_>>();
+    json_patch::patch(object, &operations).map_err(|_error| Refusal::unfit_patch())
 }

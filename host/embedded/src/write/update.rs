@@ -50,7 +50,9 @@ impl Writer<'_> {
             self.check_finalizers(current, &object)?;
         }
         self.check(&mut object, Some(&old))?;
-        if self.part == Part::Main && self.kind.generation && desired(&self.kind, &old) != desired(&self.kind, &object)
+        if self.part != Part::Status
+            && self.kind.generation
+            && desired(&self.kind, &old) != desired(&self.kind, &object)
         {
             let generation = old["metadata"]["generation"].as_i64().unwrap_or(0);
             object["metadata"]["generation"] = Value::from(generation + 1);

@@ -5,6 +5,7 @@ use std::process::{Command, Output};
 
 mod cel;
 mod gate;
+mod kubectl;
 mod lint;
 mod playground;
 mod run;

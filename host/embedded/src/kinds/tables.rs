@@ -1,0 +1,223 @@
+//! The tables of built-in kinds, as Kubernetes' own printers make them (kubernetes/pkg/printers/internalversion). Must
+//! not say anything about custom kinds: their columns stand in their definitions.
+
+use jiff::Timestamp;
+use serde_json::Value;
+
+use super::columns::{Column, Source, find, since, text};
+
+/// How a cell is worked out.
+#[derive(Clone, Copy, Debug)]
+pub enum Shown {
+    /// A text; empty where there is none.
+    Text(&'static str),
+    /// The same, `<none>` where there is none; several are joined.
+    OrNone(&'static str),
+    /// A number; 0 where there is none.
+    Number(&'static str),
+    /// How many entries there are, in all of the places.
+    Entries(&'static [&'static str]),
+    /// `1/2`.
+    Ratio(&'static str, &'static str),
+    /// Since the first of these times that is there.
+    Since(&'static [&'static str]),
+    /// `matchLabels`, or the labels themselves.
+    Selector(&'static str),
+    /// `80/TCP,443:30443/TCP`.
+    Ports,
+    /// Containers' restarts.
+    Restarts,
+    /// `deployment/nginx`.
+    Regarding,
+}
+
+/// Plural, column, what it shows; a column after `+` is for `-o wide`.
+type Row = (&'static str, &'static str, Shown);
+
+const CREATED: Shown = Shown::Since(&[".metadata.creationTimestamp"]);
+const CONTAINERS: Shown = Shown::OrNone(".spec.template.spec.containers[*].name");
+const IMAGES: Shown = Shown::OrNone(".spec.template.spec.containers[*].image");
+
+// One column per line.
+#[rustfmt::skip]
+const TABLES: &[Row] = &[
+    ("namespaces", "Status", Shown::Text(".status.phase")),
+    ("namespaces", "Age", CREATED),
+    ("configmaps", "Data", Shown::Entries(&[".data", ".binaryData"])),
+    ("configmaps", "Age", CREATED),
+    ("secrets", "Type", Shown::Text(".type")),
+    ("secrets", "Data", Shown::Entries(&[".data"])),
+    ("secrets", "Age", CREATED),
+    ("serviceaccounts", "Secrets", Shown::Entries(&[".secrets"])),
+    ("serviceaccounts", "Age", CREATED),
+    ("services", "Type", Shown::Text(".spec.type")),
+    ("services", "Cluster-IP", Shown::OrNone(".spec.clusterIP")),
+    ("services", "External-IP", Shown::OrNone(".spec.externalIPs[*]")),
+    ("services", "Port(s)", Shown::Ports),
+    ("services", "Age", CREATED),
+    ("services", "+Selector", Shown::Selector(".spec.selector")),
+    ("pods", "Ready", Shown::Ratio(".status.containerStatuses[?(@.ready==true)]", ".spec.containers[*]")),
+    ("pods", "Status", Shown::Text(".status.phase")),
+    ("pods", "Restarts", Shown::Restarts),
+    ("pods", "Age", CREATED),
+    ("pods", "+IP", Shown::OrNone(".status.podIP")),
+    ("pods", "+Node", Shown::OrNone(".spec.nodeName")),
+    ("events", "Last Seen", Shown::Since(&[".series.lastObservedTime", ".lastTimestamp", ".eventTime", ".firstTimestamp"])),
+    ("events", "Type", Shown::Text(".type")),
+    ("events", "Reason", Shown::Text(".reason")),
+    ("events", "Object", Shown::Regarding),
+    ("events", "+Subobject", Shown::Text(".involvedObject.fieldPath")),
+    ("events", "+Source", Shown::Text(".source.component")),
+    ("events", "Message", Shown::Text(".message")),
+    ("events", "+First Seen", Shown::Since(&[".firstTimestamp", ".eventTime"])),
+    ("events", "+Count", Shown::Number(".count")),
+    ("events", "+Name", Shown::Text(".metadata.name")),
+    ("deployments", "Ready", Shown::Ratio(".status.readyReplicas", ".spec.replicas")),
+    ("deployments", "Up-to-date", Shown::Number(".status.updatedReplicas")),
+    ("deployments", "Available", Shown::Number(".status.availableReplicas")),
+    ("deployments", "Age", CREATED),
+    ("deployments", "+Containers", CONTAINERS),
+    ("deployments", "+Images", IMAGES),
+    ("deployments", "+Selector", Shown::Selector(".spec.selector")),
+    ("statefulsets", "Ready", Shown::Ratio(".status.readyReplicas", ".spec.replicas")),
+    ("statefulsets", "Age", CREATED),
+    ("statefulsets", "+Containers", CONTAINERS),
+    ("statefulsets", "+Images", IMAGES),
+    ("replicasets", "Desired", Shown::Number(".spec.replicas")),
+    ("replicasets", "Current", Shown::Number(".status.replicas")),
+    ("replicasets", "Ready", Shown::Number(".status.readyReplicas")),
+    ("replicasets", "Age", CREATED),
+    ("replicasets", "+Containers", CONTAINERS),
+    ("replicasets", "+Images", IMAGES),
+    ("replicasets", "+Selector", Shown::Selector(".spec.selector")),
+    ("daemonsets", "Desired", Shown::Number(".status.desiredNumberScheduled")),
+    ("daemonsets", "Current", Shown::Number(".status.currentNumberScheduled")),
+    ("daemonsets", "Ready", Shown::Number(".status.numberReady")),
+    ("daemonsets", "Up-to-date", Shown::Number(".status.updatedNumberScheduled")),
+    ("daemonsets", "Available", Shown::Number(".status.numberAvailable")),
+    ("daemonsets", "Node Selector", Shown::Selector(".spec.template.spec.nodeSelector")),
+    ("daemonsets", "Age", CREATED),
+    ("daemonsets", "+Containers", CONTAINERS),
+    ("daemonsets", "+Images", IMAGES),
+    ("daemonsets", "+Selector", Shown::Selector(".spec.selector")),
+    ("jobs", "Completions", Shown::Ratio(".status.succeeded", ".spec.completions")),
+    ("jobs", "Age", CREATED),
+    ("cronjobs", "Schedule", Shown::Text(".spec.schedule")),
+    ("cronjobs", "Timezone", Shown::OrNone(".spec.timeZone")),
+    ("cronjobs", "Age", CREATED),
+    ("leases", "Holder", Shown::Text(".spec.holderIdentity")),
+    ("leases", "Age", CREATED),
+    ("ingresses", "Class", Shown::OrNone(".spec.ingressClassName")),
+    ("ingresses", "Hosts", Shown::OrNone(".spec.rules[*].host")),
+    ("ingresses", "Age", CREATED),
+    ("customresourcedefinitions", "Created At", Shown::Text(".metadata.creationTimestamp")),
+];
+
+/// The columns after the name; the age alone for a kind without a table of its own.
+pub fn columns(plural: &str) -> Vec<Column> {
+    let own: Vec<Column> = TABLES
+        .iter()
+        .filter(|(of, ..)| *of == plural)
+        .map(|(_, name, shown)| column(name, *shown))
+        .collect();
+    if own.is_empty() {
+        vec![column("Age", CREATED)]
+    } else {
+        own
+    }
+}
+
+fn column(name: &str, shown: Shown) -> Column {
+    let (name, priority) = match name.strip_prefix('+') {
+        Some(name) => (name, 1),
+        None => (name, 0),
+    };
+    let type_ = match shown {
+        Shown::Number(_) => "integer",
+        _ => "string",
+    };
+    Column {
+        name: name.to_owned(),
+        type_: type_.to_owned(),
+        format: String::new(),
+        description: String::new(),
+        priority,
+        source: Source::Shown(shown),
+    }
+}
+
+impl Shown {
+    pub fn cell(self, object: &Value, now: Timestamp) -> Value {
+        let at = |path: &str| find(object, path);
+        let joined = |path: &str| at(path).into_iter().map(text).collect::<Vec<_>>().join(",");
+        match self {
+            Self::Text(path) => Value::from(joined(path)),
+            Self::OrNone(path) => Value::from(or_none(joined(path))),
+            Self::Number(path) => Value::from(number(&at(path))),
+            Self::Entries(paths) => Value::from(paths.iter().map(|path| entries(&at(path))).sum::<usize>()),
+            Self::Ratio(present, wanted) => Value::from(format!("{}/{}", number(&at(present)), number(&at(wanted)))),
+            Self::Since(paths) => {
+                let first = paths.iter().flat_map(|path| at(path)).find(|time| time.is_string());
+                Value::from(first.map_or_else(|| "<unknown>".to_owned(), |time| since(time, now)))
+            }
+            Self::Selector(path) => {
+                Value::from(or_none(at(path).first().map(|found| labels(found)).unwrap_or_default()))
+            }
+            Self::Ports => Value::from(or_none(
+                at(".spec.ports[*]").into_iter().map(port).collect::<Vec<_>>().join(","),
+            )),
+            Self::Restarts => {
+                let counts = at(".status.containerStatuses[*].restartCount");
+                Value::from(
+                    counts
+                        .iter()
+                        .filter_map(|count| count.as_u64())
+                        .sum::<u64>()
+                        .to_string(),
+                )
+            }
+            Self::Regarding => {
+                let kind = joined(".involvedObject.kind").to_lowercase();
+                Value::from(format!("{kind}/{}", joined(".involvedObject.name")))
+            }
+        }
+    }
+}
+
+/// A number that stands there; of other things, how many there are.
+fn number(found: &[&Value]) -> u64 {
+    match found {
+        [single] if single.is_number() => single.as_u64().unwrap_or_default(),
+        others => others.iter().filter(|value| !value.is_null()).count() as u64,
+    }
+}
+
+fn entries(found: &[&Value]) -> usize {
+    let sizes = found.iter().map(|value| match value {
+        Value::Object(map) => map.len(),
+        Value::Array(items) => items.len(),
+        _ => 0,
+    });
+    sizes.sum()
+}
+
+fn labels(selector: &Value) -> String {
+    let labels = selector.get("matchLabels").unwrap_or(selector);
+    let pairs = labels.as_object().into_iter().flatten();
+    pairs
+        .map(|(name, value)| format!("{name}={}", text(value)))
+        .collect::<Vec<_>>()
+        .join(",")
+}
+
+fn port(port: &Value) -> String {
+    let protocol = port["protocol"].as_str().unwrap_or("TCP");
+    match port["nodePort"].as_u64() {
+        Some(node) if node > 0 => format!("{}:{node}/{protocol}", port["port"]),
+        _ => format!("{}/{protocol}", port["port"]),
+    }
+}
+
+fn or_none(text: String) -> String {
+    if text.is_empty() { "<none>".to_owned() } else { text }
+}
