@@ -11,7 +11,7 @@ use crate::sandbox;
 
 mod cel;
 mod completions;
-mod connection;
+pub mod connection;
 mod crds;
 mod gate;
 mod lint;

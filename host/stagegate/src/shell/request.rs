@@ -25,6 +25,9 @@ pub enum RequestError {
         reason: String,
         message: String,
     },
+    /// What is known already is newer: the server is behind, and nothing may be decided on its answer.
+    #[error("{what}: the API server answered from an older state than it showed before")]
+    Older { what: String },
     /// The connection, or an answer that was not understood.
     #[error("{what}: request failed")]
     Failed {

@@ -5,12 +5,15 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use kube::core::ObjectMeta;
 use kube::{Resource, ResourceExt as _};
 use tokio::sync::watch;
 use tokio::time::Instant;
+
+use super::watch::order_of;
 
 /// Namespace (none for cluster-scoped kinds) and name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -44,6 +47,22 @@ impl fmt::Display for ObjectId {
     }
 }
 
+/// Which state of which object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Version {
+    pub uid: Option<String>,
+    pub resource_version: Option<String>,
+}
+
+impl Version {
+    pub fn of(metadata: &ObjectMeta) -> Self {
+        Self {
+            uid: metadata.uid.clone(),
+            resource_version: metadata.resource_version.clone(),
+        }
+    }
+}
+
 /// One object before and after; at least one of the two is there.
 #[derive(Debug)]
 pub struct Change<'a, T> {
@@ -67,6 +86,8 @@ pub struct Store<T> {
     /// Held while a change is taken in and told, so that changes are told in order.
     listeners: Mutex<Vec<Listener<T>>>,
     listing: watch::Sender<Listing>,
+    /// The newest version that a list, an event or a bookmark of this kind told of.
+    seen: AtomicU64,
 }
 
 /// Whether the kind is known as a whole.
@@ -84,6 +105,7 @@ impl<T> Default for Store<T> {
             objects: RwLock::default(),
             listeners: Mutex::default(),
             listing: watch::Sender::new(Listing::Missing { cause: None }),
+            seen: AtomicU64::new(0),
         }
     }
 }
@@ -134,6 +156,21 @@ impl<T> Store<T> {
         self.listing.subscribe()
     }
 
+    /// The newest version of the kind that is known here; 0: none. An answer to whatever is asked from now on that is
+    /// older comes from a server that is behind.
+    pub fn seen(&self) -> u64 {
+        self.seen.load(SeqCst)
+    }
+
+    pub(super) fn see(&self, version: Option<u64>) {
+        self.seen.fetch_max(version.unwrap_or_default(), SeqCst);
+    }
+
+    /// Versions begin anew.
+    pub(super) fn forget_seen(&self) {
+        self.seen.store(0, SeqCst);
+    }
+
     /// Returns when the kind has been listed once as a whole. Any number of tasks may wait.
     pub async fn complete(&self) {
         let mut listing = self.listing.subscribe();
@@ -143,6 +180,22 @@ impl<T> Store<T> {
 }
 
 impl<T: Resource> Store<T> {
+    /// Whether a newer state of the object than `read` was known when `seen` was asked for, before it was read. What
+    /// came since may rightly be newer.
+    pub fn knew_newer(&self, read: &T, seen: u64) -> bool {
+        let known = self.get(&ObjectId::of(read.meta())).and_then(|known| order_of(&*known));
+        let newer = known.zip(order_of(read)).is_some_and(|(known, read)| read < known);
+        newer && known.is_some_and(|known| known <= seen)
+    }
+
+    pub(super) fn versions(&self) -> BTreeMap<ObjectId, Version> {
+        let objects = self.objects.read().unwrap_or_else(PoisonError::into_inner);
+        let versions = objects
+            .iter()
+            .map(|(id, object)| (id.clone(), Version::of(object.meta())));
+        versions.collect()
+    }
+
     pub(super) fn put(&self, object: T) {
         let listeners = self.listeners.lock().unwrap_or_else(PoisonError::into_inner);
         let id = ObjectId::of(object.meta());

@@ -31,7 +31,7 @@ use self::gates::sources::Sources;
 use self::gates::{GateTalk, Gates};
 use self::gather::{Memory, Stores};
 use self::index::Index;
-use self::read::Wanted;
+use self::read::{Reader, Wanted};
 use super::kinds::Kinds;
 use super::objects::object_key;
 use crate::shell::controller::{self, Controller, Next};
@@ -347,13 +347,15 @@ impl Staging {
 
     /// Policy and placements: last of a reading, because they are what writes are conditional on.
     async fn read_versions(&self, policy: &str, facts: &mut Facts) -> Result<bool, RequestError> {
-        let Some(read) = read::policy(&self.context.client, policy).await? else {
+        let client = &self.context.client;
+        let policies = Reader::new(client, &self.stores.policies);
+        let Some(read) = policies.one(policy).await? else {
             return Ok(false);
         };
         facts.policy = gather::policy_facts(&read);
         self.recover_status(policy, facts).await?;
         let names = self.names(policy, facts);
-        facts.placements = read::placements(&self.context.client, &names).await?;
+        facts.placements = Reader::new(client, &self.stores.placements).each(&names).await?;
         facts.now = self.context.clock.now();
         Ok(true)
     }
@@ -366,9 +368,9 @@ impl Staging {
         loop {
             *begun = Instant::now();
             let names = self.names(policy, facts);
-            let (combined, baseline) = read::combined(client, &names).await?;
+            let (combined, baseline) = read::combined(&Reader::new(client, &self.stores.combined), &names).await?;
             facts.combined = combined;
-            let bindings = read::bindings(client, &names).await?;
+            let bindings = Reader::new(client, &self.stores.bindings).each(&names).await?;
             facts.bindings = self.observed(&names, bindings, self.context.clock.now());
             self.read_collectors(facts).await?;
             let wanted = asked_before(facts);
@@ -431,7 +433,8 @@ impl Staging {
         let ours = evidence::collector_name();
         let mut names = gather::collectors_named(&facts.policy.object, &facts.placements, &facts.bindings);
         names.insert(ours.clone());
-        let mut read = read::collectors(&self.context.client, &names).await?;
+        let collectors = Reader::new(&self.context.client, &self.stores.collectors);
+        let mut read = collectors.each_guarded(&names).await?;
         let index = self.index();
         let ours_since = index.evidence_ours_since();
         facts.collectors_changed = names

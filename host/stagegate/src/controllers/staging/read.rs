@@ -1,7 +1,8 @@
-//! Reads from the API server itself, past the watches. Must not answer from a cache: what it gives is what the last
-//! round before a placement rests on.
+//! Reads from the API server itself, past the watches. Must not answer from a cache, nor pass on what a server that is
+//! behind answers: what it gives is what the last round before a placement rests on.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Debug;
 
 use futures::stream::{self, StreamExt as _, TryStreamExt as _};
 use kube::api::ListParams;
@@ -9,9 +10,7 @@ use kube::core::{ApiResource, DynamicObject, ObjectMeta as KubeMeta, PartialObje
 use kube::{Api, Client, Resource};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
-use stagegate_api::{
-    Binding, BindingPolicy, CombinedStatusView, StagedBindingPolicy, StagedBindingPolicyStatus, StatusCollector, label,
-};
+use stagegate_api::{CombinedStatusView, StagedBindingPolicy, StagedBindingPolicyStatus, label};
 use stagegate_decide::names::{Digest, ObjectKey};
 use stagegate_decide::staging::{Decoded, ObjectFacts, ObjectMeta, Source};
 
@@ -19,7 +18,8 @@ use super::gates::sources;
 use crate::controllers::kinds::{Guarded, decoded};
 use crate::controllers::objects::api_resource;
 use crate::shell::request::{RequestError, cut, request};
-use crate::shell::store::ObjectId;
+use crate::shell::store::{ObjectId, Store};
+use crate::shell::watch::order;
 
 /// Requests of one reading that are under way at once.
 const CONCURRENCY: usize = 8;
@@ -30,9 +30,59 @@ const STATUS_LABEL_PREFIX: &str = "managed-by.kubestellar.io/";
 /// Field manager of KubeStellar's status controller.
 const STATUS_MANAGER: &str = "Status";
 
-/// `None`: not there (any more).
-pub async fn policy(client: &Client, name: &str) -> Result<Option<Guarded<StagedBindingPolicy>>, RequestError> {
-    get_one(client, name).await
+/// Where one kind is read, and what its watch had told before: an answer that is older than that is none.
+pub struct Reader<'a, K> {
+    client: &'a Client,
+    store: &'a Store<Guarded<K>>,
+    seen: u64,
+}
+
+impl<'a, K> Reader<'a, K>
+where
+    K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned,
+{
+    /// For requests that begin from now on.
+    pub fn new(client: &'a Client, store: &'a Store<Guarded<K>>) -> Self {
+        let seen = store.seen();
+        Self { client, store, seen }
+    }
+
+    /// `None`: not there (any more).
+    pub async fn one(&self, name: &str) -> Result<Option<Guarded<K>>, RequestError> {
+        let api: Api<Guarded<K>> = Api::all(self.client.clone());
+        let what = format!("get {} {name}", K::plural(&()));
+        let found = get_opt(&api, what.clone(), name).await?;
+        match found {
+            Some(object) if self.store.knew_newer(&object, self.seen) => Err(RequestError::Older { what }),
+            found => Ok(found),
+        }
+    }
+
+    pub async fn each(&self, names: &BTreeSet<String>) -> Result<BTreeMap<String, Decoded<K>>, RequestError> {
+        self.each_as(names, decoded::<K>).await
+    }
+
+    /// As they are, the undecodable ones left to the caller.
+    pub async fn each_guarded(&self, names: &BTreeSet<String>) -> Result<BTreeMap<String, Guarded<K>>, RequestError> {
+        self.each_as(names, Guarded::clone).await
+    }
+
+    async fn each_as<T>(
+        &self,
+        names: &BTreeSet<String>,
+        kept: impl Fn(&Guarded<K>) -> T,
+    ) -> Result<BTreeMap<String, T>, RequestError> {
+        let reads = names.iter().cloned().map(|name| async move {
+            let object = self.one(&name).await?;
+            Ok((name, object))
+        });
+        let read: Vec<(String, Option<Guarded<K>>)> =
+            stream::iter(reads).buffer_unordered(CONCURRENCY).try_collect().await?;
+        let present = read
+            .into_iter()
+            .filter_map(|(name, object)| Some((name, kept(&object?))));
+        Ok(present.collect())
+    }
 }
 
 /// The status alone, of a policy whose spec cannot be decoded. `None`: there is none that can.
@@ -44,45 +94,23 @@ pub async fn status(client: &Client, policy: &str) -> Result<Option<StagedBindin
     Ok(status.and_then(|status| serde_json::from_value(status).ok()))
 }
 
-pub async fn placements(
-    client: &Client,
-    names: &BTreeSet<String>,
-) -> Result<BTreeMap<String, Decoded<BindingPolicy>>, RequestError> {
-    get_each(client, names).await
-}
-
-pub async fn bindings(
-    client: &Client,
-    names: &BTreeSet<String>,
-) -> Result<BTreeMap<String, Decoded<Binding>>, RequestError> {
-    get_each(client, names).await
-}
-
-/// As they are, the undecodable ones left to the caller.
-pub async fn collectors(
-    client: &Client,
-    names: &BTreeSet<String>,
-) -> Result<BTreeMap<String, Guarded<StatusCollector>>, RequestError> {
-    get_each_as(client, names, |guarded: &Guarded<StatusCollector>| guarded.clone()).await
-}
-
 /// The CombinedStatuses of these BindingPolicies, by `namespace/name`, and the collection's resourceVersion.
 ///
 /// A list without a resourceVersion parameter is served from the newest state (Kubernetes API concepts, "resource
 /// versions"), so nothing that it does not hold is older than the version it gives.
 pub async fn combined(
-    client: &Client,
+    reader: &Reader<'_, CombinedStatusView>,
     placements: &BTreeSet<String>,
 ) -> Result<(BTreeMap<String, Decoded<CombinedStatusView>>, String), RequestError> {
-    let api: Api<Guarded<CombinedStatusView>> = Api::all(client.clone());
+    let api: Api<Guarded<CombinedStatusView>> = Api::all(reader.client.clone());
     let names: Vec<&str> = placements.iter().map(String::as_str).collect();
     let selector = format!("{} in ({})", label::BINDING_POLICY, names.join(","));
-    let list = request(
-        "list combinedstatuses",
-        api.list(&ListParams::default().labels(&selector)),
-    )
-    .await?;
+    let what = "list combinedstatuses";
+    let list = request(what, api.list(&ListParams::default().labels(&selector))).await?;
     let baseline = list.metadata.resource_version.clone().unwrap_or_default();
+    if order(&baseline).is_some_and(|listed| listed < reader.seen) {
+        return Err(RequestError::Older { what: what.to_owned() });
+    }
     let items = list
         .items
         .iter()
@@ -185,45 +213,10 @@ fn mark(mut metadata: KubeMeta) -> String {
     Digest::of(&without_empty).to_string()
 }
 
-async fn get_one<K>(client: &Client, name: &str) -> Result<Option<Guarded<K>>, RequestError>
-where
-    K: Resource<DynamicType = ()> + Clone + std::fmt::Debug + DeserializeOwned,
-{
-    let api: Api<Guarded<K>> = Api::all(client.clone());
-    get_opt(&api, format!("get {} {name}", K::plural(&())), name).await
-}
-
-async fn get_each<K>(client: &Client, names: &BTreeSet<String>) -> Result<BTreeMap<String, Decoded<K>>, RequestError>
-where
-    K: Resource<DynamicType = ()> + Clone + std::fmt::Debug + DeserializeOwned,
-{
-    get_each_as(client, names, decoded::<K>).await
-}
-
-async fn get_each_as<K, T>(
-    client: &Client,
-    names: &BTreeSet<String>,
-    kept: impl Fn(&Guarded<K>) -> T,
-) -> Result<BTreeMap<String, T>, RequestError>
-where
-    K: Resource<DynamicType = ()> + Clone + std::fmt::Debug + DeserializeOwned,
-{
-    let reads = names.iter().cloned().map(|name| async move {
-        let object = get_one::<K>(client, &name).await?;
-        Ok((name, object))
-    });
-    let read: Vec<(String, Option<Guarded<K>>)> =
-        stream::iter(reads).buffer_unordered(CONCURRENCY).try_collect().await?;
-    Ok(read
-        .into_iter()
-        .filter_map(|(name, object)| Some((name, kept(&object?))))
-        .collect())
-}
-
 /// 404 is an answer.
 async fn get_opt<K>(api: &Api<K>, what: String, name: &str) -> Result<Option<K>, RequestError>
 where
-    K: Clone + std::fmt::Debug + DeserializeOwned,
+    K: Clone + Debug + DeserializeOwned,
 {
     match request(what, api.get(name)).await {
         Ok(object) => Ok(Some(object)),

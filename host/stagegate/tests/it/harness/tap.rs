@@ -47,6 +47,11 @@ impl Call {
         self.target.contains("watch=true")
     }
 
+    /// Only watches list in pages.
+    fn is_watchs_list(&self) -> bool {
+        self.target.contains("limit=")
+    }
+
     pub fn is_write(&self) -> bool {
         self.method != Method::GET
     }
@@ -94,10 +99,13 @@ impl Tap {
         Client::new(service, "default")
     }
 
-    /// All of the host's requests so far, but watches: those are asked for anew every few minutes.
+    /// All of the host's requests so far, but watches and the lists beside them: those are asked for every few minutes.
     pub fn requests(&self) -> u64 {
         let state = self.state();
-        let asked = state.calls.iter().filter(|call| !call.is_watch());
+        let asked = state
+            .calls
+            .iter()
+            .filter(|call| !call.is_watch() && !call.is_watchs_list());
         asked.map(|_| 1).sum()
     }
 

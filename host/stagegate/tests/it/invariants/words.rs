@@ -72,17 +72,11 @@ fn steps(policy: &Policy, seen: &Seen<'_>, status: &StagedBindingPolicyStatus, f
         return;
     };
     let position = |name: &str| spec.stages.iter().position(|stage| stage.name == name);
-    // The one that is being proven is not called passed before the next one is open.
-    let has_passed = |stage: &str| {
-        let mut of_stage = status.stages.iter().filter(|record| record.name == stage);
-        of_stage.any(|record| record.state == StageState::Passed)
-    };
-    let mut before_it = spec.stages[..position(active).unwrap_or_default()].iter();
-    let is_next = before_it.all(|stage| has_passed(&stage.name));
+    let is_first = position(active).is_none_or(|index| index == 0);
     found.holds(
         "intent",
         seen.place(),
-        is_next || policy.ever_open.contains(active),
+        is_first || policy.ever_open.contains(active),
         || format!("stage {active} is called active and was never open"),
     );
     let before = policy.status.as_ref();

@@ -3,7 +3,11 @@
 #![allow(clippy::unwrap_used, reason = "in a test an unwrap is an assertion")]
 
 mod binding;
+mod keeper;
+mod older;
 mod queue;
+mod retries;
 mod rollout;
 mod watch;
+mod wire;
 mod world;

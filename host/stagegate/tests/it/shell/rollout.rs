@@ -18,10 +18,14 @@ async fn sample() -> World {
     world
 }
 
-/// All requests but watches, which end and begin by themselves.
+/// All requests but watches, which end and begin by themselves, and lists, with which watches are compared.
 fn asked(world: &World) -> BTreeMap<(String, String), u64> {
     let counts = world.server.requests().counts;
-    counts.into_iter().filter(|((verb, _), _)| verb != "watch").collect()
+    let is_of_a_watch = |verb: &str| matches!(verb, "watch" | "list");
+    counts
+        .into_iter()
+        .filter(|((verb, _), _)| !is_of_a_watch(verb))
+        .collect()
 }
 
 #[tokio::test(start_paused = true)]

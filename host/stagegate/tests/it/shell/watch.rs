@@ -2,13 +2,16 @@
 
 use std::time::Duration;
 
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::Api;
 use serde_json::json;
 use stagegate::shell;
-use stagegate_api::{BindingPolicy, Phase, crd};
+use stagegate_api::{Binding, BindingPolicy, Phase, crd};
 use stagegate_embedded::{Fault, FaultAnswer, Server, TokioClock};
 
+use super::wire::{Fault as OnTheWay, Verb, Wire};
 use super::world::{World, create, options, three_stages, three_stages_policy};
+use crate::harness::{policy, shop, workload};
 
 const POLICIES: &str = "stagedbindingpolicies.community.kubestellar.io";
 
@@ -116,10 +119,7 @@ async fn a_collector_that_cannot_be_decoded_holds_only_the_policies_that_name_it
 }
 
 /// The definitions, one with a part that takes anything.
-fn loosened(
-    kind: &str,
-    part: &str,
-) -> Vec<k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition> {
+fn loosened(kind: &str, part: &str) -> Vec<CustomResourceDefinition> {
     let mut definitions = crd::all_for_playground();
     let definition = definitions.iter_mut().find(|crd| crd.spec.names.kind == kind).unwrap();
     let mut value = serde_json::to_value(&*definition).unwrap();
@@ -128,4 +128,117 @@ fn loosened(
     schema["properties"][part] = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
     *definition = serde_json::from_value(value).unwrap();
     definitions
+}
+
+/// One object of every kind that the controllers watch, and its plural.
+const ODD: &[(&str, &str)] = &[
+    (
+        "stagedbindingpolicies",
+        "{apiVersion: community.kubestellar.io/v1alpha1, kind: StagedBindingPolicy, metadata: {name: odd}, spec: \
+         {paused: true, downsync: [{resources: [none]}], stages: [{name: dev, clusterSelectors: [{matchLabels: {a: b}}]}]}}",
+    ),
+    (
+        "bindingpolicies",
+        "{apiVersion: control.kubestellar.io/v1alpha1, kind: BindingPolicy, metadata: {name: odd}, spec: {}}",
+    ),
+    (
+        "bindings",
+        "{apiVersion: control.kubestellar.io/v1alpha1, kind: Binding, metadata: {name: odd}, spec: {workload: {}}}",
+    ),
+    (
+        "statuscollectors",
+        "{apiVersion: control.kubestellar.io/v1alpha1, kind: StatusCollector, metadata: {name: odd}, spec: {limit: 1}}",
+    ),
+    (
+        "combinedstatuses",
+        "{apiVersion: control.kubestellar.io/v1alpha1, kind: CombinedStatus, metadata: {name: odd, namespace: default}}",
+    ),
+    (
+        "workstatuses",
+        "{apiVersion: control.kubestellar.io/v1alpha1, kind: WorkStatus, metadata: {name: odd, namespace: default}, \
+         spec: {}}",
+    ),
+    (
+        "managedclusters",
+        "{apiVersion: cluster.open-cluster-management.io/v1, kind: ManagedCluster, metadata: {name: odd}, \
+         spec: {hubAcceptsClient: true}}",
+    ),
+    ("namespaces", "{apiVersion: v1, kind: Namespace, metadata: {name: odd}}"),
+];
+
+#[tokio::test(start_paused = true)]
+async fn one_object_of_any_kind_that_cannot_be_decoded_stops_no_rollout() {
+    for (plural, odd) in ODD {
+        for is_early in [true, false] {
+            let server = Server::new(TokioClock::shared());
+            server.install_crds(crd::all_for_playground()).unwrap();
+            let wire = Wire::new(server.router());
+            for verb in [Verb::Get, Verb::List, Verb::Watch] {
+                wire.fault(verb, plural, OnTheWay::Garble("odd"));
+            }
+            if is_early {
+                create(&server.client(), odd).await;
+            }
+            let world = World::start_on(server, wire.client()).await;
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            if !is_early {
+                create(&world.client, odd).await;
+                tokio::time::sleep(Duration::from_secs(1)).await;
+            }
+            for text in [shop(), workload("web"), policy("web")] {
+                world.create(&text).await;
+            }
+            world
+                .until_phase("web", Phase::Completed, Duration::from_secs(60))
+                .await;
+            world.stop().await;
+        }
+    }
+    println!("undecodable objects: {} cases", ODD.len() * 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_kind_that_goes_and_comes_back_takes_no_other_with_it() {
+    let server = Server::new(TokioClock::shared());
+    server.install_crds(crd::all_for_playground()).unwrap();
+    let client = server.client();
+    let world = World::start_on(server, client).await;
+    for text in [shop(), workload("web"), policy("web")] {
+        world.create(&text).await;
+    }
+    world
+        .until_phase("web", Phase::Completed, Duration::from_secs(60))
+        .await;
+    let definitions: Api<CustomResourceDefinition> = Api::all(world.client.clone());
+    let name = "combinedstatuses.control.kubestellar.io";
+    definitions.delete(name, &Default::default()).await.unwrap();
+    let asked = world.server.requests().count("list", name);
+    tokio::time::sleep(Duration::from_secs(120)).await;
+    let asked = world.server.requests().count("list", name) - asked;
+    assert!(
+        (10..=60).contains(&asked),
+        "{asked} lists in two minutes of a kind that is not there"
+    );
+    world
+        .create(
+            "{apiVersion: control.kubestellar.io/v1alpha1, kind: BindingPolicy, metadata: {name: by-hand}, spec: {}}",
+        )
+        .await;
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let bindings: Api<Binding> = Api::all(world.client.clone());
+    assert!(
+        bindings.get_opt("by-hand").await.unwrap().is_some(),
+        "other kinds are not followed"
+    );
+    for text in [workload("second"), policy("second")] {
+        world.create(&text).await;
+    }
+    tokio::time::sleep(Duration::from_secs(30)).await;
+    let again = crd::all_for_playground()
+        .into_iter()
+        .filter(|crd| crd.metadata.name.as_deref() == Some(name));
+    world.server.install_crds(again.collect()).unwrap();
+    world
+        .until_phase("second", Phase::Completed, Duration::from_secs(120))
+        .await;
 }

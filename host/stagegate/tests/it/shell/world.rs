@@ -50,12 +50,18 @@ impl World {
     }
 
     pub async fn start_with(definitions: Vec<CustomResourceDefinition>) -> Self {
-        let clock = TokioClock::shared();
-        let server = Server::new(clock.clone());
+        let server = Server::new(TokioClock::shared());
         server.install_crds(definitions).unwrap();
+        let through = server.client();
+        Self::start_on(server, through).await
+    }
+
+    /// The controllers reach the server by a client of their own.
+    pub async fn start_on(server: Server, through: Client) -> Self {
+        let clock = TokioClock::shared();
         let client = server.client();
         let clusters = clusters::Clusters::start(client.clone(), clock.clone(), clusters::Settings::default());
-        let running = shell::start(client.clone(), clock.clone(), options()).await.unwrap();
+        let running = shell::start(through, clock, options()).await.unwrap();
         Self {
             server,
             client,

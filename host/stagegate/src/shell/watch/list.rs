@@ -1,0 +1,80 @@
+//! A kind as a whole: all pages of one list, at one version. Must not give a part of a list, nor one that is older than
+//! what was seen before.
+
+use std::fmt::Debug;
+
+use futures::FutureExt as _;
+use kube::Api;
+use kube::api::ListParams;
+use kube::core::ObjectList;
+use kube::core::metadata::PartialObjectMeta;
+use serde::de::DeserializeOwned;
+use tokio::time::timeout;
+
+use super::trouble::Trouble;
+use super::version::order;
+use super::{ANSWER_MAX, Position};
+
+/// Objects asked for at once, as client-go does it.
+const PAGE_OBJECTS: u32 = 500;
+
+/// All objects of a kind at one moment.
+pub struct Listed<T> {
+    pub objects: Vec<T>,
+    pub position: Position,
+}
+
+/// The objects, for the store.
+pub async fn whole<T>(api: &Api<T>, seen: u64) -> Result<Listed<T>, Trouble>
+where
+    T: Clone + Debug + DeserializeOwned,
+{
+    pages(seen, |params| async move { api.list(&params).await }.boxed()).await
+}
+
+/// Their metadata, to compare with the store.
+pub async fn metadata<T>(api: &Api<T>, seen: u64) -> Result<Listed<PartialObjectMeta<T>>, Trouble>
+where
+    T: Clone + Debug + DeserializeOwned,
+{
+    pages(seen, |params| async move { api.list_metadata(&params).await }.boxed()).await
+}
+
+async fn pages<'a, T: Clone>(
+    seen: u64,
+    list: impl Fn(ListParams) -> futures::future::BoxFuture<'a, kube::Result<ObjectList<T>>>,
+) -> Result<Listed<T>, Trouble> {
+    let mut objects = Vec::new();
+    let mut first: Option<String> = None;
+    let mut params = ListParams::default().limit(PAGE_OBJECTS);
+    loop {
+        let page = timeout(ANSWER_MAX, list(params.clone()));
+        let page = page
+            .await
+            .map_err(|_elapsed| Trouble::NoAnswer)?
+            .map_err(Trouble::List)?;
+        let version = page.metadata.resource_version.unwrap_or_default();
+        if version.is_empty() {
+            return Err(Trouble::NoVersion);
+        }
+        // Pages of different versions are parts of different lists: an object may be on none of them.
+        let first = first.get_or_insert_with(|| version.clone());
+        if *first != version {
+            let (of, then) = (first.clone(), version);
+            return Err(Trouble::Torn { of, then });
+        }
+        objects.extend(page.items);
+        match page.metadata.continue_.filter(|token| !token.is_empty()) {
+            Some(token) => params.continue_token = Some(token),
+            None => break,
+        }
+    }
+    let version = first.unwrap_or_default();
+    match order(&version) {
+        Some(listed) if listed < seen => Err(Trouble::Older { listed, seen }),
+        _ => Ok(Listed {
+            objects,
+            position: Position { version },
+        }),
+    }
+}

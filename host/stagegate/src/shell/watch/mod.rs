@@ -1,0 +1,283 @@
+//! Keeps a [`Store`] in step with the API server, whatever the server answers. One watch per kind, each with its own
+//! back-off, so that a kind which is missing or refused hurts nobody who does not need it.
+//!
+//! Not kube's watcher: that one retries a refused watch request for ever at the same version, waits without limit for
+//! an answer that never comes, goes on past an event that it could not read, and shows neither the version of a list
+//! nor bookmarks, without which nobody can tell that a server answers from an older state than another did before.
+//!
+//! Invariants: the store never goes back to an older state; an event is taken in once; a list comes in whole or not at
+//! all; whatever a server keeps back is found within ten minutes.
+
+mod audit;
+mod list;
+mod trouble;
+mod version;
+
+use std::fmt::Debug;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::StreamExt as _;
+use kube::api::WatchParams;
+use kube::core::WatchEvent;
+use kube::{Api, Resource};
+use serde::de::DeserializeOwned;
+use tokio::time::{Instant, sleep, sleep_until, timeout};
+use tracing::{debug, warn};
+
+use self::audit::Audit;
+use self::trouble::{Row, Trouble};
+use super::counters::Live;
+use super::store::Store;
+
+pub use self::version::{order, order_of};
+
+/// Longest wait for a page of a list, and for a watch to begin.
+const ANSWER_MAX: Duration = Duration::from_secs(30);
+/// After so long the server is asked to end a watch by itself, as client-go and kube have it.
+const WATCH_S: u32 = 290;
+/// So much longer, and the connection is dead: silence is noticed within five minutes.
+const SILENCE_MAX: Duration = Duration::from_secs(WATCH_S as u64 + 5);
+/// A watch that held as long ends a row of troubles; one that ended sooner is one.
+const HELD: Duration = Duration::from_secs(10);
+/// A server that answers from nothing but an older state for so long has lost the newer one: it was restored.
+const OLDER_MAX: Duration = Duration::from_secs(10 * 60);
+
+/// What is kept of the metadata of a kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ManagedFields {
+    /// They are two thirds of a small object, and nobody asks for them.
+    Dropped,
+    /// For kinds whose field times are read.
+    Kept,
+}
+
+/// Fills `store` until it is dropped; never returns.
+pub async fn keep<T>(api: Api<T>, store: Arc<Store<T>>, managed: ManagedFields, counters: Arc<Live>)
+where
+    T: Resource + Clone + Debug + DeserializeOwned + Send + 'static,
+    T::DynamicType: Default,
+{
+    let kind = T::plural(&T::DynamicType::default()).into_owned();
+    keep_named(&kind, api, store, (managed, counters)).await;
+}
+
+/// The same for kinds that are known at run time only; `kind` is for the log.
+pub async fn keep_named<T>(
+    kind: &str,
+    api: Api<T>,
+    store: Arc<Store<T>>,
+    (managed, counters): (ManagedFields, Arc<Live>),
+) where
+    T: Resource + Clone + Debug + DeserializeOwned + Send + 'static,
+{
+    let mut keeper = Keeper {
+        kind,
+        api,
+        store,
+        managed,
+        row: Row::default(),
+        audit: Audit::of(kind),
+        older_since: None,
+    };
+    loop {
+        counters.list();
+        match list::whole(&keeper.api, keeper.store.seen()).await {
+            Ok(listed) => {
+                let position = keeper.take_list(listed);
+                keeper.follow(position).await;
+            }
+            Err(trouble) => {
+                keeper.meet_older(&trouble);
+                keeper.pause(&trouble).await;
+            }
+        }
+    }
+}
+
+/// Up to where the watch has told everything.
+#[derive(Clone, Debug)]
+pub struct Position {
+    version: String,
+}
+
+/// How a watch ended.
+enum Over {
+    /// It can go on from its position.
+    Resume,
+    /// Something is lost.
+    List,
+}
+
+struct Keeper<'k, T> {
+    kind: &'k str,
+    api: Api<T>,
+    store: Arc<Store<T>>,
+    managed: ManagedFields,
+    row: Row,
+    audit: Audit,
+    /// Since when all lists have been older than what was seen.
+    older_since: Option<Instant>,
+}
+
+impl<T> Keeper<'_, T>
+where
+    T: Resource + Clone + Debug + DeserializeOwned + Send + 'static,
+{
+    fn take_list(&mut self, listed: list::Listed<T>) -> Position {
+        debug!(kind = self.kind, objects = listed.objects.len(), "listed");
+        self.older_since = None;
+        self.store.see(order(&listed.position.version));
+        let objects = listed.objects.into_iter().map(|object| self.trimmed(object));
+        self.store.replace(objects.collect());
+        self.audit.begin_anew();
+        listed.position
+    }
+
+    /// An older state is not taken in, unless it is all there is: then versions begin anew, and so does everything here.
+    fn meet_older(&mut self, trouble: &Trouble) {
+        let Trouble::Older { listed, seen } = trouble else {
+            return;
+        };
+        let since = *self.older_since.get_or_insert_with(Instant::now);
+        if since.elapsed() >= OLDER_MAX {
+            warn!(
+                kind = self.kind,
+                listed, seen, "the API server has gone back to an older state for good; beginning anew from it"
+            );
+            self.store.forget_seen();
+        }
+    }
+
+    /// Watches until a new list is due.
+    async fn follow(&mut self, mut position: Position) {
+        loop {
+            let begun = Instant::now();
+            let ended = self.watch(&mut position).await;
+            let held = begun.elapsed();
+            if held >= HELD {
+                self.row.end();
+            }
+            let trouble = match ended {
+                Ok(Over::List) => return,
+                Ok(Over::Resume) if held >= HELD => continue,
+                Ok(Over::Resume) => Trouble::Short { after: held },
+                Err(trouble) => trouble,
+            };
+            self.pause(&trouble).await;
+            if trouble.loses_events() || self.row.gives_up_position() {
+                return;
+            }
+        }
+    }
+
+    /// One watch, to its end.
+    async fn watch(&mut self, position: &mut Position) -> Result<Over, Trouble> {
+        let params = WatchParams::default().timeout(WATCH_S);
+        let begun = timeout(ANSWER_MAX, self.api.watch(&params, &position.version)).await;
+        let events = begun.map_err(|_elapsed| Trouble::NoAnswer)?.map_err(Trouble::Begin)?;
+        let mut events = std::pin::pin!(events);
+        let mut silent_at = Instant::now() + SILENCE_MAX;
+        loop {
+            tokio::select! {
+                event = events.next() => match event {
+                    None => return Ok(Over::Resume),
+                    Some(event) => {
+                        silent_at = Instant::now() + SILENCE_MAX;
+                        if let Over::List = self.take(event.map_err(broken)?, position)? {
+                            return Ok(Over::List);
+                        }
+                    }
+                },
+                () = sleep_until(silent_at) => {
+                    debug!(kind = self.kind, "the watch has fallen silent: beginning another one");
+                    return Ok(Over::Resume);
+                }
+                () = sleep_until(self.audit.due()) => {
+                    if let Over::List = self.look_over().await {
+                        return Ok(Over::List);
+                    }
+                }
+            }
+        }
+    }
+
+    fn take(&mut self, event: WatchEvent<T>, position: &mut Position) -> Result<Over, Trouble> {
+        let version = match &event {
+            WatchEvent::Added(object) | WatchEvent::Modified(object) | WatchEvent::Deleted(object) => {
+                object.meta().resource_version.clone().unwrap_or_default()
+            }
+            WatchEvent::Bookmark(bookmark) => bookmark.metadata.resource_version.clone(),
+            WatchEvent::Error(status) => return Err(Trouble::Told(status.clone().boxed())),
+        };
+        let is_bookmark = matches!(event, WatchEvent::Bookmark(_));
+        let (before, after) = (order(&position.version), order(&version));
+        // What comes a second time, or late, tells of a state that is over.
+        if before
+            .zip(after)
+            .is_some_and(|(before, after)| after < before || after == before && !is_bookmark)
+        {
+            debug!(kind = self.kind, version, "an old event came again");
+            return Ok(Over::Resume);
+        }
+        // A bookmark says that everything up to its version was told; an event, everything before it.
+        let untold = after.map(|after| after + u64::from(is_bookmark));
+        if self.audit.is_ripe(untold) && !self.audit.agrees(&self.store) {
+            return Ok(self.differs());
+        }
+        self.store.see(after);
+        position.version = version;
+        match event {
+            WatchEvent::Added(object) | WatchEvent::Modified(object) => self.store.put(self.trimmed(object)),
+            WatchEvent::Deleted(object) => self.store.remove(&object),
+            WatchEvent::Bookmark(_) | WatchEvent::Error(_) => {}
+        }
+        Ok(Over::Resume)
+    }
+
+    /// The audit is due: a list for it, or, when the watch has not come to the last one's version, the comparison.
+    async fn look_over(&mut self) -> Over {
+        if !self.audit.wants_list() {
+            return if self.audit.agrees(&self.store) {
+                Over::Resume
+            } else {
+                self.differs()
+            };
+        }
+        match list::metadata(&self.api, self.store.seen()).await {
+            Ok(listed) => self.audit.listed(listed),
+            Err(trouble) => {
+                debug!(kind = self.kind, error = trouble.cause(), "comparing later");
+                self.audit.begin_anew();
+            }
+        }
+        Over::Resume
+    }
+
+    fn differs(&self) -> Over {
+        warn!(kind = self.kind, "the watch has not told everything: listing anew");
+        Over::List
+    }
+
+    async fn pause(&mut self, trouble: &Trouble) {
+        let in_row = self.row.add(trouble);
+        trouble.report(self.kind, in_row);
+        self.store.trouble(trouble.cause());
+        sleep(self.row.pause()).await;
+    }
+
+    fn trimmed(&self, mut object: T) -> T {
+        if self.managed == ManagedFields::Dropped {
+            object.meta_mut().managed_fields = None;
+        }
+        object
+    }
+}
+
+/// An error in mid-watch: bytes that did not come, or an event that cannot be read.
+fn broken(error: kube::Error) -> Trouble {
+    match error {
+        kube::Error::SerdeError(_) => Trouble::Unreadable(error),
+        _ => Trouble::Broken(error),
+    }
+}

@@ -1,0 +1,115 @@
+//! Readings from a server that is behind: what it answers is older than what the watches have told.
+
+use std::time::Duration;
+
+use axum::body::Bytes;
+use kube::api::{DynamicObject, Patch, PatchParams};
+use kube::core::GroupVersionKind;
+use kube::{Api, Client};
+use serde_json::json;
+use stagegate_api::{Phase, crd};
+use stagegate_embedded::{Server, TokioClock};
+
+use super::wire::{Fault, Verb, Wire};
+use super::world::World;
+use crate::harness::{policy, shop, workload};
+
+const KUBESTELLAR: &str = "/apis/control.kubestellar.io/v1alpha1";
+
+/// Everything that the last round before a placement reads and a watch tells of, too.
+fn readings() -> Vec<(Verb, String)> {
+    vec![
+        (Verb::List, format!("{KUBESTELLAR}/combinedstatuses")),
+        (Verb::Get, format!("{KUBESTELLAR}/bindings/web.stage.dev")),
+        (Verb::Get, format!("{KUBESTELLAR}/bindingpolicies/web.stage.dev")),
+        (Verb::Get, format!("{KUBESTELLAR}/statuscollectors/worst")),
+        (
+            Verb::Get,
+            "/apis/community.kubestellar.io/v1alpha1/stagedbindingpolicies/web".to_owned(),
+        ),
+    ]
+}
+
+async fn read(client: &Client, path: &str) -> Bytes {
+    let request = http::Request::get(path).body(Vec::new()).unwrap();
+    client.request_text(request).await.unwrap().into()
+}
+
+/// A new version of the object at the path, by somebody else.
+async fn touch(client: &Client, kind: &str, name: &str) {
+    let group = if kind == "StagedBindingPolicy" {
+        "community.kubestellar.io"
+    } else {
+        "control.kubestellar.io"
+    };
+    let gvk = GroupVersionKind::gvk(group, "v1alpha1", kind);
+    let (resource, _) = kube::discovery::pinned_kind(client, &gvk).await.unwrap();
+    let api: Api<DynamicObject> = Api::all_with(client.clone(), &resource);
+    let patch = Patch::Merge(json!({"metadata": {"labels": {"touched": "x"}}}));
+    api.patch(name, &PatchParams::default(), &patch).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_older_than_what_a_watch_told_is_no_reading_and_is_told_of() {
+    let mut wrong = Vec::new();
+    for (verb, path) in readings() {
+        let server = Server::new(TokioClock::shared());
+        server.install_crds(crd::all_for_playground()).unwrap();
+        let wire = Wire::new(server.router());
+        let world = World::start_on(server, wire.client()).await;
+        for text in [
+            shop().replace("readyAfter: 1s", "readyAfter: 30s"),
+            workload("web"),
+            policy("web"),
+        ] {
+            world.create(&text).await;
+        }
+        tokio::time::sleep(Duration::from_secs(10)).await;
+        let old = read(&world.client, &path).await;
+        for (kind, name) in [
+            ("Binding", "web.stage.dev"),
+            ("BindingPolicy", "web.stage.dev"),
+            ("StatusCollector", "worst"),
+            ("StagedBindingPolicy", "web"),
+        ] {
+            touch(&world.client, kind, name).await;
+        }
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        wire.fault(verb, &path, Fault::Replay(old));
+        // Its clusters are ready, and the watches say so.
+        tokio::time::sleep(Duration::from_secs(45)).await;
+        let status = world.status("web").await;
+        if status["activeStage"] != json!("dev") {
+            wrong.push(format!(
+                "{path}: went on to {} on an old reading",
+                status["activeStage"]
+            ));
+        }
+        let events = world.events("web").await;
+        let told = events.iter().any(|event| {
+            let note = event.note.as_deref().unwrap_or_default();
+            event.reason.as_deref() == Some("ReadFailed") && note.contains("answered from an older state")
+        });
+        if !told {
+            wrong.push(format!("{path}: no Event says why the stage waits"));
+        }
+        wire.mend(verb, &path);
+        // Nothing tells that the server has caught up: the reading is tried again.
+        let mended = tokio::time::Instant::now();
+        while world.status("web").await["activeStage"] == json!("dev") {
+            if mended.elapsed() > Duration::from_secs(61) {
+                wrong.push(format!("{path}: stuck after the server had caught up"));
+                break;
+            }
+            tokio::time::sleep(Duration::from_secs(1)).await;
+        }
+        if wrong.is_empty() {
+            world
+                .until_phase("web", Phase::Completed, Duration::from_secs(120))
+                .await;
+        }
+        world.stop().await;
+    }
+    println!("readings from an older state: {} cases", readings().len());
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
