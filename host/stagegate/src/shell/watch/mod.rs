@@ -165,7 +165,9 @@ where
                 Err(trouble) => trouble,
             };
             self.pause(&trouble).await;
-            if trouble.loses_events() || self.row.gives_up_position() {
+            // Where no watch lasts, none is ever compared.
+            let is_unproved = self.audit.due() <= Instant::now();
+            if trouble.loses_events() || self.row.gives_up_position() || is_unproved {
                 return;
             }
         }

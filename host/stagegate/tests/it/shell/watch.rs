@@ -201,8 +201,8 @@ async fn one_object_of_any_kind_that_cannot_be_decoded_stops_no_rollout() {
 async fn a_kind_that_goes_and_comes_back_takes_no_other_with_it() {
     let server = Server::new(TokioClock::shared());
     server.install_crds(crd::all_for_playground()).unwrap();
-    let client = server.client();
-    let world = World::start_on(server, client).await;
+    let wire = Wire::new(server.router());
+    let world = World::start_on(server, wire.client()).await;
     for text in [shop(), workload("web"), policy("web")] {
         world.create(&text).await;
     }
@@ -212,9 +212,9 @@ async fn a_kind_that_goes_and_comes_back_takes_no_other_with_it() {
     let definitions: Api<CustomResourceDefinition> = Api::all(world.client.clone());
     let name = "combinedstatuses.control.kubestellar.io";
     definitions.delete(name, &Default::default()).await.unwrap();
-    let asked = world.server.requests().count("list", name);
+    let asked = wire.count(Verb::List, "combinedstatuses");
     tokio::time::sleep(Duration::from_secs(120)).await;
-    let asked = world.server.requests().count("list", name) - asked;
+    let asked = wire.count(Verb::List, "combinedstatuses") - asked;
     assert!(
         (10..=60).contains(&asked),
         "{asked} lists in two minutes of a kind that is not there"

@@ -157,7 +157,7 @@ fn resource(api_version: &str, kind: &str) -> ApiResource {
     let plural = match kind {
         "StagedBindingPolicy" => "stagedbindingpolicies".to_owned(),
         "BindingPolicy" => "bindingpolicies".to_owned(),
-        "CombinedStatus" => "combinedstatuses".to_owned(),
+        "CombinedStatus" | "WorkStatus" => format!("{}es", kind.to_lowercase()),
         other => format!("{}s", other.to_lowercase()),
     };
     ApiResource {
