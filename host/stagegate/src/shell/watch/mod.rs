@@ -165,9 +165,7 @@ where
                 Err(trouble) => trouble,
             };
             self.pause(&trouble).await;
-            // Where no watch lasts, none is ever compared.
-            let is_unproved = self.audit.due() <= Instant::now();
-            if trouble.loses_events() || self.row.gives_up_position() || is_unproved {
+            if trouble.loses_events() || self.row.gives_up_position() {
                 return;
             }
         }
@@ -276,10 +274,11 @@ where
     }
 }
 
-/// An error in mid-watch: bytes that did not come, or an event that cannot be read.
+/// An error in mid-watch: bytes that did not come, or an event that cannot be read. The latter kube takes for a status
+/// where it can, and almost anything can be one.
 fn broken(error: kube::Error) -> Trouble {
     match error {
-        kube::Error::SerdeError(_) => Trouble::Unreadable(error),
-        _ => Trouble::Broken(error),
+        kube::Error::ReadEvents(_) => Trouble::Broken(error),
+        _ => Trouble::Unreadable(error),
     }
 }

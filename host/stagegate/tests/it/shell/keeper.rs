@@ -330,7 +330,7 @@ async fn events_that_come_again_change_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_server_never_tells_is_found_within_ten_minutes_and_costs_few_lists() {
+async fn what_a_server_never_tells_is_found_within_ten_minutes() {
     // From any moment of the round of comparisons; of a watch that goes on, and of none that lasts.
     let silences = [Fault::Swallow, Fault::Cut(Duration::ZERO)];
     for (fault, minutes) in silences
@@ -344,22 +344,80 @@ async fn what_a_server_never_tells_is_found_within_ten_minutes_and_costs_few_lis
         kept.remove("b").await;
         kept.settled(10 * MINUTE).await;
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn comparing_costs_few_lists_and_finds_nothing_amiss_however_much_is_going_on() {
     let kept = Kept::start().await;
     kept.told();
     let (lists, listed_at) = (kept.wire.count(Verb::List, KIND), kept.store.listed_at());
-    for _ in 0..180 {
-        kept.write("a", "again").await;
-        kept.write("a", "and again").await;
-        sleep(MINUTE).await;
-    }
+    sleep(180 * MINUTE).await;
     let asked = kept.wire.count(Verb::List, KIND) - lists;
-    assert!((18..=26).contains(&asked), "{asked} lists in three hours");
-    assert_eq!(
-        kept.store.listed_at(),
-        listed_at,
-        "nothing was missed, though much was going on"
+    assert!((18..=26).contains(&asked), "{asked} lists in three quiet hours");
+    // The list is ahead of the watch when it comes.
+    kept.wire.fault(Verb::List, KIND, Fault::Late(Duration::from_secs(2)));
+    for change in 0..3000 {
+        kept.write("a", &change.to_string()).await;
+        sleep(Duration::from_millis(700)).await;
+    }
+    kept.settled(MINUTE).await;
+    assert_eq!(kept.store.listed_at(), listed_at, "nothing was missed");
+    assert_eq!(kept.told().len(), 3000);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_watch_cannot_tell_a_list_tells_while_the_watch_is_still_broken() {
+    let error = |code: u16| Fault::Instead(json!({"type": "ERROR", "object": status(code)}));
+    let faults = [
+        ("the watch request answered 410", Fault::Status(410)),
+        ("the watch request answered 504", Fault::Status(504)),
+        ("the watch request answered 500", Fault::Status(500)),
+        ("every event replaced by the error 410", error(410)),
+        ("every event replaced by the error 500", error(500)),
+        (
+            "every event unreadable",
+            Fault::Instead(json!({"type": "ADDED", "object": {"metadata": 5}})),
+        ),
+    ];
+    for (name, fault) in faults {
+        println!("{name}");
+        let kept = Kept::start().await;
+        kept.wire.fault(Verb::Watch, KIND, fault);
+        sleep(Duration::from_secs(300)).await;
+        for round in 0..3 {
+            kept.write("a", &format!("round {round}")).await;
+            kept.settled(Duration::from_secs(30)).await;
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_refused_as_too_old_is_asked_for_once_and_then_listed_anew() {
+    let kept = Kept::start().await;
+    kept.force_a_list();
+    sleep(Duration::from_secs(300)).await;
+    let (lists, watches) = (kept.wire.count(Verb::List, KIND), kept.wire.count(Verb::Watch, KIND));
+    sleep(MINUTE).await;
+    let (lists, watches) = (
+        kept.wire.count(Verb::List, KIND) - lists,
+        kept.wire.count(Verb::Watch, KIND) - watches,
     );
-    assert_eq!(kept.told().len(), 360);
+    assert!(
+        lists.abs_diff(watches) <= 1 && lists > 5,
+        "{lists} lists, {watches} watches"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_silent_watch_is_replaced_within_five_minutes_though_nothing_is_missing() {
+    let kept = Kept::start().await;
+    kept.wire.fault(Verb::Watch, KIND, Fault::Silence);
+    sleep(Duration::from_secs(300)).await;
+    for _ in 0..6 {
+        let watches = kept.wire.count(Verb::Watch, KIND);
+        sleep(5 * MINUTE).await;
+        assert!(kept.wire.count(Verb::Watch, KIND) > watches, "five minutes of silence");
+    }
 }
 
 fn status(code: u16) -> Value {

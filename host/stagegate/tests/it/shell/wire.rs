@@ -25,6 +25,8 @@ pub enum Verb {
 pub enum Fault {
     /// The request is never answered.
     Hang,
+    /// The request reaches the server so much later.
+    Late(Duration),
     /// This status is the answer.
     Status(u16),
     /// This body is the answer.
@@ -143,6 +145,7 @@ impl Wire {
             of_path.or_else(|| state.faults.get(&key)).cloned()
         };
         match &fault {
+            Some(Fault::Late(by)) => tokio::time::sleep(*by).await,
             Some(Fault::Hang) => std::future::pending::<()>().await,
             Some(Fault::Status(code)) => return refused(*code),
             Some(Fault::Expire) if about.is_later_page => return refused(410),
