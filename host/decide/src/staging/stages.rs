@@ -67,7 +67,9 @@ impl<'a> Rollout<'a> {
         let since = self.slots[later].open().and_then(opened);
         let own = self.slots[index].open().and_then(opened);
         let is_after = since.zip(own).is_none_or(|(later, own)| later >= own);
-        self.is_open_at_plan(later) && is_after
+        // What nobody can read may be open at another plan, or since yesterday.
+        let is_readable = !matches!(self.slots[index], Slot::Undecodable(_));
+        self.is_open_at_plan(later) && is_after && is_readable
     }
 
     /// The stages that have not passed, with their places in the spec: those that may still be judged.

@@ -92,6 +92,7 @@ fn walk(value: &Value, at: &mut String, changes: &mut Vec<Change>) {
         leaving["deletionTimestamp"] = json!("2026-01-01T00:09:59Z");
         push(changes, at, How::Leaving, Some(leaving));
     }
+    errors(value, at, changes);
     let is_decoded = value.get("object").is_some_and(|object| object.get("kind").is_some());
     if is_decoded {
         push(
@@ -136,6 +137,29 @@ fn walk(value: &Value, at: &mut String, changes: &mut Vec<Change>) {
         at.push_str(&name);
         walk(member, at, changes);
         at.truncate(length);
+    }
+}
+
+/// What KubeStellar writes beside a piece that went wrong.
+fn errors(value: &Value, at: &str, changes: &mut Vec<Change>) {
+    let mut told = |member: &str, errors: Value| {
+        let mut with = value.clone();
+        with[member] = errors;
+        push(changes, at, How::ErrorText, Some(with));
+    };
+    if value.get("columnNames").is_some() {
+        let error = json!({"wec": {"clusterId": "dev-1"}, "columnName": "", "error": "no such key"});
+        told("rowErrors", json!([error]));
+        told(
+            "aggregationErrors",
+            json!([{"columnName": "sum", "error": "no such overload"}]),
+        );
+    }
+    if at.starts_with("/bindings/") && at.ends_with("/status") {
+        told("errors", json!(["the template cannot be expanded"]));
+    }
+    if at.starts_with("/collectors/") && value.get("spec").is_some() {
+        told("status", json!({"errors": ["the expression does not compile"]}));
     }
 }
 

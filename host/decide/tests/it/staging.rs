@@ -138,9 +138,17 @@ pub fn beginnings() -> Vec<(String, Value, Answers, Change)> {
     ALL.clone()
 }
 
-/// The pointers that a case sets or unsets in the worlds it is made of.
+/// The pointers that a case sets or unsets in the worlds it is made of; of what is added to a list, the list.
 pub fn made_different() -> BTreeMap<String, Vec<String>> {
-    let pointers = |(name, case): (String, Case)| (name, case.set.into_keys().chain(case.unset).collect());
+    let pointers = |(name, case): (String, Case)| {
+        let pointers = case.set.into_keys().chain(case.unset);
+        (
+            name,
+            pointers
+                .map(|pointer| pointer.trim_end_matches("/-").to_owned())
+                .collect(),
+        )
+    };
     cases().into_iter().map(pointers).collect()
 }
 
