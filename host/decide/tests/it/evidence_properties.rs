@@ -195,6 +195,13 @@ const SETS_OF_A_WORLD: usize = 60;
 /// At most so many changes at once.
 const CHANGES_AT_ONCE: usize = 4;
 
+/// Where a piece is the only trace of what is in the way: a case and that piece. Bindings count for ever from 0 where no
+/// transport runs, so that one runs is known from another Binding alone.
+const ONLY_TRACES: [(&str, &str); 1] = [(
+    "removed-not-while-transport-is-silent-about-the-new-binding",
+    "/bindings/shop.stage.dev",
+)];
+
 #[test]
 fn no_change_of_proof_lets_move_what_did_not() {
     let different = made_different();
@@ -210,7 +217,11 @@ fn no_change_of_proof_lets_move_what_did_not() {
         let has_failed = status_after(&before.plan, &before.facts).phase == Some(Phase::Failed);
         let before = moves(&before);
         // What makes the case different may be what is in the way.
-        let is_other = |change: &Change| different[&name].iter().all(|pointer| !change.touches(pointer));
+        let is_trace = |change: &Change| ONLY_TRACES.iter().any(|(case, at)| *case == name && change.touches(at));
+        let is_other = |change: &Change| {
+            let is_different = different[&name].iter().any(|pointer| change.touches(pointer));
+            !is_different && !is_trace(change)
+        };
         let mut changes: Vec<Change> = pieces::changes(&world).into_iter().filter(is_other).collect();
         seeded.shuffle(&mut changes);
         for change in changes.iter().take(CHANGES_OF_A_CASE * budget()) {
