@@ -227,7 +227,10 @@ impl Staging {
                 Decision::Act(plan) => match self.carry_out(policy, &plan, &reading).await {
                     Ok(Carried::TooLate) => {
                         debug!(policy, not_after = ?plan.not_after, "decided too long ago; deciding again");
-                        return Ok(self.put_off_late(&reading.facts, memory));
+                        let next = self.put_off_late(&reading.facts, memory);
+                        reading.facts.late_plans = memory.late;
+                        self.tell_of_late_plans(policy, &reading.facts).await;
+                        return Ok(next);
                     }
                     Ok(Carried::Whole) => {
                         self.announce(&reading.facts, &plan);
@@ -286,11 +289,8 @@ impl Staging {
             let worth = Duration::try_from(end.duration_since(reading.facts.now)).unwrap_or_default();
             self.context.clock.now() >= end || reading.begun.elapsed() >= worth
         };
-        let is_placing = plan.writes.iter().any(Write::places);
         for write in &plan.writes {
-            // What status tells of a placement may be told late: it says how it went so far.
-            let is_announcement = is_placing && matches!(write, Write::Status { .. });
-            if !is_announcement && plan.not_after.is_some_and(is_late) {
+            if plan.not_after.is_some_and(is_late) {
                 return Ok(Carried::TooLate);
             }
             apply::write(&self.context.client, policy, write).await?;
@@ -299,8 +299,22 @@ impl Staging {
         Ok(Carried::Whole)
     }
 
-    /// When to decide again after a plan that came too late. From the second in a row an Event tells of it, and so does
-    /// what status announces.
+    /// Writes what the plan would announce, now that it is known to have come too late, and nothing else of it. Where that
+    /// fails, the next try says it.
+    async fn tell_of_late_plans(&self, policy: &str, facts: &Facts) {
+        let Decision::Act(plan) = decide(facts) else { return };
+        let is_placing = plan.writes.iter().any(Write::places);
+        let mut announced = plan.writes.iter().filter(|write| matches!(write, Write::Status { .. }));
+        let Some(status) = announced.next().filter(|_| is_placing) else {
+            return;
+        };
+        match apply::write(&self.context.client, policy, status).await {
+            Ok(()) => self.context.counters.write(),
+            Err(error) => debug!(policy, error = error.chain(), "status does not tell of a late plan yet"),
+        }
+    }
+
+    /// When to decide again after a plan that came too late. From the second in a row an Event tells of it.
     fn put_off_late(&self, facts: &Facts, memory: &mut Memory) -> Next {
         memory.late = memory.late.saturating_add(1);
         let wait = (UNANSWERED * 2u32.pow((memory.late - 1).min(16))).min(LATE_MAX);
