@@ -182,14 +182,15 @@ fn read_row(row: &Row, positions: [usize; COLUMNS.len()]) -> Result<EvidenceRow,
     if cluster.is_empty() {
         return Err("a row names no cluster".to_owned());
     }
-    let at = text(1)?;
+    let of_cluster = |column: usize| text(column).map_err(|error| format!("cluster {cluster}: {error}"));
+    let at = of_cluster(1)?;
     let at = parse_reported(&at).ok_or_else(|| format!("cluster {cluster}: {at:?} is not a time"))?;
     Ok(EvidenceRow {
-        cluster,
         at,
-        r#gen: text(2)?,
-        ready: text(3)?,
-        available: text(4)?,
+        r#gen: of_cluster(2)?,
+        ready: of_cluster(3)?,
+        available: of_cluster(4)?,
+        cluster,
     })
 }
 

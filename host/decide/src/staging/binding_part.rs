@@ -70,6 +70,15 @@ impl<'a> Placed<'a> {
     pub fn complete(&self) -> Result<Bound<'a>, Finding> {
         let (entry, binding) = self.binding()?;
         let name = &self.stage.placement;
+        // Its finalizer keeps it while transport takes the workload away; what the clusters reported stands for a while.
+        if binding.metadata.deletion_timestamp.is_some() {
+            return Err(Finding::unknown(
+                Reason::BindingMissing,
+                format!(
+                    "Binding {name} is being deleted, and the workload with it: KubeStellar writes it anew when it is gone"
+                ),
+            ));
+        }
         if !self.own.is_synced() {
             return Err(Finding::unknown(
                 Reason::BindingPolicyNotSynced,

@@ -68,6 +68,9 @@ pub fn require(facts: &Facts) -> Result<(), Finding> {
     if !has_our_spec(&live.object) {
         return Err(new(format!("StatusCollector {name} was changed and is being put back")));
     }
+    if let Some(refused) = refused(&live.object) {
+        return Err(refused);
+    }
     let window = facts.settings.collector();
     if is_unchanged_for_long(facts, &live.object) {
         return Ok(());
@@ -81,6 +84,17 @@ pub fn require(facts: &Facts) -> Result<(), Finding> {
         .wake_at(after(since, window))),
         None => Err(new(format!("StatusCollector {name} has not been seen yet"))),
     }
+}
+
+/// What KubeStellar says against it; one that is refused is as if it were not there, and what it said before may stay.
+pub fn refused(live: &StatusCollector) -> Option<Finding> {
+    let error = live.status.as_ref()?.errors.first()?;
+    let error: String = error.chars().take(256).collect();
+    let text = format!(
+        "StatusCollector {} is refused ({error}): correct its spec",
+        live.name_any()
+    );
+    Some(Finding::unknown(Reason::StatusCollectorInvalid, text))
 }
 
 /// Somebody else's collector under our name.

@@ -4,17 +4,17 @@
 use std::collections::BTreeSet;
 
 use stagegate_api::{
-    BoundObject, CombinedStatusView, EvidenceRow, EvidenceView, ObjectStatus, REPORT_NAMESPACE, Reported, RowErrorView,
-    evidence, label,
+    BoundObject, CollectorView, CombinedStatusView, EvidenceRow, EvidenceView, ObjectStatus, REPORT_NAMESPACE,
+    Reported, RowErrorView, StatusCollector, evidence, label,
 };
 
 use super::binding_part::Placed;
-use super::bound;
 use super::facts::Decoded;
 use super::finding::Finding;
 use super::kinds;
 use super::reason::Reason;
 use super::slot::after;
+use super::{bound, collector};
 use crate::names::ObjectKey;
 
 /// etcd refuses larger objects (1.5 MiB), so only a control plane without that bound can hold one.
@@ -60,7 +60,9 @@ impl<'a> Subject<'a> {
             )),
             Some(Decoded::Object(view)) if view.metadata.deletion_timestamp.is_some() => Err(Finding::unknown(
                 Reason::CombinedStatusMissing,
-                format!("CombinedStatus {namespace}/{name} of {key} is being deleted: KubeStellar writes it anew"),
+                format!(
+                    "CombinedStatus {namespace}/{name} of {key} is being deleted: KubeStellar writes it anew when it is gone"
+                ),
             )),
             Some(Decoded::Object(view)) => {
                 self.require_labels(view)?;
@@ -119,6 +121,7 @@ impl<'a> Subject<'a> {
         self.require_newer(view, record)?;
         self.require_collectors(view)?;
         self.require_rows(view)?;
+        self.require_forms(view)?;
         self.require_no_errors(view)?;
         Ok(view)
     }
@@ -143,38 +146,9 @@ impl<'a> Subject<'a> {
     }
 
     fn require_collectors(&self, view: &CombinedStatusView) -> Result<(), Finding> {
-        for name in self
-            .bound
-            .status_collectors
-            .iter()
-            .filter(|name| !evidence::is_evidence_collector(name))
-        {
-            match self.placed.facts.collectors.get(name) {
-                None => {
-                    return Err(Finding::unknown(
-                        Reason::StatusCollectorMissing,
-                        format!(
-                            "there is no StatusCollector {name}, which spec.downsync names for {}: create it, or \
-                            take the name out",
-                            self.key()
-                        ),
-                    ));
-                }
-                Some(collector) => {
-                    let errors = collector
-                        .status
-                        .as_ref()
-                        .map(|status| status.errors.as_slice())
-                        .unwrap_or_default();
-                    if let Some(error) = errors.first() {
-                        let error: String = error.chars().take(256).collect();
-                        return Err(Finding::unknown(
-                            Reason::StatusCollectorInvalid,
-                            format!("StatusCollector {name} is refused ({error}): correct its spec"),
-                        ));
-                    }
-                }
-            }
+        self.require_bound()?;
+        for name in self.users_collectors() {
+            self.live(name)?;
             self.require_recombined(name)?;
             match view.collectors.iter().filter(|found| found.name == *name).count() {
                 0 => return Err(self.not_combined(name)),
@@ -184,28 +158,94 @@ impl<'a> Subject<'a> {
         }
         self.require_no_other(view)?;
         let ours = evidence::collector_name();
-        if self.bound.status_collectors.contains(&ours) && view.evidence.iter().any(|found| found.collector == ours) {
+        if view.evidence.iter().any(|found| found.collector == ours) {
             Ok(())
         } else {
             Err(self.not_combined(&ours))
         }
     }
 
-    /// What a collector said that the Binding does not name (any more) is not kept up to date.
-    fn require_no_other(&self, view: &CombinedStatusView) -> Result<(), Finding> {
-        let asked = &self.bound.status_collectors;
-        match view.collectors.iter().find(|found| !asked.contains(&found.name)) {
+    fn users_collectors(&self) -> impl Iterator<Item = &'a String> {
+        let names = self.bound.status_collectors.iter();
+        names.filter(|name| !evidence::is_evidence_collector(name))
+    }
+
+    /// The Binding asks for what every clause of its BindingPolicy asks for; which of several clauses select the object
+    /// cannot be told from here.
+    fn require_bound(&self) -> Result<(), Finding> {
+        let mut clauses = self
+            .placed
+            .own
+            .object
+            .spec
+            .downsync
+            .iter()
+            .map(|clause| &clause.status_collectors);
+        let ours = evidence::collector_name();
+        let mut common: Vec<&String> = clauses.next().into_iter().flatten().collect();
+        for others in clauses {
+            common.retain(|name| others.contains(name));
+        }
+        let is_bound = |name: &&String| self.bound.status_collectors.contains(name);
+        match common.into_iter().chain([&ours]).find(|name| !is_bound(name)) {
             None => Ok(()),
-            Some(other) => Err(Finding::unknown(
+            Some(name) => Err(Finding::unknown(
                 Reason::CollectorNotCombined,
                 format!(
-                    "the CombinedStatus of {} has results of StatusCollector {}, which its Binding does not name: \
-                    waiting for KubeStellar to combine anew",
-                    self.key(),
-                    other.name
+                    "Binding {} does not ask StatusCollector {name} about {}, as its BindingPolicy does: waiting for \
+                    KubeStellar to write it anew",
+                    self.placed.stage.placement,
+                    self.key()
                 ),
             )),
         }
+    }
+
+    /// The StatusCollector of this name, if KubeStellar asks it.
+    fn live(&self, name: &str) -> Result<&'a StatusCollector, Finding> {
+        let Some(collector) = self.placed.facts.collectors.get(name) else {
+            return Err(Finding::unknown(
+                Reason::StatusCollectorMissing,
+                format!(
+                    "there is no StatusCollector {name}, which spec.downsync names for {}: create it, or \
+                    take the name out",
+                    self.key()
+                ),
+            ));
+        };
+        collector::refused(collector).map_or(Ok(collector), Err)
+    }
+
+    /// Of each collector one result, with as many rows as its form has: one for each cluster, or one for all of them.
+    fn require_forms(&self, view: &CombinedStatusView) -> Result<(), Finding> {
+        let destinations: BTreeSet<&str> = super::binding_part::destinations_of(self.placed).into_iter().collect();
+        for name in self.users_collectors() {
+            let spec = &self.live(name)?.spec;
+            let wanted = match (spec.select.is_empty(), spec.combined_fields.is_empty()) {
+                // A filter drops rows, and groups are as many as there are values.
+                (false, true) if spec.filter.is_none() => Some(destinations.len()),
+                (true, false) if spec.group_by.is_empty() => Some(1),
+                _ => None,
+            };
+            let found: Vec<&CollectorView> = view.collectors.iter().filter(|found| found.name == *name).collect();
+            let what = match (found.as_slice(), wanted) {
+                // A cluster without a value leaves none, and an error that is told instead.
+                ([found], Some(wanted)) if found.row_count != wanted && found.row_error.is_none() => {
+                    format!("{} row(s) and not {wanted}", found.row_count)
+                }
+                ([_], _) => continue,
+                (several, _) => format!("{} results", several.len()),
+            };
+            return Err(Finding::unknown(
+                Reason::EvidenceMalformed,
+                format!(
+                    "the CombinedStatus of {} has {what} of StatusCollector {name}: waiting for KubeStellar to write it \
+                    anew",
+                    self.key()
+                ),
+            ));
+        }
+        Ok(())
     }
 
     /// What is there right after a change of the collector still answers the old question.

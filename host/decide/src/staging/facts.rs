@@ -182,14 +182,16 @@ pub struct ObjectFacts {
 }
 
 impl ObjectFacts {
-    /// Whether it was read for this version in a Binding, or for a later one: Bindings of several stages name an object, and
-    /// not all of them name its newest version at once.
-    pub fn answers(&self, resource_version: &str) -> bool {
-        let number = |text: &str| text.parse::<u128>().ok();
-        let is_later = number(&self.asked_for)
-            .zip(number(resource_version))
-            .is_some_and(|(asked, wanted)| asked > wanted);
-        is_later || self.asked_for == resource_version
+    /// Whether this is as new as what a Binding that names this version saw. Several Bindings name one object, and not
+    /// all are brought up to date at once: an answer to the newest is one to all. Versions are comparable integers
+    /// within a kind (KEP-5504).
+    pub fn is_answer_to(&self, resource_version: &str) -> bool {
+        let known = [
+            Some(&self.asked_for),
+            self.found.as_ref().map(|found| &found.resource_version),
+        ];
+        let is_newer = |known: &String| matches!((known.parse::<u128>(), resource_version.parse::<u128>()), (Ok(known), Ok(asked)) if known > asked);
+        self.asked_for == resource_version || known.into_iter().flatten().any(is_newer)
     }
 }
 

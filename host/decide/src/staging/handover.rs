@@ -68,7 +68,7 @@ pub fn hand_over(pair: Pair<'_>, questions: &mut Vec<Question>) -> Result<HandOv
             .facts
             .objects
             .get(&key)
-            .filter(|known| known.answers(&object.resource_version));
+            .filter(|known| known.is_answer_to(&object.resource_version));
         let Some(known) = known else {
             let (version, resource_version) = (object.version.clone(), object.resource_version.clone());
             questions.push(Question::Object {

@@ -150,6 +150,8 @@ impl Rollout<'_> {
             _ => known.saturating_add(1),
         };
         let adopting = own.is_unstamped && self.slots[index].open().is_some();
+        let kept = self.baseline_of_closed(index);
+        let baseline = kept.as_ref().unwrap_or(baseline);
         let placement = Placement {
             name: stage.placement.clone(),
             precondition: own.precondition(),
@@ -180,6 +182,15 @@ impl Rollout<'_> {
             _ => Write::Update(placement),
         });
         opening
+    }
+
+    /// One that somebody closed may be opened again before KubeStellar has looked: then nothing is combined anew. It is the
+    /// same placement at the same plan, so what is newer than its first opening counts.
+    fn baseline_of_closed(&self, index: usize) -> Option<String> {
+        let own = self.slots[index].closed()?;
+        let recorded = self.recorded(index).filter(|recorded| record::is_of(recorded, own))?;
+        let is_at_plan = recorded.plan.as_deref() == Some(self.checked.plan.as_str());
+        own.baseline.filter(|_| is_at_plan).map(str::to_owned)
     }
 
     /// The placements before the latest one at the plan go, when it demonstrably serves what they served.

@@ -58,6 +58,17 @@ pub fn from(now: Timestamp) -> Time {
     Time(Timestamp::from_second(second).unwrap_or(now))
 }
 
+/// What stays known of a placement that somebody closed: what its clusters owe, and what evidence must be newer than. Its
+/// set of clusters has to be accepted anew, as after any loss that no edit of the policy explains.
+pub fn of_closed(recorded: &StageStatus) -> StageStatus {
+    StageStatus {
+        plan: recorded.plan.clone(),
+        objects: recorded.objects.clone(),
+        unsettled_since: recorded.unsettled_since.clone(),
+        ..StageStatus::default()
+    }
+}
+
 /// Whether a record is of this very placement, whatever the attempt.
 pub fn is_of(recorded: &StageStatus, own: &Own<'_>) -> bool {
     recorded.binding_policy.as_ref() == Some(&placement_of(own))

@@ -158,6 +158,8 @@ impl<'a> Rollout<'a> {
             Slot::Open(own) | Slot::Closed(own) => self.place(active, own, draft),
             _ => self.prepare(active, draft),
         };
+        // Nothing is judged until it is placed as it should be, so nobody knows that it went on passing.
+        records[active].passing_since = None;
         draft.wake(finding.wake_at);
         self.standing_of(&finding, Some(stage.name.clone()))
     }

@@ -168,7 +168,11 @@ impl<'a> Rollout<'a> {
                     return unseen.clone();
                 }
                 // What is placed keeps its record through a change in place: the evidence may stay what it is.
-                let base = recorded.filter(|_| open.is_some()).cloned().unwrap_or_default();
+                let base = match (recorded, self.slots[index].own()) {
+                    (Some(recorded), _) if open.is_some() => recorded.clone(),
+                    (Some(recorded), Some(own)) if record::is_of(recorded, own) => record::of_closed(recorded),
+                    _ => StageStatus::default(),
+                };
                 StageStatus {
                     name,
                     state,
@@ -213,8 +217,8 @@ impl<'a> Rollout<'a> {
 
     /// Open, ours by its annotations, at the plan, and just as the spec has it.
     pub(super) fn is_current(&self, index: usize, own: &Own<'_>) -> bool {
-        // Without its baseline nothing could ever count: it is placed again, in place.
-        let is_stamped = !own.is_unstamped && own.baseline.is_some();
+        // Without its baseline nothing could ever count, and without its attempt no verdict: it is placed again, in place.
+        let is_stamped = !own.is_unstamped && own.baseline.is_some() && own.attempt > 0;
         is_stamped && own.plan == self.checked.plan && own.object.spec == self.open_spec(index)
     }
 

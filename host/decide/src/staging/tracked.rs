@@ -21,7 +21,7 @@ impl<'a> Judging<'a> {
         for object in objects {
             let key = bound::key(object);
             let known = self.subjected.facts.objects.get(&key);
-            if known.is_none_or(|known| !known.answers(&object.resource_version)) {
+            if !known.is_some_and(|known| known.is_answer_to(&object.resource_version)) {
                 self.questions.push(Question::Object {
                     key,
                     version: object.version.clone(),

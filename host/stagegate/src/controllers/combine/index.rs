@@ -36,6 +36,8 @@ impl fmt::Display for Key {
 /// A bound object as far as a combination depends on it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Bound {
+    /// In which it is read.
+    version: String,
     collectors: BTreeSet<String>,
 }
 
@@ -198,6 +200,7 @@ impl Index {
 fn bound_objects(binding: &Binding) -> BTreeMap<ObjectKey, Bound> {
     let objects = binding.spec.workload.objects();
     let bound = |object: &BoundObject| Bound {
+        version: object.version.clone(),
         collectors: object.status_collectors.iter().cloned().collect(),
     };
     objects.map(|object| (object_key(object), bound(object))).collect()

@@ -139,7 +139,7 @@ impl Combine {
             .named(name)
             .and_then(|binding| binding.0.as_ref().ok().cloned());
         let bound = binding.as_ref().and_then(|binding| bound(binding, key)).cloned();
-        let existing = self.existing(name, key).await?;
+        let mut existing = self.existing(name, key).await?;
         let Some(bound) = bound else {
             // Nothing asks for them any more; the object itself does not matter.
             return Ok(existing.iter().filter_map(combine_delete).collect());
@@ -148,6 +148,7 @@ impl Combine {
             debug!(key = %key, binding = name, "the bound object is gone: its CombinedStatus goes with it");
             return Ok(Vec::new());
         };
+        existing.extend(self.mislabelled(binding.as_ref(), &object, &existing).await?);
         let types = object.types.clone().unwrap_or_default();
         let inputs = Inputs {
             object: WorkloadObject {
@@ -181,18 +182,46 @@ impl Combine {
     /// The CombinedStatuses of the object under the Binding, whole: one, or an old one besides.
     async fn existing(&self, binding: &str, key: &ObjectKey) -> Result<Vec<CombinedStatus>, RequestError> {
         let ids = self.index().combined_of(binding);
-        let ids: Vec<ObjectId> = ids.into_iter().filter(|id| self.is_about(id, key)).collect();
         let mut existing = Vec::new();
-        for id in ids {
-            let namespace = id.namespace.clone().unwrap_or_default();
-            let api: Api<Guarded<CombinedStatus>> = Api::namespaced(self.context.client.clone(), &namespace);
-            match request(format!("get combinedstatus {id}"), api.get(&id.name)).await {
-                Ok(guarded) => existing.push(guarded.0.unwrap_or_else(|invalid| unreadable(invalid.metadata))),
-                Err(error) if error.is_not_found() => {}
-                Err(error) => return Err(error),
-            }
+        for id in ids.into_iter().filter(|id| self.is_about(id, key)) {
+            existing.extend(self.whole(&id).await?);
         }
         Ok(existing)
+    }
+
+    /// The one that has the name, if somebody took its labels away: it is put right, since none can be created beside it.
+    async fn mislabelled(
+        &self,
+        binding: Option<&Binding>,
+        object: &DynamicObject,
+        existing: &[CombinedStatus],
+    ) -> Result<Option<CombinedStatus>, RequestError> {
+        let owners = binding.map(|binding| binding.owner_references()).unwrap_or_default();
+        let Some(owner) = owners.iter().find(|owner| owner.controller == Some(true)) else {
+            return Ok(None);
+        };
+        let namespace = object.namespace();
+        let id = ObjectId {
+            namespace: Some(CombinedStatus::namespace_of(namespace.as_deref()).to_owned()),
+            name: CombinedStatus::name_of(&object.uid().unwrap_or_default(), &owner.uid),
+        };
+        let is_known = existing
+            .iter()
+            .any(|known| known.metadata.name.as_deref() == Some(&id.name));
+        if is_known || self.stores.combined.get(&id).is_none() {
+            return Ok(None);
+        }
+        self.whole(&id).await
+    }
+
+    async fn whole(&self, id: &ObjectId) -> Result<Option<CombinedStatus>, RequestError> {
+        let namespace = id.namespace.clone().unwrap_or_default();
+        let api: Api<Guarded<CombinedStatus>> = Api::namespaced(self.context.client.clone(), &namespace);
+        match request(format!("get combinedstatus {id}"), api.get(&id.name)).await {
+            Ok(guarded) => Ok(Some(guarded.0.unwrap_or_else(|invalid| unreadable(invalid.metadata)))),
+            Err(error) if error.is_not_found() => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 
     fn is_about(&self, id: &ObjectId, key: &ObjectKey) -> bool {
