@@ -1,63 +1,61 @@
-//! Everything that may happen around a rollout, tried exhaustively: each matrix is a table or a product of tables, one
-//! runner, and a count. Must not test one thing only: that is a scenario.
-//!
-//! `STAGEGATE_BUDGET=<factor>` makes random parts longer; `STAGEGATE_SEED=<n>` runs the one seed that a failure named.
+//! Tables of cases, each case a world of its own: what is done to a rollout, and what must come of it. A matrix runs them
+//! all, says how many there were, and then fails with all that failed. Must not stop at the first.
 
-mod crash;
-mod edits;
+mod evidence;
+mod takeover;
 
-use std::fmt::Write as _;
-use std::io::Write as _;
+use std::any::Any;
+use std::panic::AssertUnwindSafe;
 
-/// Runs one case in a runtime of its own, whose time jumps to what is waited for.
-pub fn in_virtual_time<T>(case: impl Future<Output = T>) -> T {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .start_paused(true)
-        .build();
-    runtime.unwrap().block_on(case)
+use futures::FutureExt as _;
+
+/// How many times more than usual is run: `STAGEGATE_BUDGET`.
+pub fn budget() -> u32 {
+    let given = std::env::var("STAGEGATE_BUDGET").ok();
+    given.map_or(1, |given| given.parse().expect("STAGEGATE_BUDGET is a whole number"))
 }
 
-/// What became of a matrix's cases: all failures are told, and how many cases there were.
-pub struct Outcomes {
-    matrix: String,
+/// The cases of one table, as they were run.
+pub struct Matrix {
+    name: &'static str,
     cases: usize,
     failures: Vec<String>,
 }
 
-impl Outcomes {
-    pub fn new(matrix: impl Into<String>) -> Self {
+impl Matrix {
+    pub fn new(name: &'static str) -> Self {
         Self {
-            matrix: matrix.into(),
+            name,
             cases: 0,
             failures: Vec::new(),
         }
     }
 
-    pub fn add(&mut self, case: impl FnOnce() -> String, outcome: impl FnOnce() -> Result<(), String>) {
+    /// Runs one case to its end. What it panics with is kept for [`Self::end`].
+    pub async fn run(&mut self, case: &str, running: impl Future<Output = ()>) {
         self.cases += 1;
-        if let Err(failure) = outcome() {
-            self.failures.push(format!("{}: {failure}", case()));
+        if let Err(panic) = AssertUnwindSafe(running).catch_unwind().await {
+            self.failures.push(format!("{case}: {}", text_of(&*panic)));
         }
     }
 
-    /// Prints the count past the test harness, which keeps what a test that passes prints.
+    /// # Panics
+    /// With everything that failed.
     pub fn end(self) {
-        let Self {
-            matrix,
-            cases,
-            failures,
-        } = self;
-        let _told = writeln!(std::io::stderr(), "{matrix}: {cases} cases, {} failed", failures.len());
-        let mut text = String::new();
-        for failure in failures.iter().take(20) {
-            let _written = writeln!(text, "- {failure}");
-        }
+        let Self { name, cases, failures } = self;
+        println!("{name}: {cases} cases");
+        assert!(cases > 0, "{name} has no cases");
         assert!(
             failures.is_empty(),
-            "{matrix}: {} of {cases} cases failed\n{text}",
-            failures.len()
+            "{name}: {} of {cases} cases failed\n\n{}",
+            failures.len(),
+            failures.join("\n\n")
         );
-        assert!(cases > 0, "{matrix}: no cases");
     }
+}
+
+fn text_of(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<String>().cloned();
+    text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()))
+        .unwrap_or_else(|| "a panic without words".to_owned())
 }
