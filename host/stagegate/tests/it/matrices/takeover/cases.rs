@@ -229,6 +229,13 @@ pub const CASES: &[Case] = &[
         ),
     },
     Case {
+        name: "the first stage active, and it shares a cluster with the second",
+        policy: sharing_a_cluster,
+        placed: &[("dev", as_it_is)],
+        says: "dev",
+        then: Then::GoesOnAt("dev", &[("dev", "+-"), ("shared", "+-"), ("test", "+-"), ("prod", "+")]),
+    },
+    Case {
         name: "the panic after the last stage had passed left nothing",
         policy: plain,
         placed: &[],
