@@ -8,7 +8,7 @@ TARGET = $(CARGO) metadata --format-version 1 --no-deps | sed -E 's/.*"target_di
 STAGEGATE = "$$($(TARGET))/debug/stagegate"
 BUILD = $(CARGO) build --workspace --bin stagegate
 
-.PHONY: demo test soak gates lint bench crds deny coverage toolchain help
+.PHONY: demo test soak mutants gates lint bench crds deny coverage toolchain help
 
 help: ## Show the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -27,6 +27,9 @@ test: toolchain gates ## Run every test, the gates' cases also through the sandb
 
 soak: toolchain ## A minute of gates that loop and eat memory beside honest ones: verdicts, and the host's memory
 	STAGEGATE_SOAK_S=60 $(CARGO) test --workspace --test it -- scenarios::soak --nocapture
+
+mutants: toolchain ## Break the program in one place at a time, and see each defect found by a test
+	$(CARGO) run --package stagegate-mutants
 
 gates: toolchain ## Build the sample gates as components
 	$(CARGO) build --target wasm32-wasip2 --profile gate --package gate-freeze-window --package gate-min-available

@@ -87,6 +87,7 @@ fn crates_use_only_those_of_ours_that_they_may() {
         ("gate-freeze-window", &["stagegate-guest"][..]),
         ("gate-min-available", &["stagegate-guest"][..]),
         ("gate-hostile", &["stagegate-guest"][..]),
+        ("stagegate-mutants", &[][..]),
         (
             "stagegate",
             &[
@@ -146,6 +147,7 @@ fn trees_have_nothing_that_their_crate_may_not_have() {
         ("gate-freeze-window", HOST),
         ("gate-min-available", HOST),
         ("gate-hostile", HOST),
+        ("stagegate-mutants", HOST),
     ];
     for (package, banned) in banned {
         let tree = cargo(&[
