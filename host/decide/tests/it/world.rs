@@ -10,8 +10,8 @@ use serde_json::{Value, json};
 use stagegate_api::{DownsyncClause, EvidencePiece, StagedBindingPolicyStatus, evidence};
 use stagegate_decide::names::{Digest, ObjectKey};
 use stagegate_decide::staging::{
-    Compilation, ConfigAnswer, Decision, Evidence, Facts, GateAnswer, GateCall, GateVerdict, Module, ModuleFacts,
-    ObjectFacts, ObjectMeta, Plan, Question, Read, Root, SourceEntry, Verdict, Write, decide, plan_of,
+    Compilation, ConfigAnswer, Decision, Decoded, Evidence, Facts, GateAnswer, GateCall, GateVerdict, Module,
+    ModuleFacts, ObjectFacts, ObjectMeta, Plan, Question, Read, Root, SourceEntry, Verdict, Write, decide, plan_of,
 };
 
 const ROUNDS_MAX: usize = 16;
@@ -166,6 +166,15 @@ pub struct Outcome {
     pub world: Value,
 }
 
+/// Whether the write brings a workload somewhere or takes one away.
+fn moves(write: &Write, facts: &Facts) -> bool {
+    let is_open = |name: &str| {
+        let placement = facts.placements.get(name).and_then(Decoded::object);
+        placement.is_some_and(|placement| !placement.spec.cluster_selectors.is_empty())
+    };
+    write.places() || matches!(write, Write::Remove { name, .. } if is_open(name.as_str()))
+}
+
 /// Asks and answers until there is a plan. `known` are answers from before, as a shell keeps them; `anew` is what is
 /// different when everything is read anew.
 pub fn settle(mut world: Value, known: Option<&Facts>, answers: &Answers, anew: &Change) -> Result<Outcome, String> {
@@ -181,8 +190,8 @@ pub fn settle(mut world: Value, known: Option<&Facts>, answers: &Answers, anew: 
     let (mut asked, mut clauses, mut calls) = (BTreeSet::new(), Vec::new(), Vec::new());
     for _ in 0..ROUNDS_MAX {
         let questions = match decide(&facts) {
-            Decision::Act(plan) if facts.read == Read::Cached && plan.writes.iter().any(Write::places) => {
-                return Err("placed on cached facts".to_owned());
+            Decision::Act(plan) if facts.read == Read::Cached && plan.writes.iter().any(|it| moves(it, &facts)) => {
+                return Err("moved something on cached facts".to_owned());
             }
             Decision::Act(plan) => {
                 return Ok(Outcome {

@@ -3,7 +3,10 @@
 //! it sees what a user sees, the truth of the clusters excepted.
 
 mod fixture;
+pub mod schedule;
+pub mod seeded;
 mod tap;
+mod way;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -97,7 +100,13 @@ impl World {
     }
 
     pub async fn start_without_host(pace: Pace) -> World {
-        Self::start_with(pace, crd::all_for_playground()).await
+        Self::start_with(pace, TokioClock::shared(), crd::all_for_playground()).await
+    }
+
+    /// A world without a host that begins at a time of its own: the machine's is another one in each run.
+    pub async fn start_at(wall: Timestamp, pace: Pace) -> World {
+        let clock = Arc::new(TokioClock::starting_at(wall));
+        Self::start_with(pace, clock, crd::all_for_playground()).await
     }
 
     /// A world whose API server takes anything under the named resource, as one without its schema would.
@@ -114,16 +123,16 @@ impl World {
                 version.schema = serde_json::from_value(anything).unwrap();
             }
         }
-        let mut world = Self::start_with(Pace::Fast, definitions).await;
+        let mut world = Self::start_with(Pace::Fast, TokioClock::shared(), definitions).await;
         world.start_host().await;
         world
     }
 
     async fn start_with(
         pace: Pace,
+        clock: SharedClock,
         definitions: Vec<k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition>,
     ) -> World {
-        let clock = TokioClock::shared();
         let server = Server::new(clock.clone());
         server.install_crds(definitions).unwrap();
         server.log_commits();
@@ -154,15 +163,19 @@ impl World {
 
     /// A host whose first request fails does not start: whoever runs it starts it again.
     pub async fn try_start_host(&mut self) -> anyhow::Result<()> {
-        let options = Options {
+        let options = self.host_options();
+        self.host = Some(shell::start(self.tap.client(), self.clock.clone(), options).await?);
+        self.host_ran.push((self.clock.now(), None));
+        Ok(())
+    }
+
+    fn host_options(&self) -> Options {
+        Options {
             controllers: BTreeSet::from([ControllerName::Staging]),
             settle_ms: self.pace.settle_ms(),
             sandbox: sandbox(),
             ..Options::default()
-        };
-        self.host = Some(shell::start(self.tap.client(), self.clock.clone(), options).await?);
-        self.host_ran.push((self.clock.now(), None));
-        Ok(())
+        }
     }
 
     pub async fn start_parts(&mut self, imitate: Imitation) {

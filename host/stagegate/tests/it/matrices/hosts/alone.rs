@@ -1,0 +1,52 @@
+//! What a single host comes to, and what is wrong with two that come to something else.
+
+use std::collections::BTreeMap;
+
+use super::case::{Case, Edit};
+use super::choosers::Orders;
+use super::run::{Run, run};
+
+/// Two hosts may send so many times what one sends: each write may be lost to the other, and be decided on again.
+const WRITES_FACTOR: usize = 4;
+
+/// What single hosts come to, by what is kept and what is edited.
+#[derive(Default)]
+pub struct Alone(BTreeMap<(bool, Edit), Run>);
+
+impl Alone {
+    fn of(&mut self, case: &Case, edit: Edit) -> &Run {
+        self.0.entry((case.keeps_previous, edit)).or_insert_with(|| {
+            let alone = Case {
+                hosts: 1,
+                edit,
+                keeps_previous: case.keeps_previous,
+                ..Case::UNDISTURBED
+            };
+            let run = run(&alone, Orders::new(0, 0..0)).unwrap();
+            assert_eq!(run.wrongs, Vec::<String>::new(), "one host alone, {edit:?}");
+            run
+        })
+    }
+
+    /// What is wrong with a run of two hosts.
+    pub fn judge(&mut self, case: &Case, run: &Run) -> Vec<String> {
+        let mut wrongs = run.wrongs.clone();
+        let alone = self.of(case, run.edited);
+        if run.end != alone.end {
+            wrongs.push(format!("one host ends at {:?}, two at {:?}", alone.end, run.end));
+        }
+        let most = WRITES_FACTOR * alone.log.len();
+        if run.log.len() > most {
+            wrongs.push(format!("{} writes, one host needs {}", run.log.len(), alone.log.len()));
+        }
+        if run.edited == Edit::None {
+            for verb in ["POST", "DELETE"] {
+                let (two, one) = (run.count(verb), alone.count(verb));
+                if two != one {
+                    wrongs.push(format!("one host does {one:?}, two do {two:?}"));
+                }
+            }
+        }
+        wrongs
+    }
+}

@@ -1,0 +1,156 @@
+//! One rollout by hosts whose requests are let through one by one, from the first object to long after its end.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+use kube::ResourceExt as _;
+use stagegate_api::{BindingPolicySpec, Phase};
+
+use super::case::{Case, Edit};
+use crate::harness::schedule::{Chooser, Done, Schedule};
+use crate::harness::{Pace, World, deployment_of, shop, workload};
+use crate::invariants::RULES;
+
+/// Of virtual time, for a run in which writes are held back for a minute each.
+const LIMIT: Duration = Duration::from_secs(1_800);
+/// After the end nothing is written for so long.
+const QUIET: Duration = Duration::from_secs(150);
+
+/// Where a run ended.
+#[derive(Clone, Debug, PartialEq)]
+pub struct End {
+    phase: Option<Phase>,
+    stage: Option<String>,
+    placements: BTreeMap<String, BindingPolicySpec>,
+    clusters: BTreeSet<String>,
+}
+
+/// A run and what came of it.
+pub struct Run {
+    pub log: Vec<Done>,
+    pub end: End,
+    /// What the policy was edited to in the end: it may be over before an edit comes.
+    pub edited: Edit,
+    pub wrongs: Vec<String>,
+}
+
+impl Run {
+    pub fn count(&self, verb: &str) -> BTreeMap<String, usize> {
+        let mut counts = BTreeMap::new();
+        for done in self
+            .log
+            .iter()
+            .filter(|done| done.is_committed() && done.what.starts_with(verb))
+        {
+            *counts.entry(done.what.clone()).or_default() += 1;
+        }
+        counts
+    }
+
+    pub fn conflicts(&self) -> usize {
+        self.log.iter().filter(|done| done.code == 409).count()
+    }
+
+    /// What was sent by whom, in order, and how it was answered.
+    pub fn story(&self) -> Vec<String> {
+        let line = |done: &Done| format!("{} host {} {}: {}", done.at, done.host, done.what, done.code);
+        self.log.iter().map(line).collect()
+    }
+}
+
+/// Runs it in a runtime of its own, so that nothing of another run is left in it.
+pub fn run(case: &Case, chooser: impl Chooser) -> Result<Run, String> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .start_paused(true)
+        .build()
+        .unwrap();
+    catch_unwind(AssertUnwindSafe(|| runtime.block_on(rollout(case, chooser)))).map_err(|panic| {
+        let text = panic.downcast_ref::<String>().cloned();
+        text.unwrap_or_else(|| panic.downcast_ref::<&str>().unwrap_or(&"a panic").to_string())
+    })
+}
+
+async fn rollout(case: &Case, chooser: impl Chooser) -> Run {
+    let wall: Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
+    let world = World::start_at(wall + SignedDuration::from_millis(case.phase_ms), Pace::Fast).await;
+    let mut schedule = Schedule::new(world, case.setting(), chooser);
+    schedule.world.apply(&shop()).await;
+    schedule.world.apply(&workload("web")).await;
+    schedule.world.apply(&case.policy()).await;
+    let open = if case.keeps_previous { 3 } else { 1 };
+    let is_over = async |world: &World| {
+        let policy = world.policies().get("web").await.unwrap();
+        let status = policy.status.unwrap_or_default();
+        status.phase == Some(Phase::Completed)
+            && status.observed_generation == policy.metadata.generation
+            && world.open("web").await.len() == open
+    };
+    let mut wrongs = Vec::new();
+    if !schedule.run(LIMIT, is_over).await {
+        let status = schedule.world.status("web").await;
+        wrongs.push(format!(
+            "not over within {LIMIT:?}: {:?} {:?}",
+            status.phase, status.reason
+        ));
+    }
+    let written = schedule.log.len();
+    schedule.run(QUIET, async |_| false).await;
+    wrongs.extend(
+        schedule.log[written..]
+            .iter()
+            .map(|done| format!("written after the end: {}", done.what)),
+    );
+    wrongs.extend(schedule.fallen().iter().map(|host| format!("host {host} has ended")));
+    let edited = edited(&schedule.world).await;
+    let end = end_of(&schedule.world).await;
+    let truth = schedule.world.clusters.truth();
+    for cluster in ["prod-1", "prod-2"] {
+        if !truth.removals(cluster, &deployment_of("web")).is_empty() {
+            wrongs.push(format!("{cluster} lost the workload"));
+        }
+    }
+    let (violations, _) = schedule.world.violations();
+    wrongs.extend(violations.iter().map(ToString::to_string));
+    for (rule, _) in RULES {
+        schedule
+            .world
+            .waive(rule, "it is among the wrongs, and the next cases are to be run");
+    }
+    let log = schedule.log;
+    Run {
+        log,
+        end,
+        edited,
+        wrongs,
+    }
+}
+
+async fn edited(world: &World) -> Edit {
+    let spec = world.policies().get("web").await.unwrap().spec;
+    if spec.downsync[0].want_singleton_reported_state {
+        Edit::Clause
+    } else if spec.stages[0].cluster_selectors.len() > 1 {
+        Edit::Selectors
+    } else {
+        Edit::None
+    }
+}
+
+async fn end_of(world: &World) -> End {
+    let status = world.status("web").await;
+    let placements = world.binding_policies().list(&Default::default()).await.unwrap();
+    let truth = world.clusters.truth();
+    let holding = truth
+        .clusters
+        .iter()
+        .filter(|(_, objects)| objects.contains_key(&deployment_of("web")));
+    End {
+        phase: status.phase,
+        stage: status.active_stage,
+        placements: placements.into_iter().map(|it| (it.name_any(), it.spec)).collect(),
+        clusters: holding.map(|(name, _)| name.clone()).collect(),
+    }
+}
