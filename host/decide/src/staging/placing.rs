@@ -1,7 +1,7 @@
 //! The writes of a rollout: what is created closed, opened, changed, stamped or removed, and under which precondition.
 //! Must not judge anything: what is proven is asked of [`super::judge`] and [`super::handover`].
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::{Resource as _, ResourceExt as _};
@@ -150,8 +150,7 @@ impl Rollout<'_> {
             _ => known.saturating_add(1),
         };
         let adopting = own.is_unstamped && self.slots[index].open().is_some();
-        let kept = self.baseline_of_closed(index);
-        let baseline = kept.as_ref().unwrap_or(baseline);
+        let baseline = self.kept_baseline(index, own).unwrap_or(baseline);
         let placement = Placement {
             name: stage.placement.clone(),
             precondition: own.precondition(),
@@ -184,13 +183,19 @@ impl Rollout<'_> {
         opening
     }
 
-    /// One that somebody closed may be opened again before KubeStellar has looked: then nothing is combined anew. It is the
-    /// same placement at the same plan, so what is newer than its first opening counts.
-    fn baseline_of_closed(&self, index: usize) -> Option<String> {
-        let own = self.slots[index].closed()?;
-        let recorded = self.recorded(index).filter(|recorded| record::is_of(recorded, own))?;
-        let is_at_plan = recorded.plan.as_deref() == Some(self.checked.plan.as_str());
-        own.baseline.filter(|_| is_at_plan).map(str::to_owned)
+    /// The baseline of an open placement that is changed in place with the same clusters and collectors. KubeStellar
+    /// rewrites no CombinedStatus then: what was reported since the placement was opened is the newest there will be, also
+    /// where nothing of it was on record yet.
+    fn kept_baseline<'o>(&self, index: usize, own: &Own<'o>) -> Option<&'o str> {
+        let (old, new) = (&own.object.spec, self.open_spec(index));
+        let collectors = |spec: &BindingPolicySpec| -> BTreeSet<BTreeSet<String>> {
+            let clauses = spec.downsync.iter();
+            clauses
+                .map(|clause| clause.status_collectors.iter().cloned().collect())
+                .collect()
+        };
+        let is_same = old.cluster_selectors == new.cluster_selectors && collectors(old) == collectors(&new);
+        own.baseline.filter(|_| is_same)
     }
 
     /// The placements before the latest one at the plan go, when it demonstrably serves what they served.
@@ -298,7 +303,7 @@ impl Rollout<'_> {
         }
     }
 
-    pub(super) fn annotations(&self, attempt: i64, baseline: Option<&String>) -> BTreeMap<String, String> {
+    pub(super) fn annotations(&self, attempt: i64, baseline: Option<&str>) -> BTreeMap<String, String> {
         self.annotations_at(self.checked.plan.clone(), attempt, baseline)
     }
 
@@ -306,10 +311,10 @@ impl Rollout<'_> {
         &self,
         plan: Digest,
         attempt: i64,
-        baseline: Option<&String>,
+        baseline: Option<&str>,
     ) -> BTreeMap<String, String> {
         let mut annotations = annotations(&plan, attempt, Stamp::of(self.facts));
-        annotations.extend(baseline.map(|baseline| (annotation::BASELINE.to_owned(), baseline.clone())));
+        annotations.extend(baseline.map(|baseline| (annotation::BASELINE.to_owned(), baseline.to_owned())));
         annotations
     }
 }

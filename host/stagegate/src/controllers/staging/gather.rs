@@ -16,6 +16,7 @@ use stagegate_decide::staging::{
     ModuleFacts, ObjectFacts, PolicyFacts, Read, Settings, SourceEntry, Verdict, VerdictKey, has_our_spec,
 };
 
+use super::contest::Contest;
 use super::gates::sources::Sources;
 use super::index::Index;
 use crate::controllers::kinds::{Guarded, decoded};
@@ -67,6 +68,8 @@ pub struct Memory {
     pub modules: BoundedMap<SourceEntry, ModuleFacts>,
     pub configs: BoundedMap<ConfigKey, ConfigAnswer>,
     pub gate_verdicts: BoundedMap<VerdictKey, GateVerdict>,
+    /// Who else writes the policy's status.
+    pub contest: Contest,
     /// Plans in a row that came too late to be carried out.
     pub late: u32,
     /// Tries in a row to show a gate evidence that had moved on by then.
@@ -85,6 +88,7 @@ impl Default for Memory {
             modules: BoundedMap::new(GATES_MAX),
             configs: BoundedMap::new(GATES_MAX),
             gate_verdicts: BoundedMap::new(GATE_VERDICTS_MAX),
+            contest: Contest::default(),
             late: 0,
             moves: 0,
             is_to_retry: false,

@@ -6,6 +6,7 @@
 
 mod answer;
 mod apply;
+mod contest;
 mod gates;
 mod gather;
 mod index;
@@ -19,7 +20,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::{Resource as _, ResourceExt as _};
 use stagegate_api::{Binding, StagedBindingPolicy, evidence};
-use stagegate_decide::names::PlacementName;
+use stagegate_decide::names::{Digest, PlacementName};
 use stagegate_decide::staging::{
     BindingFacts, Decision, Decoded, Facts, Plan, Question, Read, Settings, Source, Write, decide, observe,
 };
@@ -224,35 +225,40 @@ impl Staging {
                         return Ok(Next::default());
                     }
                 }
-                Decision::Act(plan) => match self.carry_out(policy, &plan, &reading).await {
-                    Ok(Carried::TooLate) => {
-                        debug!(policy, not_after = ?plan.not_after, "decided too long ago; deciding again");
-                        let next = self.put_off_late(&reading.facts, memory);
-                        reading.facts.late_plans = memory.late;
-                        self.tell_of_late_plans(policy, &reading.facts).await;
-                        return Ok(next);
-                    }
-                    Ok(Carried::Whole) => {
-                        self.announce(&reading.facts, &plan);
-                        memory.prune(&reading.facts);
-                        memory.late = 0;
-                        return Ok(Next {
-                            wake_in: soonest(
-                                plan.wake_at.map(|at| until(at, self.context.clock.now())),
-                                std::mem::take(&mut memory.is_to_retry).then_some(RETRY),
-                            ),
-                        });
-                    }
-                    Err(error) if error.is_outdated() && conflicts < CONFLICTS_MAX => {
-                        conflicts += 1;
-                        self.context.counters.conflict();
-                        debug!(policy, error = error.chain(), "a version has moved on; deciding again");
-                        if !self.refresh(policy, &mut reading, memory).await? {
-                            return Ok(Next::default());
+                Decision::Act(mut plan) => {
+                    let left_for = leave_status(&mut plan, &reading.facts, memory);
+                    match self.carry_out(policy, &plan, &reading).await {
+                        Ok(Carried::TooLate) => {
+                            debug!(policy, not_after = ?plan.not_after, "decided too long ago; deciding again");
+                            return Ok(self.put_off_late(&reading.facts, memory));
                         }
+                        Ok(Carried::Whole) => {
+                            self.announce(&reading.facts, &plan);
+                            note_status(&plan, &reading.facts, memory);
+                            memory.prune(&reading.facts);
+                            memory.late = 0;
+                            return Ok(Next {
+                                wake_in: [
+                                    plan.wake_at.map(|at| until(at, self.context.clock.now())),
+                                    std::mem::take(&mut memory.is_to_retry).then_some(RETRY),
+                                    left_for,
+                                ]
+                                .into_iter()
+                                .flatten()
+                                .min(),
+                            });
+                        }
+                        Err(error) if error.is_outdated() && conflicts < CONFLICTS_MAX => {
+                            conflicts += 1;
+                            self.context.counters.conflict();
+                            debug!(policy, error = error.chain(), "a version has moved on; deciding again");
+                            if !self.refresh(policy, &mut reading, memory).await? {
+                                return Ok(Next::default());
+                            }
+                        }
+                        Err(error) => return Err(Failure::Write(error)),
                     }
-                    Err(error) => return Err(Failure::Write(error)),
-                },
+                }
             }
         }
         debug!(policy, rounds = ROUNDS_MAX, "still asking; other policies first");
@@ -505,8 +511,34 @@ fn reference(policy: &StagedBindingPolicy) -> ObjectReference {
     }
 }
 
-fn soonest(a: Option<Duration>, b: Option<Duration>) -> Option<Duration> {
-    a.into_iter().chain(b).min()
+fn status_found(facts: &Facts) -> Digest {
+    Digest::of(&facts.policy.object.status)
+}
+
+/// Takes the status write out of a plan that moves nothing while somebody else writes other things there, and gives for how
+/// long.
+fn leave_status(plan: &mut Plan, facts: &Facts, memory: &Memory) -> Option<Duration> {
+    let is_move = |write: &Write| write.places() || matches!(write, Write::Remove { .. });
+    let is_status = |write: &Write| matches!(write, Write::Status { .. });
+    let pause = memory.contest.pause(&status_found(facts), Instant::now());
+    if pause.is_zero() || plan.writes.iter().any(is_move) || !plan.writes.iter().any(is_status) {
+        return None;
+    }
+    plan.writes.retain(|write| !is_status(write));
+    // They tell of what status would have said.
+    plan.events.clear();
+    Some(pause)
+}
+
+fn note_status(plan: &Plan, facts: &Facts, memory: &mut Memory) {
+    // Of two, the last one stands.
+    let written = plan.writes.iter().rev().find_map(|write| match write {
+        Write::Status { status, .. } => Some(Digest::of(&Some(status))),
+        _ => None,
+    });
+    if let Some(written) = written {
+        memory.contest.note(&status_found(facts), written, Instant::now());
+    }
 }
 
 /// Never in the past, and never before the instant itself.

@@ -1,0 +1,102 @@
+//! Whether somebody else writes a policy's status too, and for how long to leave it to them. Must not say what status says.
+//!
+//! Two processes that know different things, one of them just started, would else answer each other's writes as fast as
+//! the API server takes them, for as long as they differ.
+
+use std::time::Duration;
+
+use stagegate_decide::names::Digest;
+use tokio::time::Instant;
+
+/// After the first write that replaces somebody else's; doubled by each further one in a row.
+const PAUSE_FIRST: Duration = Duration::from_secs(1);
+const PAUSE_MAX: Duration = Duration::from_secs(60);
+/// Longer apart, two of them do not belong together.
+const ROW_GAP_MAX: Duration = Duration::from_secs(180);
+
+#[derive(Debug, Default)]
+pub struct Contest {
+    last: Option<Written>,
+    /// Writes of ours in a row that have replaced somebody else's.
+    replaced: u32,
+}
+
+#[derive(Debug)]
+struct Written {
+    status: Digest,
+    at: Instant,
+}
+
+impl Contest {
+    /// How long status is left as it is found; zero: it may be written.
+    pub fn pause(&self, found: &Digest, now: Instant) -> Duration {
+        match &self.last {
+            Some(last) if self.replaced > 0 && last.status != *found => {
+                let doublings = (self.replaced - 1).min(16);
+                let pause = (PAUSE_FIRST * 2u32.pow(doublings)).min(PAUSE_MAX);
+                pause.saturating_sub(now.duration_since(last.at))
+            }
+            _ => Duration::ZERO,
+        }
+    }
+
+    /// `status` was written in place of what was found.
+    pub fn note(&mut self, found: &Digest, status: Digest, now: Instant) {
+        let is_contested = self
+            .last
+            .as_ref()
+            .is_some_and(|last| last.status != *found && now.duration_since(last.at) < ROW_GAP_MAX);
+        self.replaced = if is_contested {
+            self.replaced.saturating_add(1)
+        } else {
+            0
+        };
+        self.last = Some(Written { status, at: now });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Contest, Digest, Duration, Instant};
+
+    fn digest(text: &str) -> Digest {
+        Digest::of(&text)
+    }
+
+    #[test]
+    fn our_own_status_is_replaced_at_once_however_often_it_changes() {
+        let (mut contest, now) = (Contest::default(), Instant::now());
+        for nth in 0..9 {
+            let found = digest(&format!("ours {nth}"));
+            assert_eq!(contest.pause(&found, now), Duration::ZERO);
+            contest.note(&found, digest(&format!("ours {}", nth + 1)), now);
+        }
+    }
+
+    #[test]
+    fn somebody_elses_is_replaced_once_at_once_and_then_ever_more_rarely() {
+        let (mut contest, mut now) = (Contest::default(), Instant::now());
+        contest.note(&digest("none"), digest("ours"), now);
+        let mut pauses = Vec::new();
+        for _ in 0..9 {
+            let pause = contest.pause(&digest("theirs"), now);
+            pauses.push(pause.as_secs());
+            now += pause;
+            assert_eq!(contest.pause(&digest("theirs"), now), Duration::ZERO);
+            contest.note(&digest("theirs"), digest("ours"), now);
+        }
+        assert_eq!(pauses, [0, 1, 2, 4, 8, 16, 32, 60, 60]);
+        assert_eq!(
+            contest.pause(&digest("ours"), now),
+            Duration::ZERO,
+            "they have left it as it is"
+        );
+        now += Duration::from_secs(300);
+        contest.note(&digest("theirs"), digest("ours"), now);
+        assert_eq!(
+            contest.pause(&digest("theirs"), now),
+            Duration::ZERO,
+            "that was long ago"
+        );
+    }
+}
