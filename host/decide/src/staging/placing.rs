@@ -183,19 +183,18 @@ impl Rollout<'_> {
         opening
     }
 
-    /// The baseline of an open placement that is changed in place with the same clusters and collectors. KubeStellar
-    /// rewrites no CombinedStatus then: what was reported since the placement was opened is the newest there will be, also
-    /// where nothing of it was on record yet.
+    /// The baseline of an open placement that is changed in place with the same collectors. KubeStellar rewrites a
+    /// CombinedStatus only for other clusters, of which there is a row only then: while the clusters are the same, what was
+    /// reported since the placement was opened is the newest there will be.
     fn kept_baseline<'o>(&self, index: usize, own: &Own<'o>) -> Option<&'o str> {
-        let (old, new) = (&own.object.spec, self.open_spec(index));
         let collectors = |spec: &BindingPolicySpec| -> BTreeSet<BTreeSet<String>> {
             let clauses = spec.downsync.iter();
             clauses
                 .map(|clause| clause.status_collectors.iter().cloned().collect())
                 .collect()
         };
-        let is_same = old.cluster_selectors == new.cluster_selectors && collectors(old) == collectors(&new);
-        own.baseline.filter(|_| is_same)
+        let is_same = collectors(&own.object.spec) == collectors(&self.open_spec(index));
+        own.baseline.filter(|_| is_same && self.slots[index].open().is_some())
     }
 
     /// The placements before the latest one at the plan go, when it demonstrably serves what they served.

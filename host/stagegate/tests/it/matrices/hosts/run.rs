@@ -25,7 +25,10 @@ const QUIET: Duration = Duration::from_secs(150);
 pub struct End {
     phase: Option<Phase>,
     stage: Option<String>,
-    placements: BTreeMap<String, BindingPolicySpec>,
+    /// Whether each is open.
+    placements: BTreeMap<String, bool>,
+    /// What the last stage is placed with. An earlier one that is kept has what the policy said when it was active.
+    last: Option<BindingPolicySpec>,
     clusters: BTreeSet<String>,
 }
 
@@ -159,7 +162,14 @@ async fn end_of(world: &World) -> End {
     End {
         phase: status.phase,
         stage: status.active_stage,
-        placements: placements.into_iter().map(|it| (it.name_any(), it.spec)).collect(),
+        placements: placements
+            .iter()
+            .map(|it| (it.name_any(), !it.spec.cluster_selectors.is_empty()))
+            .collect(),
+        last: placements
+            .into_iter()
+            .find(|it| it.name_any() == "web.stage.prod")
+            .map(|it| it.spec),
         clusters: holding.map(|(name, _)| name.clone()).collect(),
     }
 }
