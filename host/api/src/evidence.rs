@@ -159,7 +159,7 @@ fn read_rows(result: &CollectorResult) -> Result<Vec<EvidenceRow>, String> {
         }
     }
     let columns = result.column_names.len();
-    if let Some(row) = result.rows.iter().find(|row| row.columns.len() != columns) {
+    if let Some(row) = result.rows.iter().find(|row| row.columns.len() > columns) {
         return Err(format!("a row has {} values for {columns} columns", row.columns.len()));
     }
     result.rows.iter().map(|row| read_row(row, positions)).collect()

@@ -67,9 +67,8 @@ impl<'a> Rollout<'a> {
         let since = self.slots[later].open().and_then(opened);
         let own = self.slots[index].open().and_then(opened);
         let is_after = since.zip(own).is_none_or(|(later, own)| later >= own);
-        // What nobody can read may be open at another plan, or since yesterday.
-        let is_readable = !matches!(self.slots[index], Slot::Undecodable(_));
-        self.is_open_at_plan(later) && is_after && is_readable
+        // What cannot be seen now may be open at another plan, or since a moment ago.
+        self.is_open_at_plan(later) && is_after && !self.slots[index].may_be_open()
     }
 
     /// The stages that have not passed, with their places in the spec: those that may still be judged.

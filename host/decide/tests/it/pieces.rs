@@ -225,6 +225,20 @@ impl Change {
         within(&self.at, pointer) || within(pointer, &self.at)
     }
 
+    /// The object that nobody can tell anything of after it: without its uid, its version or its owner.
+    pub fn hides(&self) -> Option<&str> {
+        let (object, member) = self.at.split_once("/metadata/")?;
+        let is_identity = ["uid", "resourceVersion", "ownerReferences"]
+            .iter()
+            .any(|name| member.starts_with(name));
+        is_identity.then_some(object)
+    }
+
+    /// Whether it is about a member of a `spec`, or about all of them.
+    pub fn touches_member(&self, name: &str) -> bool {
+        self.at.ends_with("/spec") || self.at.contains(&format!("/spec/{name}"))
+    }
+
     /// A process sees the sets of Bindings and the specs of collectors change.
     fn noticed(&self, world: &mut Value) {
         let now = world["now"].clone();
