@@ -64,9 +64,15 @@ impl<'a> Rollout<'a> {
     /// stage that was moved before one that is open, or came back to an older plan, has led to nothing yet.
     fn is_led_to(&self, later: usize, index: usize) -> bool {
         let opened = |own: &Own<'_>| own.baseline.and_then(|baseline| baseline.parse::<u128>().ok());
-        let since = self.slots[later].open().and_then(opened);
-        let own = self.slots[index].open().and_then(opened);
-        let is_after = since.zip(own).is_none_or(|(later, own)| later >= own);
+        let Some(after) = self.slots[later].open() else {
+            return false;
+        };
+        let is_after = match (self.slots[index].open().and_then(opened), opened(after)) {
+            (None, _) => true,
+            (Some(own), Some(after)) => after >= own,
+            // The Go stager writes no baseline; ours has lost it.
+            (Some(_), None) => after.is_unstamped,
+        };
         // What cannot be seen now may be open at another plan, or since a moment ago.
         self.is_open_at_plan(later) && is_after && !self.slots[index].may_be_open()
     }

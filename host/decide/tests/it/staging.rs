@@ -138,7 +138,7 @@ pub fn beginnings() -> Vec<(String, Value, Answers, Change)> {
     ALL.clone()
 }
 
-/// The pointers that a case sets or unsets in the worlds it is made of; of what is added to a list, the list.
+/// The pointers that a case sets or unsets in the worlds it is made of; of what is added to a list, and of rows, the list.
 pub fn made_different() -> BTreeMap<String, Vec<String>> {
     let pointers = |(name, case): (String, Case)| {
         let pointers = case.set.into_keys().chain(case.unset);
