@@ -140,14 +140,13 @@ pub fn beginnings() -> Vec<(String, Value, Answers, Change)> {
 
 /// The pointers that a case sets or unsets in the worlds it is made of; of what is added to a list, and of rows, the list.
 pub fn made_different() -> BTreeMap<String, Vec<String>> {
+    let list = |pointer: String| match pointer.split_once("/rows/") {
+        Some((results, _)) => format!("{results}/rows"),
+        None => pointer.trim_end_matches("/-").to_owned(),
+    };
     let pointers = |(name, case): (String, Case)| {
         let pointers = case.set.into_keys().chain(case.unset);
-        (
-            name,
-            pointers
-                .map(|pointer| pointer.trim_end_matches("/-").to_owned())
-                .collect(),
-        )
+        (name, pointers.map(list).collect())
     };
     cases().into_iter().map(pointers).collect()
 }
