@@ -67,12 +67,12 @@ impl<'a> Rollout<'a> {
         let Some(after) = self.slots[later].open() else {
             return false;
         };
-        let is_after = match (self.slots[index].open().and_then(opened), opened(after)) {
-            (None, _) => true,
-            (Some(own), Some(after)) => after >= own,
-            // The Go stager writes no baseline; ours has lost it.
-            (Some(_), None) => after.is_unstamped,
-        };
+        // The Go stager writes no baseline; one of ours that has lost it says nothing of when it was opened.
+        let is_told = |own: &Own<'_>| own.is_unstamped || opened(own).is_some();
+        let is_after = self.slots[index].open().is_none_or(|own| {
+            let is_before = opened(own).zip(opened(after)).is_none_or(|(own, after)| own <= after);
+            is_told(own) && is_told(after) && is_before
+        });
         // What cannot be seen now may be open at another plan, or since a moment ago.
         self.is_open_at_plan(later) && is_after && !self.slots[index].may_be_open()
     }

@@ -225,13 +225,14 @@ impl Change {
         within(&self.at, pointer) || within(pointer, &self.at)
     }
 
-    /// The object that nobody can tell anything of after it: without its uid, its version or its owner.
+    /// The object that nobody can tell anything of after it: without its uid, its version, its owner or all of our words.
     pub fn hides(&self) -> Option<&str> {
         let (object, member) = self.at.split_once("/metadata/")?;
-        let is_identity = ["uid", "resourceVersion", "ownerReferences"]
+        // Its status is about its generation.
+        let is_identity = ["uid", "resourceVersion", "ownerReferences", "generation"]
             .iter()
             .any(|name| member.starts_with(name));
-        is_identity.then_some(object)
+        (is_identity || member == "annotations").then_some(object)
     }
 
     /// Whether it is about a member of a `spec`, or about all of them.
