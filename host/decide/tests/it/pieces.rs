@@ -228,8 +228,7 @@ impl Change {
     /// The object that nobody can tell anything of after it: without its uid, its version, its owner or all of our words.
     pub fn hides(&self) -> Option<&str> {
         let (object, member) = self.at.split_once("/metadata/")?;
-        // Its status is about its generation.
-        let is_identity = ["uid", "resourceVersion", "ownerReferences", "generation"]
+        let is_identity = ["uid", "resourceVersion", "ownerReferences"]
             .iter()
             .any(|name| member.starts_with(name));
         (is_identity || member == "annotations").then_some(object)
