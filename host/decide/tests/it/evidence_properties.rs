@@ -197,11 +197,7 @@ const CHANGES_AT_ONCE: usize = 4;
 
 /// Cases in which two pieces do not agree: the case makes one different, and this is the other, which may be brought to
 /// agree with it.
-const OTHER_HALVES: [(&str, &str); 6] = [
-    (
-        "binding-of-an-older-generation",
-        "/placements/shop.stage.dev/object/metadata/generation",
-    ),
+const OTHER_HALVES: [(&str, &str); 5] = [
     (
         "combined-with-results-nobody-asks-for",
         "/combined/default~1web-uid.dev-uid/object/results",
@@ -219,6 +215,11 @@ const OTHER_HALVES: [(&str, &str); 6] = [
         "/bindings/shop.stage.dev",
     ),
 ];
+
+/// A generation never goes back: it is what status says of it that may be old, and the one must not be aged to fit the other.
+fn is_possible(change: &Change) -> bool {
+    !change.at.ends_with("/metadata/generation")
+}
 
 #[test]
 fn no_change_of_proof_lets_move_what_did_not() {
@@ -248,7 +249,7 @@ fn no_change_of_proof_lets_move_what_did_not() {
                 .any(|pointer| change.touches(pointer) || is_hidden(pointer));
             // Without selectors it is a closed one, and what is not placed says nothing against its stage.
             let is_closing = change.at.starts_with("/placements/") && change.touches_member("clusterSelectors");
-            !is_different && !is_other_half(change) && !is_closing
+            !is_different && !is_other_half(change) && !is_closing && is_possible(change)
         };
         let mut changes: Vec<Change> = pieces::changes(&world).into_iter().filter(is_other).collect();
         seeded.shuffle(&mut changes);
@@ -285,7 +286,7 @@ fn more_changes_of_proof_never_move_what_fewer_did_not() {
     let mut cases = 0;
     for Proven { name, world, answers } in proven() {
         let before = moves(&come_of(world.clone(), &answers).unwrap().unwrap());
-        let stops = |change: &Change| !harmless.iter().any(|row| row.covers(change, name));
+        let stops = |change: &Change| is_possible(change) && !harmless.iter().any(|row| row.covers(change, name));
         let changes: Vec<Change> = pieces::changes(&world).into_iter().filter(stops).collect();
         for _ in 0..SETS_OF_A_WORLD * budget() {
             let (mut changed, mut applied) = (world.clone(), Vec::new());
