@@ -25,8 +25,9 @@ test: toolchain gates ## Run every test, the gates' cases also through the sandb
 	$(CARGO) test --workspace --no-run
 	STAGEGATE=$(STAGEGATE) $(CARGO) test --workspace --no-fail-fast
 
-soak: toolchain ## A minute of gates that loop and eat memory beside honest ones: verdicts, and the host's memory
+soak: toolchain ## A minute of hostile gates beside honest ones, then the matrices with ten times their budget
 	STAGEGATE_SOAK_S=60 $(CARGO) test --workspace --test it -- scenarios::soak --nocapture
+	STAGEGATE_BUDGET=$${STAGEGATE_BUDGET:-10} $(CARGO) test --workspace --test it -- matrices properties
 
 mutants: toolchain ## Break the program in one place at a time, and see each defect found by a test
 	$(CARGO) run --package stagegate-mutants
