@@ -13,6 +13,8 @@ use crate::defect::Tests;
 
 /// A test that has not ended by then never will.
 const LONGEST: Duration = Duration::from_secs(900);
+/// Of the compiler's: enough for the first of its errors.
+const ERROR_LINES: usize = 12;
 /// This crate needs little: alone it is built in seconds, with the workspace and its features in minutes.
 const BUILT_ALONE: &str = "host/decide";
 
@@ -112,7 +114,9 @@ impl Build {
             .output()
             .context("running cargo")?;
         if !output.status.success() {
-            return Ok(Err(String::from_utf8_lossy(&output.stderr).into_owned()));
+            let errors = String::from_utf8_lossy(&output.stderr);
+            let first = errors.lines().skip_while(|line| !line.starts_with("error"));
+            return Ok(Err(first.take(ERROR_LINES).collect::<Vec<_>>().join("\n")));
         }
         let messages = String::from_utf8_lossy(&output.stdout);
         let built = messages

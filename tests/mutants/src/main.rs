@@ -96,6 +96,7 @@ fn without_defect(build: &Build, defects: &[Defect]) -> Result<()> {
                 tests.filter,
                 begun.elapsed().as_secs()
             ))?,
+            Told::DoesNotCompile(errors) => bail!("without a defect it does not compile:\n{errors}"),
             told => bail!("without a defect: {} {}: {told:?}", tests.of.display(), tests.filter),
         }
     }
