@@ -96,7 +96,7 @@ fn every_edit_ends_as_the_design_says_at_every_state() {
             failures.extend(check(&name, &expected, ended));
         }
     }
-    println!("edits at states of a rollout: {rows} cases");
+    crate::tell(&format!("edits at states of a rollout: {rows} cases"));
     assert!(
         failures.is_empty(),
         "{} failures in {rows} rows:\n{}",

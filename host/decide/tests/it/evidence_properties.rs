@@ -185,7 +185,7 @@ fn every_piece_of_proof_matters_or_is_known_not_to() {
     }
     let unused = harmless.iter().zip(used).filter(|(_, used)| !used);
     failures.extend(unused.map(|(row, _)| format!("no piece is harmless because {}", row.why)));
-    println!("pieces of proof, one changed: {cases} cases");
+    crate::tell(&format!("pieces of proof, one changed: {cases} cases"));
     report(&failures);
 }
 
@@ -271,10 +271,10 @@ fn no_change_of_proof_lets_move_what_did_not() {
             failures.extend(new.into_iter().map(|moved| format!("{name}: {change}: {moved}")));
         }
     }
-    println!(
+    crate::tell(&format!(
         "pieces of proof, changed in every case: {cases} cases, seed {}",
         seeded.seed
-    );
+    ));
     report(&failures);
 }
 
@@ -317,7 +317,10 @@ fn more_changes_of_proof_never_move_what_fewer_did_not() {
             }
         }
     }
-    println!("pieces of proof, several changed: {cases} cases, seed {}", seeded.seed);
+    crate::tell(&format!(
+        "pieces of proof, several changed: {cases} cases, seed {}",
+        seeded.seed
+    ));
     report(&failures);
 }
 
@@ -380,7 +383,7 @@ fn every_answer_matters() {
             assert!(still.is_empty(), "{name}: {answer}: still {still:?}");
         }
     }
-    println!("answers that stop: {cases} cases");
+    crate::tell(&format!("answers that stop: {cases} cases"));
 }
 
 /// Answers one question at a time, in any order; everything is read anew when nothing else is asked.
@@ -429,7 +432,7 @@ fn the_order_of_answers_means_nothing() {
             assert_eq!(json!(plan), json!(at_once.plan), "{name}, seed {}", seeded.seed);
         }
     }
-    println!("answers in any order: {cases} cases, seed {}", seeded.seed);
+    crate::tell(&format!("answers in any order: {cases} cases, seed {}", seeded.seed));
 }
 
 #[test]
@@ -450,7 +453,9 @@ fn what_was_carried_out_is_not_done_again() {
             Err(error) => failures.push(format!("{name}: {error}")),
         }
     }
-    println!("plans carried out until nothing is left: {cases} cases, {decisions} decisions");
+    crate::tell(&format!(
+        "plans carried out until nothing is left: {cases} cases, {decisions} decisions"
+    ));
     report(&failures);
 }
 

@@ -11,3 +11,9 @@ mod repository;
 mod sandbox;
 mod scenarios;
 mod shell;
+
+/// Tells how many cases there were, past the test harness, which keeps to itself what a test that passes prints.
+fn tell(line: &str) {
+    use std::io::Write as _;
+    let _told = writeln!(std::io::stderr(), "{line}");
+}

@@ -180,6 +180,6 @@ fn kubectl_finds_in_the_playground_what_it_finds_in_a_cluster() {
             }
         }
     }
-    println!("kubectl against the playground: {steps} steps");
+    crate::tell(&format!("kubectl against the playground: {steps} steps"));
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }

@@ -127,21 +127,32 @@ struct Found {
 }
 
 impl Found {
+    /// The commit that a rule looks at, by version and time.
+    fn at(&mut self, (version, at): (u64, Timestamp)) -> Asked<'_> {
+        Asked {
+            found: self,
+            version,
+            at,
+        }
+    }
+}
+
+struct Asked<'a> {
+    found: &'a mut Found,
+    version: u64,
+    at: Timestamp,
+}
+
+impl Asked<'_> {
     /// Notes that the rule was asked, and whether it held.
-    fn holds(
-        &mut self,
-        rule: &'static str,
-        (version, at): (u64, Timestamp),
-        holds: bool,
-        what: impl FnOnce() -> String,
-    ) {
+    fn holds(self, rule: &'static str, holds: bool, what: impl FnOnce() -> String) {
         debug_assert!(RULES.iter().any(|(known, _)| *known == rule));
-        *self.looked.entry(rule).or_default() += 1;
+        *self.found.looked.entry(rule).or_default() += 1;
         if !holds {
-            self.violations.push(Violation {
+            self.found.violations.push(Violation {
                 rule,
-                version,
-                at,
+                version: self.version,
+                at: self.at,
                 what: what(),
             });
         }

@@ -48,12 +48,11 @@ fn own(replay: &Replay, seen: &Seen<'_>, found: &mut Found) {
         other => OTHERS.contains(&other),
     };
     let is_best_effort = commit.resource == "events";
-    found.holds(
-        "own",
-        seen.place(),
-        is_own && (is_conditional || is_best_effort),
-        || format!("{} of {} {}: {request:?}", request.verb, commit.resource, commit.name),
-    );
+    found
+        .at(seen.place())
+        .holds("own", is_own && (is_conditional || is_best_effort), || {
+            format!("{} of {} {}: {request:?}", request.verb, commit.resource, commit.name)
+        });
 }
 
 fn placed(replay: &Replay, seen: &Seen<'_>, (before, after): (Option<&Placed>, &Placed), found: &mut Found) {
@@ -63,7 +62,7 @@ fn placed(replay: &Replay, seen: &Seen<'_>, (before, after): (Option<&Placed>, &
     let plan = spec.map(|spec| plan_of(&spec.downsync).to_string());
     let is_told = generation >= policy.told_generation();
     let is_plans = plan.is_some() && plan == after.plan;
-    found.holds("plan", seen.place(), is_told && is_plans, || {
+    found.at(seen.place()).holds("plan", is_told && is_plans, || {
         format!(
             "{} is placed for generation {generation} and plan {:?}; status has told of {}, and the plan of that \
              generation is {plan:?}",
@@ -77,19 +76,21 @@ fn placed(replay: &Replay, seen: &Seen<'_>, (before, after): (Option<&Placed>, &
     };
     let newest_told = policy.specs.get(&policy.told_generation());
     let is_stopped = newest_told.is_some_and(|spec| spec.paused) || policy.deleted.is_some_and(|at| generation >= at);
-    found.holds("stop", seen.place(), !is_stopped, || {
+    found.at(seen.place()).holds("stop", !is_stopped, || {
         format!("{} is placed though paused or being deleted", after.name)
     });
     let index = spec.stages.iter().position(|known| known.name == stage);
     let unproven = index.and_then(|index| unproven_before(replay, (policy, spec), index, after));
-    found.holds("justified", seen.place(), index.is_some() && unproven.is_none(), || {
-        format!("{}: {}", after.name, unproven.unwrap_or_default())
-    });
+    found
+        .at(seen.place())
+        .holds("justified", index.is_some() && unproven.is_none(), || {
+            format!("{}: {}", after.name, unproven.unwrap_or_default())
+        });
     let later = replay.others_open(policy, &after.name).find(|(other, placed)| {
         let position = spec.stages.iter().position(|known| known.name == *other);
         placed.plan == after.plan && position > index
     });
-    found.holds("one-active", seen.place(), later.is_none(), || {
+    found.at(seen.place()).holds("one-active", later.is_none(), || {
         format!(
             "{} is placed while {:?} is open at the same plan",
             after.name,
@@ -102,13 +103,13 @@ fn placed(replay: &Replay, seen: &Seen<'_>, (before, after): (Option<&Placed>, &
             .opened
             .iter()
             .any(|(known, of, number, _)| known == stage && of == plan && *number == attempt);
-        found.holds("once", seen.place(), !again, || {
+        found.at(seen.place()).holds("once", !again, || {
             format!("{} is opened twice for attempt {attempt}", after.name)
         });
     }
     let told = policy.status.as_ref().and_then(|status| status.reason.clone());
     let is_announced = matches!(told.as_deref(), Some("Opening" | "DecidedTooLate"));
-    found.holds("intent", seen.place(), is_announced, || {
+    found.at(seen.place()).holds("intent", is_announced, || {
         format!("{} is placed, and status tells of {told:?}", after.name)
     });
 }
@@ -195,14 +196,16 @@ fn removed(replay: &Replay, seen: &Seen<'_>, before: &Placed, found: &mut Found)
         .others_open(policy, &before.name)
         .any(|(other, placed)| placed.plan.as_deref() == Some(plan.as_str()) && position(other) > own);
     let is_allowed = spec.previous_stages != PreviousStages::Keep;
-    found.holds("covered", seen.place(), own.is_some() && later && is_allowed, || {
-        format!(
-            "{} is removed; a later one is open at the plan: {later}; {:?}",
-            before.name, spec.previous_stages
-        )
-    });
+    found
+        .at(seen.place())
+        .holds("covered", own.is_some() && later && is_allowed, || {
+            format!(
+                "{} is removed; a later one is open at the plan: {later}; {:?}",
+                before.name, spec.previous_stages
+            )
+        });
     let is_stopped = spec.paused || policy.deleted.is_some_and(|at| policy.told_generation() >= at);
-    found.holds("stop", seen.place(), !is_stopped, || {
+    found.at(seen.place()).holds("stop", !is_stopped, || {
         format!("{} is removed though paused or being deleted", before.name)
     });
 }

@@ -91,7 +91,7 @@ fn check_cluster(
             && fared
                 .iter()
                 .any(|fared| is_well(fared) && (!is_exact || as_of.contains(&&fared.spec)));
-        found.holds("promotion", seen.place(), is_well, || {
+        found.at(seen.place()).holds("promotion", is_well, || {
             format!(
                 "{} is placed while {object} in {cluster} is so: {fared:?}",
                 seen.commit.name
@@ -182,7 +182,7 @@ fn check_arrival(
     let is_selected = window
         .iter()
         .any(|(_, clusters)| clusters.iter().any(|known| known == cluster));
-    found.holds("reach", (0, at), is_selected, || {
+    found.at((0, at)).holds("reach", is_selected, || {
         format!("{cluster} was given the workload, and no open placement selects it")
     });
 }

@@ -35,7 +35,7 @@ pub fn check(run: &Run<'_>, replay: &Replay, seen: &Seen<'_>, found: &mut Found)
             .conditions
             .iter()
             .all(|condition| condition.observed_generation == status.observed_generation);
-    found.holds("intent", seen.place(), is_dated, || {
+    found.at(seen.place()).holds("intent", is_dated, || {
         format!(
             "status of generation {:?}, conditions {:?}",
             status.observed_generation, status.conditions
@@ -55,7 +55,11 @@ fn quiet(run: &Run<'_>, replay: &Replay, seen: &Seen<'_>, found: &mut Found) {
     let Some([earlier, _]) = replay.written.get(&key).map(Vec::as_slice) else {
         return;
     };
-    found.holds("quiet", seen.place(), *earlier != bare(after), || {
+    // A new process has to wait for what the one before it knew.
+    if run.host_ran.iter().any(|(start, _)| at <= start) {
+        return;
+    }
+    found.at(seen.place()).holds("quiet", *earlier != bare(after), || {
         format!(
             "{} {} is written as it was two writes ago",
             commit.resource, commit.name
@@ -72,21 +76,28 @@ fn steps(policy: &Policy, seen: &Seen<'_>, status: &StagedBindingPolicyStatus, f
         return;
     };
     let position = |name: &str| spec.stages.iter().position(|stage| stage.name == name);
-    let is_first = position(active).is_none_or(|index| index == 0);
-    found.holds(
-        "intent",
-        seen.place(),
-        is_first || policy.ever_open.contains(active),
-        || format!("stage {active} is called active and was never open"),
-    );
+    // The one that is being proven is not called passed before the next one is open.
+    let has_passed = |stage: &str| {
+        let mut of_stage = status.stages.iter().filter(|record| record.name == stage);
+        of_stage.any(|record| record.state == StageState::Passed)
+    };
+    let mut before_it = spec.stages[..position(active).unwrap_or_default()].iter();
+    let is_next = before_it.all(|stage| has_passed(&stage.name));
+    found
+        .at(seen.place())
+        .holds("intent", is_next || policy.ever_open.contains(active), || {
+            format!("stage {active} is called active and was never open")
+        });
     let before = policy.status.as_ref();
     let is_same_spec = before.is_some_and(|before| before.observed_generation == status.observed_generation);
     let earlier = before.and_then(|before| position(before.active_stage.as_deref()?));
     if let (true, Some(earlier), Some(now)) = (is_same_spec, earlier, position(active)) {
         let are_passed = (earlier + 1..now).all(|between| has_passed(&spec.stages[between].name));
-        found.holds("no-skip", seen.place(), now >= earlier && are_passed, || {
-            format!("the active stage went from number {earlier} to {now}")
-        });
+        found
+            .at(seen.place())
+            .holds("no-skip", now >= earlier && are_passed, || {
+                format!("the active stage went from number {earlier} to {now}")
+            });
     }
 }
 
@@ -124,7 +135,7 @@ fn components(
             let is_packed = held.iter().any(|(_, packed)| *packed);
             let is_known = is_packed || held.iter().any(|(known, _)| *known == digest);
             let is_pinned = gate.module.digest.as_ref().is_none_or(|pinned| *pinned == digest);
-            found.holds("gate", seen.place(), is_known && is_pinned, || {
+            found.at(seen.place()).holds("gate", is_known && is_pinned, || {
                 format!(
                     "{name} of stage {} passed with {digest}; its ConfigMap held {held:?}",
                     stage.name
@@ -167,18 +178,17 @@ pub fn check_waiting(run: &Run<'_>, found: &mut Found) {
             None => standing.remove(&commit.uid),
         };
         if let Some((since, version, object)) = before {
-            check_standing(run, (since, version), commit.at, &object, found);
+            check_standing(run, ((since, version), commit.at), &object, found);
         }
     }
     for (since, version, object) in standing.into_values() {
-        check_standing(run, (since, version), run.ended_at, &object, found);
+        check_standing(run, ((since, version), run.ended_at), &object, found);
     }
 }
 
 fn check_standing(
     run: &Run<'_>,
-    (since, version): (Timestamp, u64),
-    until: Timestamp,
+    ((since, version), until): ((Timestamp, u64), Timestamp),
     object: &Value,
     found: &mut Found,
 ) {
@@ -201,16 +211,13 @@ fn check_standing(
     let says = progressing.is_some_and(|condition| condition.message.len() > 10 && !condition.reason.is_empty());
     // Words for what takes milliseconds: standing for a minute, they explain nothing.
     let is_passing_word = matches!(status.reason.as_deref(), Some("Opening" | "Accepted"));
-    found.holds(
-        "explains",
-        (version, until),
-        is_current && (is_done || says && !is_passing_word),
-        || {
+    found
+        .at((version, until))
+        .holds("explains", is_current && (is_done || says && !is_passing_word), || {
             format!(
                 "from {since} to {until} nothing was said but {:?} {:?}",
                 status.reason,
                 progressing.map(|condition| &condition.message)
             )
-        },
-    );
+        });
 }

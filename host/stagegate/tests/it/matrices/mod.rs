@@ -2,3 +2,78 @@
 //! prints how many cases it ran, and a case that fails is named with what replays it.
 
 mod hosts;
+mod takeover;
+
+use std::any::Any;
+use std::fmt::Write as _;
+use std::panic::AssertUnwindSafe;
+
+use futures::FutureExt as _;
+
+/// How many times more than usual is run: `STAGEGATE_BUDGET`.
+pub fn budget() -> u32 {
+    let given = std::env::var("STAGEGATE_BUDGET").ok();
+    given.map_or(1, |given| given.parse().expect("STAGEGATE_BUDGET is a whole number"))
+}
+
+/// Runs one case in a runtime of its own, whose time jumps to what is waited for.
+pub fn in_virtual_time<T>(case: impl Future<Output = T>) -> T {
+    let mut runtime = tokio::runtime::Builder::new_current_thread();
+    runtime.enable_all().start_paused(true).build().unwrap().block_on(case)
+}
+
+/// What became of the cases.
+pub struct Matrix {
+    name: String,
+    cases: usize,
+    failures: Vec<String>,
+}
+
+impl Matrix {
+    pub fn new(name: impl Into<String>) -> Self {
+        Self {
+            name: name.into(),
+            cases: 0,
+            failures: Vec::new(),
+        }
+    }
+
+    /// Takes down how a case ended.
+    pub fn add(&mut self, case: impl FnOnce() -> String, outcome: Result<(), String>) {
+        self.cases += 1;
+        if let Err(failure) = outcome {
+            self.failures.push(format!("{}: {failure}", case()));
+        }
+    }
+
+    /// Runs one case to its end. What it panics with is kept for [`Self::end`].
+    pub async fn run(&mut self, case: &str, running: impl Future<Output = ()>) {
+        let outcome = AssertUnwindSafe(running).catch_unwind().await;
+        self.add(|| case.to_owned(), outcome.map_err(|panic| text_of(&*panic)));
+    }
+
+    /// Tells the count.
+    ///
+    /// # Panics
+    /// With everything that failed.
+    pub fn end(self) {
+        let Self { name, cases, failures } = self;
+        crate::tell(&format!("{name}: {cases} cases, {} failed", failures.len()));
+        let mut text = String::new();
+        for failure in &failures {
+            let _written = writeln!(text, "- {failure}");
+        }
+        assert!(
+            failures.is_empty(),
+            "{name}: {} of {cases} cases failed\n{text}",
+            failures.len()
+        );
+        assert!(cases > 0, "{name} has no cases");
+    }
+}
+
+fn text_of(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<String>().cloned();
+    text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()))
+        .unwrap_or_else(|| "a panic without words".to_owned())
+}

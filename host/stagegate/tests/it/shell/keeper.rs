@@ -205,7 +205,7 @@ async fn whatever_breaks_a_watch_the_store_is_right_again_in_time() {
             slow.push(format!("{name}: right again after {took:?}, not within {limit:?}"));
         }
     }
-    println!("broken watches: {count} cases");
+    crate::tell(&format!("broken watches: {count} cases"));
     assert!(slow.is_empty(), "{slow:#?}");
 }
 

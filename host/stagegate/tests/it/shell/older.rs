@@ -110,6 +110,6 @@ async fn an_answer_older_than_what_a_watch_told_is_no_reading_and_is_told_of() {
         }
         world.stop().await;
     }
-    println!("readings from an older state: {} cases", readings().len());
+    crate::tell(&format!("readings from an older state: {} cases", readings().len()));
     assert!(wrong.is_empty(), "{wrong:#?}");
 }

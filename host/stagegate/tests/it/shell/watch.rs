@@ -194,7 +194,7 @@ async fn one_object_of_any_kind_that_cannot_be_decoded_stops_no_rollout() {
             world.stop().await;
         }
     }
-    println!("undecodable objects: {} cases", ODD.len() * 2);
+    crate::tell(&format!("undecodable objects: {} cases", ODD.len() * 2));
 }
 
 #[tokio::test(start_paused = true)]

@@ -24,7 +24,7 @@ struct Tally {
 }
 
 impl Tally {
-    fn add(&mut self, name: &str, case: &Case, run: Result<Run, String>, alone: &mut Alone) {
+    fn add(&mut self, (name, case): (&str, &Case), run: Result<Run, String>, alone: &mut Alone) {
         self.cases += 1;
         let (wrongs, story) = match run {
             Err(panic) => (vec![panic], Vec::new()),
@@ -41,10 +41,13 @@ impl Tally {
     }
 
     fn end(self, matrix: &str) {
-        println!(
-            "{matrix}: {} cases, at most {} writes and {} conflicts in one",
-            self.cases, self.most_writes, self.most_conflicts
-        );
+        crate::tell(&format!(
+            "{matrix}: {} cases, {} failed; at most {} writes and {} conflicts in one",
+            self.cases,
+            self.failures.len(),
+            self.most_writes,
+            self.most_conflicts
+        ));
         assert!(
             self.failures.is_empty(),
             "{} of {} cases failed:\n{}",
@@ -61,7 +64,7 @@ fn seeded(matrix: &str, count: u64, case_of: impl Fn(&mut Seeded) -> Case) {
         let mut chance = Seeded::new(seed);
         let case = case_of(&mut chance);
         let name = format!("STAGEGATE_SEED={seed}");
-        tally.add(&name, &case, run(&case, Chance::new(chance)), &mut alone);
+        tally.add((&name, &case), run(&case, Chance::new(chance)), &mut alone);
     }
     tally.end(matrix);
 }
@@ -77,7 +80,11 @@ fn in_every_order_of_writes_that_both_hosts_have_waiting_each_stage_is_placed_on
         for bits in 0..1 << LENGTH {
             let chooser = Orders::new(bits, window.clone());
             let name = format!("orders {bits:0LENGTH$b} of decisions {window:?}");
-            tally.add(&name, &Case::UNDISTURBED, run(&Case::UNDISTURBED, chooser), &mut alone);
+            tally.add(
+                (&name, &Case::UNDISTURBED),
+                run(&Case::UNDISTURBED, chooser),
+                &mut alone,
+            );
         }
     }
     tally.end("two hosts, all orders of their first writes");

@@ -20,11 +20,13 @@ const ROLLOUT_S: u64 = 240;
 /// How long a policy that needs a human is watched.
 const WATCHED_S: u64 = 80;
 
+/// A stage that has a BindingPolicy, and what is other about it than the policy would have it now.
+type Placed = (&'static str, fn(&mut Value));
+
 struct Case {
     name: &'static str,
     policy: fn() -> String,
-    /// Stages that have a BindingPolicy, and what is other about it than the policy would have it now.
-    placed: &'static [(&'static str, fn(&mut Value))],
+    placed: &'static [Placed],
     /// `status.activeStage`; empty: lost.
     says: &'static str,
     then: Then,
