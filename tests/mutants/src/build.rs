@@ -146,7 +146,11 @@ fn failed(output: &str) -> Vec<(String, Vec<String>)> {
             let said = output.lines().skip_while(|line| **line != begins).skip(1);
             let panic = said.skip_while(|line| !line.contains("panicked at")).skip(1);
             let why = panic
-                .take_while(|line| !line.starts_with("----") && !line.starts_with("note: run with"))
+                .take_while(|line| {
+                    !["----", "note: run with", "failures:"]
+                        .iter()
+                        .any(|end| line.starts_with(end))
+                })
                 .filter(|line| !line.trim().is_empty())
                 .take(LINES)
                 .map(str::to_owned);
