@@ -62,6 +62,9 @@ pub mod annotation {
     pub const ATTEMPT: &str = "community.kubestellar.io/attempt";
     /// CombinedStatus collection resourceVersion that was read before the placement was opened.
     pub const BASELINE: &str = "community.kubestellar.io/baseline";
+    /// CombinedStatus collection resourceVersion of when the stage's turn came last: a later stage whose turn came earlier
+    /// says nothing of this one.
+    pub const OPENED: &str = "community.kubestellar.io/opened";
     /// Policy generation and lease transitions that a closed placement was last raised to.
     pub const STAMP: &str = "community.kubestellar.io/stamp";
 }

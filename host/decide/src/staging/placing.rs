@@ -146,11 +146,16 @@ impl Rollout<'_> {
         // Somebody's edit of the BindingPolicy is put back: that is no wish of the policy's to try anew.
         let is_drift = own.stamp == Some(Stamp::of(self.facts)) && own.plan == self.checked.plan;
         let attempt = match &self.slots[index] {
-            Slot::Open(_) if is_drift => known,
+            // One that somebody else opened before its turn has had no attempt of ours.
+            Slot::Open(_) if is_drift => known.max(1),
             _ => known.saturating_add(1),
         };
         let adopting = own.is_unstamped && self.slots[index].open().is_some();
-        let baseline = self.kept_baseline(index, own).unwrap_or(baseline);
+        let is_put_back = is_drift && self.slots[index].open().is_some() && self.active() == Some(index);
+        let opened = own.opened.filter(|_| is_put_back).unwrap_or(baseline);
+        let closed = self.baseline_of_closed(index);
+        let kept = self.kept_baseline(index, own).or(closed);
+        let baseline = kept.unwrap_or(baseline);
         let placement = Placement {
             name: stage.placement.clone(),
             precondition: own.precondition(),
@@ -160,9 +165,9 @@ impl Rollout<'_> {
                 self.open_spec(index)
             },
             annotations: if adopting {
-                self.annotations_at(own.plan.clone(), attempt, Some(baseline))
+                self.annotations_at(own.plan.clone(), attempt, Some((baseline, opened)))
             } else {
-                self.annotations(attempt, Some(baseline))
+                self.annotations(attempt, Some((baseline, opened)))
             },
         };
         let text = match &self.slots[index] {
@@ -302,18 +307,22 @@ impl Rollout<'_> {
         }
     }
 
-    pub(super) fn annotations(&self, attempt: i64, baseline: Option<&str>) -> BTreeMap<String, String> {
-        self.annotations_at(self.checked.plan.clone(), attempt, baseline)
+    /// `versions`: baseline and opened.
+    pub(super) fn annotations(&self, attempt: i64, versions: Option<(&str, &str)>) -> BTreeMap<String, String> {
+        self.annotations_at(self.checked.plan.clone(), attempt, versions)
     }
 
     pub(super) fn annotations_at(
         &self,
         plan: Digest,
         attempt: i64,
-        baseline: Option<&str>,
+        versions: Option<(&str, &str)>,
     ) -> BTreeMap<String, String> {
         let mut annotations = annotations(&plan, attempt, Stamp::of(self.facts));
-        annotations.extend(baseline.map(|baseline| (annotation::BASELINE.to_owned(), baseline.to_owned())));
+        if let Some((baseline, opened)) = versions {
+            annotations.insert(annotation::BASELINE.to_owned(), baseline.to_owned());
+            annotations.insert(annotation::OPENED.to_owned(), opened.to_owned());
+        }
         annotations
     }
 }

@@ -37,6 +37,8 @@ pub struct Own<'a> {
     pub is_unstamped: bool,
     pub attempt: i64,
     pub baseline: Option<&'a str>,
+    /// As in [`annotation::OPENED`].
+    pub opened: Option<&'a str>,
     pub stamp: Option<Stamp>,
 }
 
@@ -138,6 +140,7 @@ impl<'a> Own<'a> {
                 .and_then(|attempt| attempt.parse().ok())
                 .unwrap_or_default(),
             baseline: text(annotation::BASELINE),
+            opened: text(annotation::OPENED),
             stamp: text(annotation::STAMP).and_then(Stamp::parse),
         }
     }

@@ -63,7 +63,12 @@ impl<'a> Rollout<'a> {
     /// Whether a later stage's open placement says that this one has passed: at the plan, and opened after this one was. A
     /// stage that was moved before one that is open, or came back to an older plan, has led to nothing yet.
     fn is_led_to(&self, later: usize, index: usize) -> bool {
-        let opened = |own: &Own<'_>| own.baseline.and_then(|baseline| baseline.parse::<u128>().ok());
+        // A baseline outlives changes in place; where nothing else is told it is when the placement was first opened.
+        let opened = |own: &Own<'_>| {
+            own.opened
+                .or(own.baseline)
+                .and_then(|version| version.parse::<u128>().ok())
+        };
         let Some(after) = self.slots[later].open() else {
             return false;
         };

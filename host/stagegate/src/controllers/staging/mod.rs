@@ -19,7 +19,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::{Resource as _, ResourceExt as _};
-use stagegate_api::{Binding, StagedBindingPolicy, evidence};
+use stagegate_api::{Binding, Outcome, StageStatus, StagedBindingPolicy, StagedBindingPolicyStatus, evidence};
 use stagegate_decide::names::{Digest, PlacementName};
 use stagegate_decide::staging::{
     BindingFacts, Decision, Decoded, Facts, Plan, Question, Read, Settings, Source, Write, decide, observe,
@@ -524,10 +524,39 @@ fn leave_status(plan: &mut Plan, facts: &Facts, memory: &Memory) -> Option<Durat
     if pause.is_zero() || plan.writes.iter().any(is_move) || !plan.writes.iter().any(is_status) {
         return None;
     }
+    let found = facts.policy.object.status.as_ref();
+    let is_dear = |write: &Write| match write {
+        Write::Status { status, .. } => found.is_none_or(|found| is_news(found, status)),
+        _ => false,
+    };
+    if plan.writes.iter().any(is_dear) {
+        return None;
+    }
     plan.writes.retain(|write| !is_status(write));
     // They tell of what status would have said.
     plan.events.clear();
     Some(pause)
+}
+
+/// Whether the new status says what nobody could find out again later: an edit that clusters have still to answer, a gate's
+/// `fail`. (Both hosts would say these alike, so they are no contest.)
+fn is_news(found: &StagedBindingPolicyStatus, new: &StagedBindingPolicyStatus) -> bool {
+    let fails = |stage: &StageStatus| {
+        stage
+            .checks
+            .iter()
+            .filter(|check| check.outcome == Outcome::Fail)
+            .count()
+    };
+    let owed = |stage: &StageStatus| -> i64 {
+        let updates = stage.objects.iter().flat_map(|object| &object.updates);
+        updates.map(|update| update.owed).fold(0, i64::saturating_add)
+    };
+    new.stages.iter().any(|stage| {
+        let known = found.stages.iter().find(|known| known.name == stage.name);
+        let before = known.map_or((0, 0), |known| (fails(known), owed(known)));
+        fails(stage) > before.0 || owed(stage) > before.1
+    })
 }
 
 fn note_status(plan: &Plan, facts: &Facts, memory: &mut Memory) {
