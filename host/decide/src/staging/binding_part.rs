@@ -57,7 +57,7 @@ impl<'a> Placed<'a> {
                     self.own.uid()
                 ),
             )),
-            // What it has placed is being taken away, whatever the clusters reported last.
+            // A finalizer keeps it while transport takes the workload away, whatever the clusters reported last.
             Decoded::Object(binding) if binding.metadata.deletion_timestamp.is_some() => Err(Finding::unknown(
                 Reason::BindingMissing,
                 format!("Binding {name} is being deleted: waiting for KubeStellar to write it anew"),
@@ -70,15 +70,6 @@ impl<'a> Placed<'a> {
     pub fn complete(&self) -> Result<Bound<'a>, Finding> {
         let (entry, binding) = self.binding()?;
         let name = &self.stage.placement;
-        // Its finalizer keeps it while transport takes the workload away; what the clusters reported stands for a while.
-        if binding.metadata.deletion_timestamp.is_some() {
-            return Err(Finding::unknown(
-                Reason::BindingMissing,
-                format!(
-                    "Binding {name} is being deleted, and the workload with it: KubeStellar writes it anew when it is gone"
-                ),
-            ));
-        }
         if !self.own.is_synced() {
             return Err(Finding::unknown(
                 Reason::BindingPolicyNotSynced,

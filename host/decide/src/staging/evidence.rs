@@ -60,9 +60,7 @@ impl<'a> Subject<'a> {
             )),
             Some(Decoded::Object(view)) if view.metadata.deletion_timestamp.is_some() => Err(Finding::unknown(
                 Reason::CombinedStatusMissing,
-                format!(
-                    "CombinedStatus {namespace}/{name} of {key} is being deleted: KubeStellar writes it anew when it is gone"
-                ),
+                format!("CombinedStatus {namespace}/{name} of {key} is being deleted: KubeStellar writes it anew"),
             )),
             Some(Decoded::Object(view)) => {
                 self.require_labels(view)?;
@@ -165,6 +163,23 @@ impl<'a> Subject<'a> {
         }
     }
 
+    /// What a collector said that the Binding does not name (any more) is not kept up to date.
+    fn require_no_other(&self, view: &CombinedStatusView) -> Result<(), Finding> {
+        let asked = &self.bound.status_collectors;
+        match view.collectors.iter().find(|found| !asked.contains(&found.name)) {
+            None => Ok(()),
+            Some(other) => Err(Finding::unknown(
+                Reason::CollectorNotCombined,
+                format!(
+                    "the CombinedStatus of {} has results of StatusCollector {}, which its Binding does not name: \
+                    waiting for KubeStellar to combine anew",
+                    self.key(),
+                    other.name
+                ),
+            )),
+        }
+    }
+
     fn users_collectors(&self) -> impl Iterator<Item = &'a String> {
         let names = self.bound.status_collectors.iter();
         names.filter(|name| !evidence::is_evidence_collector(name))
@@ -216,7 +231,7 @@ impl<'a> Subject<'a> {
         collector::refused(collector).map_or(Ok(collector), Err)
     }
 
-    /// Of each collector one result, with as many rows as its form has: one for each cluster, or one for all of them.
+    /// Each collector's result has as many rows as its form has: one for each cluster, or one for all of them.
     fn require_forms(&self, view: &CombinedStatusView) -> Result<(), Finding> {
         let destinations: BTreeSet<&str> = super::binding_part::destinations_of(self.placed).into_iter().collect();
         for name in self.users_collectors() {
@@ -227,23 +242,24 @@ impl<'a> Subject<'a> {
                 (true, false) if spec.group_by.is_empty() => Some(1),
                 _ => None,
             };
-            let found: Vec<&CollectorView> = view.collectors.iter().filter(|found| found.name == *name).collect();
-            let what = match (found.as_slice(), wanted) {
-                // A cluster without a value leaves none, and an error that is told instead.
-                ([found], Some(wanted)) if found.row_count != wanted && found.row_error.is_none() => {
-                    format!("{} row(s) and not {wanted}", found.row_count)
-                }
-                ([_], _) => continue,
-                (several, _) => format!("{} results", several.len()),
+            // A cluster without a value leaves no row, and an error that is told instead.
+            let is_odd = |found: &&CollectorView| {
+                found.name == *name
+                    && found.row_error.is_none()
+                    && wanted.is_some_and(|wanted| found.row_count != wanted)
             };
-            return Err(Finding::unknown(
-                Reason::EvidenceMalformed,
-                format!(
-                    "the CombinedStatus of {} has {what} of StatusCollector {name}: waiting for KubeStellar to write it \
-                    anew",
-                    self.key()
-                ),
-            ));
+            if let Some(found) = view.collectors.iter().find(is_odd) {
+                return Err(Finding::unknown(
+                    Reason::EvidenceMalformed,
+                    format!(
+                        "the CombinedStatus of {} has {} row(s) and not {} of StatusCollector {name}: waiting for \
+                        KubeStellar to write it anew",
+                        self.key(),
+                        found.row_count,
+                        wanted.unwrap_or_default()
+                    ),
+                ));
+            }
         }
         Ok(())
     }

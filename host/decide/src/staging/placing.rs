@@ -188,6 +188,15 @@ impl Rollout<'_> {
         opening
     }
 
+    /// One that somebody closed may be opened again before KubeStellar has looked: then nothing is combined anew. It is the
+    /// same placement at the same plan, so what is newer than its first opening counts.
+    fn baseline_of_closed(&self, index: usize) -> Option<&str> {
+        let own = self.slots[index].closed()?;
+        let recorded = self.recorded(index).filter(|recorded| record::is_of(recorded, own))?;
+        let is_at_plan = recorded.plan.as_deref() == Some(self.checked.plan.as_str());
+        own.baseline.filter(|_| is_at_plan)
+    }
+
     /// The baseline of an open placement that is changed in place with the same collectors. KubeStellar rewrites a
     /// CombinedStatus only for other clusters, of which there is a row only then: while the clusters are the same, what was
     /// reported since the placement was opened is the newest there will be.

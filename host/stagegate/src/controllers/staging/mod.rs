@@ -230,7 +230,10 @@ impl Staging {
                     match self.carry_out(policy, &plan, &reading).await {
                         Ok(Carried::TooLate) => {
                             debug!(policy, not_after = ?plan.not_after, "decided too long ago; deciding again");
-                            return Ok(self.put_off_late(&reading.facts, memory));
+                            let next = self.put_off_late(&reading.facts, memory);
+                            reading.facts.late_plans = memory.late;
+                            self.tell_of_late_plans(policy, &reading.facts).await;
+                            return Ok(next);
                         }
                         Ok(Carried::Whole) => {
                             self.announce(&reading.facts, &plan);

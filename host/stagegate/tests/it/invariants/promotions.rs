@@ -124,30 +124,15 @@ fn is_well(fared: &Fared) -> bool {
     number("availableReplicas").unwrap_or_default() >= wanted && number("observedGeneration") == fared.generation
 }
 
-/// Over the whole run: nobody got the workload but while an open placement selected the cluster.
-pub fn check_reach(run: &Run<'_>, found: &mut Found) {
-    let mut arrivals = run
-        .truth
-        .history
-        .iter()
-        .filter(|change| change.presence == Presence::Present)
-        .peekable();
-    let mut replay = Replay::default();
-    // Which clusters were selected, and until when.
-    let mut selected: Vec<(Timestamp, Vec<String>)> = Vec::new();
-    for commit in run.commits {
-        while let Some(arrival) = arrivals.next_if(|arrival| arrival.at < commit.at) {
-            check_arrival(run, &selected, (arrival.at, &arrival.cluster), found);
-        }
-        let seen = Seen::of(commit);
-        replay.take(&seen);
-        if commit.resource == PLACEMENTS || commit.resource.starts_with("managedclusters.") {
-            let open: Vec<&Placed> = replay.placements.values().filter(|placed| placed.is_open()).collect();
-            let reached = replay
-                .clusters
-                .iter()
-                .filter(|(_, labels)| open.iter().any(|placed| selects(&placed.selectors, labels)));
-            selected.push((commit.at, reached.map(|(name, _)| name.clone()).collect()));
+/// Which clusters open placements selected, and since when.
+#[derive(Default)]
+pub struct Reach(Vec<(Timestamp, Vec<String>)>);
+
+impl Reach {
+    /// To be called after the commit was taken in.
+    pub fn take(&mut self, replay: &Replay, seen: &Seen<'_>) {
+        if seen.commit.resource != PLACEMENTS && !seen.commit.resource.starts_with("managedclusters.") {
+            return;
         }
         let open: Vec<&Placed> = replay.placements.values().filter(|placed| placed.is_open()).collect();
         let is_selected = |labels| open.iter().any(|placed| selects(&placed.selectors, labels));

@@ -52,7 +52,7 @@ fn quiet(run: &Run<'_>, replay: &Replay, seen: &Seen<'_>, found: &mut Found) {
     let Some(after) = seen.after.as_ref().filter(|_| commit.resource != "events") else {
         return;
     };
-    let Some([earlier, _]) = replay.written.get(&key).map(Vec::as_slice) else {
+    let Some([(at, earlier), _]) = replay.written.get(&key).map(Vec::as_slice) else {
         return;
     };
     // A new process has to wait for what the one before it knew.

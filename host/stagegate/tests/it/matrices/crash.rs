@@ -9,10 +9,8 @@ use stagegate_api::{Phase, StagedBindingPolicyStatus};
 use stagegate_embedded::clusters::Presence;
 
 use crate::guests;
-use crate::harness::{
-    Call, Disturbance, Pace, World, cluster, gate, gated, policy, said, shop, state_of, workload,
-};
-use crate::matrices::{Outcomes, in_virtual_time};
+use crate::harness::{Call, Disturbance, Pace, World, cluster, gate, gated, policy, said, shop, state_of, workload};
+use crate::matrices::{Matrix, in_virtual_time};
 
 /// A watch that says nothing is given up after five minutes.
 const END_WITHIN_S: u64 = 900;
@@ -208,36 +206,33 @@ async fn start(world: &mut World) {
 fn disturb_each_call(sample: Sample, disturbances: &[Disturbance]) {
     let (undisturbed, calls) = in_virtual_time(run(sample, None));
     let undisturbed = undisturbed.unwrap_or_else(|failure| panic!("undisturbed: {failure}"));
-    let mut outcomes = Outcomes::new(format!("crash matrix, {sample:?}, {disturbances:?}"));
+    let mut matrix = Matrix::new(format!("crash matrix, {sample:?}, {disturbances:?}"));
     for (index, call) in calls.iter().enumerate() {
         for &disturbance in disturbances {
             if !concerns(disturbance, call) {
                 continue;
             }
             let (end, _) = in_virtual_time(run(sample, Some((index + 1, disturbance))));
-            outcomes.add(
-                || {
-                    format!(
-                        "call {} of {}, {} {}: {disturbance:?}",
-                        index + 1,
-                        calls.len(),
-                        call.method,
-                        call.target
-                    )
-                },
-                || {
-                    let end = end?;
-                    if end == undisturbed {
-                        Ok(())
-                    } else {
-                        Err(format!("{end:?}\n  instead of {undisturbed:?}"))
-                    }
-                },
-            );
+            let outcome = end.and_then(|end| {
+                let is_same = end == undisturbed;
+                is_same
+                    .then_some(())
+                    .ok_or_else(|| format!("{end:?}\n  instead of {undisturbed:?}"))
+            });
+            let case = || {
+                format!(
+                    "call {} of {}, {} {}: {disturbance:?}",
+                    index + 1,
+                    calls.len(),
+                    call.method,
+                    call.target
+                )
+            };
+            matrix.add(case, outcome);
         }
     }
     assert!(calls.len() > 40, "a rollout in {} calls?", calls.len());
-    outcomes.end();
+    matrix.end();
 }
 
 fn concerns(disturbance: Disturbance, call: &Call) -> bool {

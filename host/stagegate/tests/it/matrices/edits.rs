@@ -10,7 +10,7 @@ use stagegate_api::{Phase, StagedBindingPolicyStatus};
 
 use crate::guests;
 use crate::harness::{Pace, WELL, World, cluster, deployment_of, gate, policy, said, shop, workload};
-use crate::matrices::{Outcomes, in_virtual_time};
+use crate::matrices::{Matrix, in_virtual_time};
 
 /// When the edit is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,36 +68,160 @@ struct Edit {
 }
 
 const EDITS: &[Edit] = &[
-    Edit { name: "a stage is added at the end", change: |spec| stages(spec).push(stage("late")), ends: [C, C, C, C, C, C, C] },
-    Edit { name: "a stage is added at the start", change: |spec| stages(spec).insert(0, stage("late")), ends: [C, C, C, C, C, C, C] },
-    Edit { name: "a stage is added after the first", change: |spec| stages(spec).insert(1, stage("late")), ends: [C, C, C, C, C, C, C] },
-    Edit { name: "a stage is added before the last", change: |spec| stages(spec).insert(2, stage("late")), ends: [C, C, C, C, C, C, C] },
-    Edit { name: "the first stage is taken out", change: |spec| drop(stages(spec).remove(0)), ends: [C, S, S, L, C, C, C] },
-    Edit { name: "the second stage is taken out", change: |spec| drop(stages(spec).remove(1)), ends: [C, C, C, S, S, C, C] },
-    Edit { name: "the last stage is taken out", change: |spec| drop(stages(spec).remove(2)), ends: [C, C, C, C, C, S, S] },
-    Edit { name: "all but the first are taken out", change: |spec| stages(spec).truncate(1), ends: [C, C, C, S, S, S, S] },
-    Edit { name: "the first stage is renamed", change: |spec| stages(spec)[0]["name"] = json!("other"), ends: [C, S, S, L, C, C, C] },
-    Edit { name: "the second stage is renamed", change: |spec| stages(spec)[1]["name"] = json!("other"), ends: [C, C, C, S, S, C, C] },
-    Edit { name: "the last stage is renamed", change: |spec| stages(spec)[2]["name"] = json!("other"), ends: [C, C, C, C, C, S, S] },
-    Edit { name: "the first two change places", change: |spec| stages(spec).swap(0, 1), ends: [C, C, C, C, C, C, C] },
-    Edit { name: "the last two change places", change: |spec| stages(spec).swap(1, 2), ends: [C, C, C, C, C, C, C] },
-    Edit { name: "the first stage selects other clusters", change: |spec| select(spec, 0, "late"), ends: [C, C, C, C, C, C, C] },
-    Edit { name: "the second stage selects other clusters", change: |spec| select(spec, 1, "late"), ends: [C, C, C, C, C, C, C] },
-    Edit { name: "the last stage selects other clusters", change: |spec| select(spec, 2, "late"), ends: [C, C, C, C, C, C, C] },
-    Edit { name: "a clause wants the state of one cluster", change: |spec| spec["downsync"][0]["wantSingletonReportedState"] = json!(true), ends: [C, C, C, C, C, C, C] },
-    Edit { name: "a clause names fewer collectors", change: |spec| spec["downsync"][0]["statusCollectors"] = json!(["worst"]), ends: [C, C, C, C, C, C, C] },
-    Edit { name: "a clause creates only", change: |spec| spec["downsync"][0]["createOnly"] = json!(true), ends: [C, C, C, C, C, C, C] },
-    Edit { name: "a clause selects by another label", change: |spec| spec["downsync"][0]["objectSelectors"] = json!([{"matchLabels": {"also": "web"}}]), ends: [C, C, C, C, C, C, C] },
-    Edit { name: "a second clause is added", change: |spec| spec["downsync"].as_array_mut().unwrap().push(json!({"apiGroup": "", "resources": ["configmaps"], "namespaces": ["shop"], "objectNames": ["none"]})), ends: [C, C, C, C, C, C, C] },
-    Edit { name: "all stages get a filter", change: |spec| each(spec, "filter", &json!("downsyncClause.resource == 'deployments'")), ends: [C, C, C, C, C, C, C] },
-    Edit { name: "all conditions are worded anew", change: |spec| each(spec, "condition", &json!(format!("({WELL}) && true"))), ends: [C, C, C, C, C, C, C] },
-    Edit { name: "the last condition is taken out", change: |spec| drop(stages(spec)[2].as_object_mut().unwrap().remove("condition")), ends: [C, C, C, C, C, C, C] },
-    Edit { name: "the last condition says no", change: |spec| stages(spec)[2]["condition"] = json!("false"), ends: [H, H, H, H, H, H, C] },
-    Edit { name: "all stages get a gate", change: |spec| each(spec, "gates", &json!([gate("min-available", &json!({"atLeast": 2}))])), ends: [C, C, C, C, C, C, C] },
-    Edit { name: "previous stages are kept", change: |spec| spec["previousStages"] = json!("Keep"), ends: [C, C, C, C, C, C, C] },
-    Edit { name: "all stages soak", change: |spec| each(spec, "soak", &json!("5s")), ends: [C, C, C, C, C, C, C] },
-    Edit { name: "unseen updates are accepted", change: |spec| each(spec, "unseenUpdates", &json!("Accept")), ends: [C, C, C, C, C, C, C] },
-    Edit { name: "it is paused", change: |spec| spec["paused"] = json!(true), ends: [P, P, P, P, P, P, P] },
+    Edit {
+        name: "a stage is added at the end",
+        change: |spec| stages(spec).push(stage("late")),
+        ends: [C, C, C, C, C, C, C],
+    },
+    Edit {
+        name: "a stage is added at the start",
+        change: |spec| stages(spec).insert(0, stage("late")),
+        ends: [C, C, C, C, C, C, C],
+    },
+    Edit {
+        name: "a stage is added after the first",
+        change: |spec| stages(spec).insert(1, stage("late")),
+        ends: [C, C, C, C, C, C, C],
+    },
+    Edit {
+        name: "a stage is added before the last",
+        change: |spec| stages(spec).insert(2, stage("late")),
+        ends: [C, C, C, C, C, C, C],
+    },
+    Edit {
+        name: "the first stage is taken out",
+        change: |spec| drop(stages(spec).remove(0)),
+        ends: [C, S, S, L, C, C, C],
+    },
+    Edit {
+        name: "the second stage is taken out",
+        change: |spec| drop(stages(spec).remove(1)),
+        ends: [C, C, C, S, S, C, C],
+    },
+    Edit {
+        name: "the last stage is taken out",
+        change: |spec| drop(stages(spec).remove(2)),
+        ends: [C, C, C, C, C, S, S],
+    },
+    Edit {
+        name: "all but the first are taken out",
+        change: |spec| stages(spec).truncate(1),
+        ends: [C, C, C, S, S, S, S],
+    },
+    Edit {
+        name: "the first stage is renamed",
+        change: |spec| stages(spec)[0]["name"] = json!("other"),
+        ends: [C, S, S, L, C, C, C],
+    },
+    Edit {
+        name: "the second stage is renamed",
+        change: |spec| stages(spec)[1]["name"] = json!("other"),
+        ends: [C, C, C, S, S, C, C],
+    },
+    Edit {
+        name: "the last stage is renamed",
+        change: |spec| stages(spec)[2]["name"] = json!("other"),
+        ends: [C, C, C, C, C, S, S],
+    },
+    Edit {
+        name: "the first two change places",
+        change: |spec| stages(spec).swap(0, 1),
+        ends: [C, C, C, C, C, C, C],
+    },
+    Edit {
+        name: "the last two change places",
+        change: |spec| stages(spec).swap(1, 2),
+        ends: [C, C, C, C, C, C, C],
+    },
+    Edit {
+        name: "the first stage selects other clusters",
+        change: |spec| select(spec, 0, "late"),
+        ends: [C, C, C, C, C, C, C],
+    },
+    Edit {
+        name: "the second stage selects other clusters",
+        change: |spec| select(spec, 1, "late"),
+        ends: [C, C, C, C, C, C, C],
+    },
+    Edit {
+        name: "the last stage selects other clusters",
+        change: |spec| select(spec, 2, "late"),
+        ends: [C, C, C, C, C, C, C],
+    },
+    Edit {
+        name: "a clause wants the state of one cluster",
+        change: |spec| spec["downsync"][0]["wantSingletonReportedState"] = json!(true),
+        ends: [C, C, C, C, C, C, C],
+    },
+    Edit {
+        name: "a clause names fewer collectors",
+        change: |spec| spec["downsync"][0]["statusCollectors"] = json!(["worst"]),
+        ends: [C, C, C, C, C, C, C],
+    },
+    Edit {
+        name: "a clause creates only",
+        change: |spec| spec["downsync"][0]["createOnly"] = json!(true),
+        ends: [C, C, C, C, C, C, C],
+    },
+    Edit {
+        name: "a clause selects by another label",
+        change: |spec| spec["downsync"][0]["objectSelectors"] = json!([{"matchLabels": {"also": "web"}}]),
+        ends: [C, C, C, C, C, C, C],
+    },
+    Edit {
+        name: "a second clause is added",
+        change: |spec| {
+            spec["downsync"].as_array_mut().unwrap().push(
+                json!({"apiGroup": "", "resources": ["configmaps"], "namespaces": ["shop"], "objectNames": ["none"]}),
+            )
+        },
+        ends: [C, C, C, C, C, C, C],
+    },
+    Edit {
+        name: "all stages get a filter",
+        change: |spec| each(spec, "filter", &json!("downsyncClause.resource == 'deployments'")),
+        ends: [C, C, C, C, C, C, C],
+    },
+    Edit {
+        name: "all conditions are worded anew",
+        change: |spec| each(spec, "condition", &json!(format!("({WELL}) && true"))),
+        ends: [C, C, C, C, C, C, C],
+    },
+    Edit {
+        name: "the last condition is taken out",
+        change: |spec| drop(stages(spec)[2].as_object_mut().unwrap().remove("condition")),
+        ends: [C, C, C, C, C, C, C],
+    },
+    Edit {
+        name: "the last condition says no",
+        change: |spec| stages(spec)[2]["condition"] = json!("false"),
+        ends: [H, H, H, H, H, H, C],
+    },
+    Edit {
+        name: "all stages get a gate",
+        change: |spec| each(spec, "gates", &json!([gate("min-available", &json!({"atLeast": 2}))])),
+        ends: [C, C, C, C, C, C, C],
+    },
+    Edit {
+        name: "previous stages are kept",
+        change: |spec| spec["previousStages"] = json!("Keep"),
+        ends: [C, C, C, C, C, C, C],
+    },
+    Edit {
+        name: "all stages soak",
+        change: |spec| each(spec, "soak", &json!("5s")),
+        ends: [C, C, C, C, C, C, C],
+    },
+    Edit {
+        name: "unseen updates are accepted",
+        change: |spec| each(spec, "unseenUpdates", &json!("Accept")),
+        ends: [C, C, C, C, C, C, C],
+    },
+    Edit {
+        name: "it is paused",
+        change: |spec| spec["paused"] = json!(true),
+        ends: [P, P, P, P, P, P, P],
+    },
 ];
 
 /// A deletion and where it ends.
@@ -127,26 +251,26 @@ fn each(spec: &mut Value, member: &str, value: &Value) {
 
 #[test]
 fn every_edit_at_every_moment_of_a_rollout_ends_where_it_must() {
-    let mut outcomes = Outcomes::new("edit matrix");
+    let mut matrix = Matrix::new("edit matrix");
     for edit in EDITS {
         for (moment, ends) in MOMENTS.into_iter().zip(edit.ends) {
             let outcome = in_virtual_time(edited(edit, moment, ends));
-            outcomes.add(|| format!("{} at {moment:?}", edit.name), || outcome);
+            matrix.add(|| format!("{} at {moment:?}", edit.name), outcome);
         }
     }
-    outcomes.end();
+    matrix.end();
 }
 
 #[test]
 fn a_deletion_at_every_moment_of_a_rollout_ends_where_it_must() {
-    let mut outcomes = Outcomes::new("deletion matrix");
+    let mut matrix = Matrix::new("deletion matrix");
     for (name, propagation, ends) in DELETIONS {
         for moment in MOMENTS {
             let outcome = in_virtual_time(deleted(propagation, moment, *ends));
-            outcomes.add(|| format!("{name} at {moment:?}"), || outcome);
+            matrix.add(|| format!("{name} at {moment:?}"), outcome);
         }
     }
-    outcomes.end();
+    matrix.end();
 }
 
 /// A world in which the moment has come.
@@ -155,8 +279,12 @@ async fn at(moment: Moment) -> World {
     world.apply(&shop()).await;
     world.apply(&cluster("late-1", "late", "{readyAfter: 1s}")).await;
     world.apply_gates_namespace().await;
-    world.put_gate("min-available", &guests::wasm("gate_min_available")).await;
-    world.apply(&workload("web").replacen("labels: {app: web}", "labels: {app: web, also: web}", 1)).await;
+    world
+        .put_gate("min-available", &guests::wasm("gate_min_available"))
+        .await;
+    world
+        .apply(&workload("web").replacen("labels: {app: web}", "labels: {app: web, also: web}", 1))
+        .await;
     let slow = match moment {
         Moment::DevWaits => Some("dev-2"),
         Moment::TestWaits => Some("test-1"),
@@ -176,7 +304,11 @@ async fn at(moment: Moment) -> World {
         Moment::TestOpened | Moment::TestWaits => "test",
         _ => "prod",
     };
-    world.until_so("the stage is open", 60, async || world.open("web").await.contains(&stage.to_owned())).await;
+    world
+        .until_so("the stage is open", 60, async || {
+            world.open("web").await.contains(&stage.to_owned())
+        })
+        .await;
     match moment {
         Moment::DevWaits | Moment::TestWaits | Moment::ProdWaits => world.pass(15).await,
         Moment::Completed => {
@@ -218,7 +350,11 @@ async fn edited(edit: &Edit, moment: Moment, ends: Ends) -> Result<(), String> {
             world.pass(60).await;
             let status = world.status("web").await;
             if status.phase != Some(Phase::Paused) || world.open("web").await != open {
-                return Err(format!("{:?} open, before {open:?}: {}", world.open("web").await, said(&status)));
+                return Err(format!(
+                    "{:?} open, before {open:?}: {}",
+                    world.open("web").await,
+                    said(&status)
+                ));
             }
             put(&world, &spec, &original).await;
             completes(&world, &original).await?;
@@ -260,21 +396,30 @@ async fn deleted(propagation: &PropagationPolicy, moment: Moment, ends: Ends) ->
     world.pass(90).await;
     let left = world.open("web").await;
     let truth = world.clusters.truth();
-    let runs = truth.clusters.values().any(|objects| objects.contains_key(&deployment_of("web")));
+    let runs = truth
+        .clusters
+        .values()
+        .any(|objects| objects.contains_key(&deployment_of("web")));
     let is_gone = world.policies().get_opt("web").await.unwrap().is_none();
     let is_as_it_must = match ends {
         Ends::Gone => left.is_empty() && !runs,
         _ => left == open && !open.is_empty() && runs,
     };
     if !is_gone || !is_as_it_must {
-        return Err(format!("gone: {is_gone}, open after a second {open:?}, at the end {left:?}, runs: {runs}"));
+        return Err(format!(
+            "gone: {is_gone}, open after a second {open:?}, at the end {left:?}, runs: {runs}"
+        ));
     }
     broken(&mut world)
 }
 
 /// Replaces the spec, so that what the edit has taken out goes.
 async fn put(world: &World, from: &Value, to: &Value) {
-    let removed = from.as_object().unwrap().keys().filter(|member| to.get(*member).is_none());
+    let removed = from
+        .as_object()
+        .unwrap()
+        .keys()
+        .filter(|member| to.get(*member).is_none());
     let mut patch: BTreeMap<String, Value> = removed.map(|member| (member.clone(), Value::Null)).collect();
     patch.extend(to.as_object().unwrap().clone());
     patch.entry("paused".to_owned()).or_insert(Value::Null);
@@ -283,7 +428,13 @@ async fn put(world: &World, from: &Value, to: &Value) {
 
 async fn make_ready(world: &World) {
     let clusters: Api<stagegate_api::SimulatedCluster> = Api::all(world.client.clone());
-    for name in clusters.list(&Default::default()).await.unwrap().iter().filter_map(|it| it.metadata.name.clone()) {
+    for name in clusters
+        .list(&Default::default())
+        .await
+        .unwrap()
+        .iter()
+        .filter_map(|it| it.metadata.name.clone())
+    {
         world.edit_cluster(&name, json!({"readyAfter": "1s"})).await;
     }
 }
@@ -298,22 +449,39 @@ async fn completes(world: &World, spec: &Value) -> Result<(), String> {
         return Err(format!("{:?} open: {}", world.open("web").await, said(&status)));
     }
     world.pass(20).await;
-    let names: Vec<&str> = spec["stages"].as_array().unwrap().iter().filter_map(|stage| stage["name"].as_str()).collect();
+    let names: Vec<&str> = spec["stages"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter_map(|stage| stage["name"].as_str())
+        .collect();
     let open = world.open("web").await;
     let is_last_open = open.iter().any(|stage| Some(stage.as_str()) == names.last().copied());
     let is_kept = spec["previousStages"] == "Keep";
     if !is_last_open || open.len() > 1 && !is_kept {
         return Err(format!("{open:?} open in the end, of {names:?}"));
     }
-    let placement = world.binding_policies().get(&format!("web.stage.{}", names.last().unwrap())).await.unwrap();
-    let env = placement.spec.cluster_selectors[0].match_labels.clone().unwrap_or_default();
+    let placement = world
+        .binding_policies()
+        .get(&format!("web.stage.{}", names.last().unwrap()))
+        .await
+        .unwrap();
+    let env = placement.spec.cluster_selectors[0]
+        .match_labels
+        .clone()
+        .unwrap_or_default();
     let truth = world.clusters.truth();
     let of_stage = |name: &str| env.get("env").is_some_and(|env| name.starts_with(env.as_str()));
     let wrong = truth.clusters.iter().find(|(name, objects)| {
         let runs = objects.contains_key(&deployment_of("web"));
         runs != of_stage(name) && (of_stage(name) || !is_kept)
     });
-    wrong.map_or(Ok(()), |(name, _)| Err(format!("{name} should not be as it is: {:?}", truth.clusters[name].keys())))
+    wrong.map_or(Ok(()), |(name, _)| {
+        Err(format!(
+            "{name} should not be as it is: {:?}",
+            truth.clusters[name].keys()
+        ))
+    })
 }
 
 async fn reaches(
@@ -337,5 +505,9 @@ fn broken(world: &mut World) -> Result<(), String> {
         world.waive(rule, "they were looked at here, and are told with the case");
     }
     let lines: Vec<String> = violations.iter().take(3).map(ToString::to_string).collect();
-    if lines.is_empty() { Ok(()) } else { Err(lines.join("; ")) }
+    if lines.is_empty() {
+        Ok(())
+    } else {
+        Err(lines.join("; "))
+    }
 }

@@ -1,6 +1,12 @@
-//! Whole rollouts on the embedded control plane, each with one thing gone wrong, for all things that can: every matrix
-//! prints how many cases it ran, and a case that fails is named with what replays it.
+//! Everything that may happen around a rollout, tried exhaustively: each matrix is a table or a product of tables, one
+//! runner, and a count. It runs all its cases, each in a world of its own, and then fails with all that failed. Must not
+//! test one thing only: that is a scenario.
+//!
+//! `STAGEGATE_BUDGET=<factor>` makes what can be longer longer; `STAGEGATE_SEED=<n>` runs the one seed that a failure named.
 
+mod crash;
+mod edits;
+mod evidence;
 mod hosts;
 mod takeover;
 
