@@ -72,9 +72,9 @@ fn everything_else_is_malformed_and_says_why() {
         (aggregation_error, "column \"at\": no values"),
         (
             result(&[json!({"columns": [text("dev1")]})]),
-            "a row has no column \"at\"",
+            "cluster dev1: a row has no column \"at\"",
         ),
-        (result(&[number]), "column \"at\" holds no text"),
+        (result(&[number]), "cluster dev1: column \"at\" holds no text"),
         (
             result(&[row(["", "2026-11-21T07:03:25Z", "1", "", ""])]),
             "a row names no cluster",
@@ -89,7 +89,7 @@ fn everything_else_is_malformed_and_says_why() {
         ),
         (
             result(&[good.clone(), row(["dev1", "2026-11-21T07:03:25Z", error_text, "", ""])]),
-            "column \"gen\": failed to evaluate",
+            "cluster dev1: column \"gen\": failed to evaluate",
         ),
     ];
     for (result, why) in table {
