@@ -14,12 +14,15 @@ use super::list::Listed;
 use super::version::order;
 use crate::shell::store::{ObjectId, Store, Version};
 
-/// Pause between two comparisons of one kind.
+/// From one list of a kind to the next, however long the comparison takes: what is kept back just after one is on the next.
 const EVERY: Duration = Duration::from_secs(7 * 60);
-/// So that not all kinds are listed at once, each pauses up to so much longer, by the hash of its name.
+/// So that not all kinds are listed at once, each waits up to so much longer, by the hash of its name.
 const SPREAD: Duration = Duration::from_secs(60);
-/// A watch that has not come to the list's version by then is compared as it is. Bookmarks come every minute.
+/// A watch that has not come to the list's version by then is compared as it is. Bookmarks come every minute. The three
+/// together leave half a minute of ten for the list.
 const WAIT_MAX: Duration = Duration::from_secs(90);
+/// After a list that was not answered, or that came from an older state.
+const AGAIN: Duration = Duration::from_secs(30);
 
 /// When to look, and what was found when looking last.
 pub struct Audit {
@@ -29,6 +32,7 @@ pub struct Audit {
 }
 
 struct Pending {
+    listed_at: Instant,
     version: Option<u64>,
     objects: BTreeMap<ObjectId, Version>,
 }
@@ -46,10 +50,15 @@ impl Audit {
         }
     }
 
-    /// Everything was just listed, or compared.
+    /// Everything was just listed.
     pub fn begin_anew(&mut self) {
         self.pending = None;
         self.due = Instant::now() + self.every;
+    }
+
+    /// The list that was wanted did not come.
+    pub fn put_off(&mut self) {
+        self.due = Instant::now() + AGAIN;
     }
 
     /// When something has to be done though no event comes.
@@ -62,12 +71,14 @@ impl Audit {
         self.pending.is_none()
     }
 
-    pub fn listed<T>(&mut self, list: Listed<PartialObjectMeta<T>>) {
+    /// The list that was wanted, asked for at `asked_at`.
+    pub fn listed<T>(&mut self, list: Listed<PartialObjectMeta<T>>, asked_at: Instant) {
         let objects = list.objects.iter().map(|object| {
             let metadata = &object.metadata;
             (ObjectId::of(metadata), Version::of(metadata))
         });
         self.pending = Some(Pending {
+            listed_at: asked_at,
             version: order(&list.position.version),
             objects: objects.collect(),
         });
@@ -82,11 +93,10 @@ impl Audit {
 
     /// Whether the store is what the list says; ends the comparison.
     pub fn agrees<T: Resource>(&mut self, store: &Store<T>) -> bool {
-        let agrees = self
-            .pending
-            .take()
-            .is_none_or(|pending| pending.objects == store.versions());
-        self.begin_anew();
-        agrees
+        let Some(pending) = self.pending.take() else {
+            return true;
+        };
+        self.due = pending.listed_at + self.every;
+        pending.objects == store.versions()
     }
 }

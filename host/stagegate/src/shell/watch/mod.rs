@@ -134,9 +134,11 @@ where
         listed.position
     }
 
-    /// An older state is not taken in, unless it is all there is: then versions begin anew, and so does everything here.
+    /// An older state is not taken in, unless it is all there is: then versions begin anew, and so does everything here. While
+    /// there is no answer nobody knows what there is.
     fn meet_older(&mut self, trouble: &Trouble) {
         let Trouble::Older { listed, seen } = trouble else {
+            self.older_since = None;
             return;
         };
         let since = *self.older_since.get_or_insert_with(Instant::now);
@@ -180,6 +182,13 @@ where
         let mut silent_at = Instant::now() + SILENCE_MAX;
         loop {
             tokio::select! {
+                // What always ends at once must not keep the comparison from coming.
+                biased;
+                () = sleep_until(self.audit.due()) => {
+                    if let Over::List = self.look_over().await {
+                        return Ok(Over::List);
+                    }
+                }
                 event = events.next() => match event {
                     None => return Ok(Over::Resume),
                     Some(event) => {
@@ -192,11 +201,6 @@ where
                 () = sleep_until(silent_at) => {
                     debug!(kind = self.kind, "the watch has fallen silent: beginning another one");
                     return Ok(Over::Resume);
-                }
-                () = sleep_until(self.audit.due()) => {
-                    if let Over::List = self.look_over().await {
-                        return Ok(Over::List);
-                    }
                 }
             }
         }
@@ -244,11 +248,12 @@ where
                 self.differs()
             };
         }
+        let asked_at = Instant::now();
         match list::metadata(&self.api, self.store.seen()).await {
-            Ok(listed) => self.audit.listed(listed),
+            Ok(listed) => self.audit.listed(listed, asked_at),
             Err(trouble) => {
                 debug!(kind = self.kind, error = trouble.cause(), "comparing later");
-                self.audit.begin_anew();
+                self.audit.put_off();
             }
         }
         Over::Resume
