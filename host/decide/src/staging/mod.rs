@@ -50,6 +50,7 @@ pub use kinds::{is_never_returned, is_without_status};
 pub use observe::{Observed, observe};
 pub use plan::{Decision, Event, Evidence, Placement, Plan, Precondition, Question, Root, Write};
 pub use reason::Reason;
+pub use status::is_news;
 
 use crate::names::Digest;
 use finding::Finding;

@@ -166,3 +166,68 @@ fn event(warning: bool, reason: Reason, message: String) -> Event {
         message,
     }
 }
+
+/// Whether `new` says what nobody could find out again later: that a soak has broken, that clusters have still to answer an
+/// edit, that a gate has failed. All else can be said by whoever looks next.
+pub fn is_news(found: &StagedBindingPolicyStatus, new: &StagedBindingPolicyStatus) -> bool {
+    let nothing = StageStatus::default();
+    new.stages.iter().any(|stage| {
+        let known = found.stages.iter().find(|known| known.name == stage.name);
+        let known = known.unwrap_or(&nothing);
+        let has_broken = known.passing_since.is_some() && known.passing_since != stage.passing_since;
+        has_broken || fails(stage) > fails(known) || owed(stage) > owed(known)
+    })
+}
+
+fn fails(stage: &StageStatus) -> usize {
+    let failed = stage.checks.iter().filter(|check| check.outcome == Outcome::Fail);
+    failed.count()
+}
+
+fn owed(stage: &StageStatus) -> i64 {
+    let updates = stage.objects.iter().flat_map(|object| &object.updates);
+    updates.map(|update| update.owed).fold(0, i64::saturating_add)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::is_news;
+
+    fn is_news_of(found: Value, new: Value) -> bool {
+        let status = |stage: Value| {
+            let mut stage = stage;
+            (stage["name"], stage["state"]) = (json!("dev"), json!("Active"));
+            serde_json::from_value(json!({"stages": [stage]})).unwrap()
+        };
+        is_news(&status(found), &status(new))
+    }
+
+    #[test]
+    fn a_soak_that_broke_is_news_and_one_that_begins_is_none() {
+        let (early, late) = (
+            json!({"passingSince": "2026-01-01T00:00:00Z"}),
+            json!({"passingSince": "2026-01-01T00:01:00Z"}),
+        );
+        assert!(is_news_of(early.clone(), json!({})));
+        assert!(is_news_of(early.clone(), late.clone()));
+        assert!(!is_news_of(json!({}), late));
+        assert!(!is_news_of(early.clone(), early));
+    }
+
+    #[test]
+    fn a_gates_fail_and_an_owed_answer_are_news_and_other_words_are_none() {
+        let check = |outcome: &str| json!({"checks": [{"name": "gate/a", "outcome": outcome, "reason": "R", "message": outcome}]});
+        assert!(is_news_of(check("Pass"), check("Fail")));
+        assert!(!is_news_of(check("Fail"), check("Fail")));
+        assert!(!is_news_of(check("Pass"), check("Unknown")));
+        let owing = |owed: i64| {
+            let update =
+                json!({"cluster": "c", "owed": owed, "gen": "1", "at": "", "editedAt": "2026-01-01T00:00:00Z"});
+            json!({"objects": [{"group": "", "resource": "r", "name": "n", "uid": "u", "updates": [update]}]})
+        };
+        assert!(is_news_of(owing(1), owing(2)));
+        assert!(!is_news_of(owing(2), owing(1)));
+    }
+}

@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use stagegate_api::{Phase, StageState, StageStatus};
 use stagegate_decide::names::ObjectKey;
-use stagegate_decide::staging::{Decision, Facts, ObjectMeta, Question, Read, Verdict, Write, decide};
+use stagegate_decide::staging::{Decision, Facts, ObjectMeta, Question, Verdict, Write, decide};
 
 use crate::carry_out::until_still;
 use crate::pieces::{self, Change, How};
@@ -16,7 +16,7 @@ use crate::rules;
 use crate::seeded::{Seeded, budget};
 use crate::staging::{beginnings, made_different};
 use crate::staging_properties::world_in;
-use crate::world::{self, Answers, BASELINE, Outcome, answer, filled, settle, short, status_after};
+use crate::world::{self, Answers, Outcome, answer, filled, settle, short, status_after};
 
 /// What a decision moves on: stages opened or newly passed, placements taken away. A change of the active stage's own
 /// placement, back to what the spec says, is none, and neither is its opening again where it was closed.
@@ -398,16 +398,7 @@ fn one_at_a_time(world: Value, answers: &Answers, seeded: &mut Seeded) -> Result
         match questions.into_iter().find(|question| *question != Question::ReadAnew) {
             Some(question) => answer(&mut facts, question, answers),
             None => {
-                let known = facts;
-                facts = world::facts(world.clone())?;
-                facts.read = Read::Anew {
-                    baseline: BASELINE.to_owned(),
-                };
-                facts.modules = known.modules;
-                facts.configs = known.configs;
-                facts.gate_verdicts = known.gate_verdicts;
-                facts.compiled = known.compiled;
-                facts.verdicts = known.verdicts;
+                facts = world::read_anew(&world, facts)?;
             }
         }
     }

@@ -213,16 +213,7 @@ pub fn settle(mut world: Value, known: Option<&Facts>, answers: &Answers, anew: 
                     return Err("asked to read anew twice".to_owned());
                 }
                 anew.apply(&mut world)?;
-                let known = facts;
-                facts = self::facts(world.clone())?;
-                facts.read = Read::Anew {
-                    baseline: BASELINE.to_owned(),
-                };
-                facts.modules = known.modules;
-                facts.configs = known.configs;
-                facts.gate_verdicts = known.gate_verdicts;
-                facts.compiled = known.compiled;
-                facts.verdicts = known.verdicts;
+                facts = read_anew(&world, facts)?;
             } else {
                 if let Question::Check {
                     evidence: Evidence::Clause(clause),
@@ -361,4 +352,19 @@ pub fn status_after(plan: &Plan, facts: &Facts) -> StagedBindingPolicyStatus {
     written
         .or_else(|| facts.policy.object.status.clone())
         .unwrap_or_default()
+}
+
+/// The facts of the world as a reading of everything gives them; answers about expressions and gates stay.
+pub fn read_anew(world: &Value, known: Facts) -> Result<Facts, String> {
+    Ok(Facts {
+        read: Read::Anew {
+            baseline: BASELINE.to_owned(),
+        },
+        modules: known.modules,
+        configs: known.configs,
+        gate_verdicts: known.gate_verdicts,
+        compiled: known.compiled,
+        verdicts: known.verdicts,
+        ..facts(world.clone())?
+    })
 }

@@ -6,6 +6,7 @@
 use std::time::Duration;
 
 use stagegate_decide::names::Digest;
+use stagegate_decide::staging::{Facts, Plan, Write, is_news};
 use tokio::time::Instant;
 
 /// After the first write that replaces somebody else's; doubled by each further one in a row.
@@ -28,8 +29,40 @@ struct Written {
 }
 
 impl Contest {
+    /// Takes the status write out of a plan that moves nothing while somebody else writes other things there, and gives for
+    /// how long. What would be lost by waiting is written all the same.
+    pub fn leave(&self, plan: &mut Plan, facts: &Facts) -> Option<Duration> {
+        let found = facts.policy.object.status.as_ref();
+        let is_to_be_written = |write: &Write| match write {
+            Write::Status { status, .. } => found.is_none_or(|found| is_news(found, status)),
+            other => other.places() || matches!(other, Write::Remove { .. }),
+        };
+        let is_status = |write: &Write| matches!(write, Write::Status { .. });
+        let pause = self.pause(&Digest::of(&found), Instant::now());
+        let has_status = plan.writes.iter().any(is_status);
+        if pause.is_zero() || !has_status || plan.writes.iter().any(is_to_be_written) {
+            return None;
+        }
+        plan.writes.retain(|write| !is_status(write));
+        // They tell of what status would have said.
+        plan.events.clear();
+        Some(pause)
+    }
+
+    /// The plan was carried out.
+    pub fn note_plan(&mut self, plan: &Plan, facts: &Facts) {
+        // Of two, the last one stands.
+        let written = plan.writes.iter().rev().find_map(|write| match write {
+            Write::Status { status, .. } => Some(Digest::of(&Some(status))),
+            _ => None,
+        });
+        if let Some(written) = written {
+            self.note(&Digest::of(&facts.policy.object.status), written, Instant::now());
+        }
+    }
+
     /// How long status is left as it is found; zero: it may be written.
-    pub fn pause(&self, found: &Digest, now: Instant) -> Duration {
+    fn pause(&self, found: &Digest, now: Instant) -> Duration {
         match &self.last {
             Some(last) if self.replaced > 0 && last.status != *found => {
                 let doublings = (self.replaced - 1).min(16);
@@ -41,7 +74,7 @@ impl Contest {
     }
 
     /// `status` was written in place of what was found.
-    pub fn note(&mut self, found: &Digest, status: Digest, now: Instant) {
+    fn note(&mut self, found: &Digest, status: Digest, now: Instant) {
         let is_contested = self
             .last
             .as_ref()
