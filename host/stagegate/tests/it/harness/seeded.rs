@@ -37,11 +37,16 @@ impl Seeded {
     }
 }
 
+/// How many times more than usual is run.
+pub fn budget() -> u64 {
+    number(BUDGET).unwrap_or(1)
+}
+
 /// The seeds to run: `count` of them times the budget, or the one that is asked for.
 pub fn seeds(count: u64) -> Range<u64> {
     match number(SEED) {
         Some(seed) => seed..seed + 1,
-        None => 0..count * number(BUDGET).unwrap_or(1),
+        None => 0..count * budget(),
     }
 }
 

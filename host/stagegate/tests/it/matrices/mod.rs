@@ -16,12 +16,6 @@ use std::panic::AssertUnwindSafe;
 
 use futures::FutureExt as _;
 
-/// How many times more than usual is run: `STAGEGATE_BUDGET`.
-pub fn budget() -> u32 {
-    let given = std::env::var("STAGEGATE_BUDGET").ok();
-    given.map_or(1, |given| given.parse().expect("STAGEGATE_BUDGET is a whole number"))
-}
-
 /// Runs one case in a runtime of its own, whose time jumps to what is waited for.
 pub fn in_virtual_time<T>(case: impl Future<Output = T>) -> T {
     let mut runtime = tokio::runtime::Builder::new_current_thread();

@@ -3,7 +3,6 @@
 
 mod arrivals;
 mod bad_input;
-mod crash;
 mod defects;
 mod gates;
 mod gates_bad_input;

@@ -18,8 +18,9 @@ use stagegate_api::{Phase, StagedBindingPolicyStatus};
 use tokio::time::Instant;
 
 use self::pieces::{Piece, Scene};
-use super::{Matrix, budget};
+use super::Matrix;
 use crate::guests;
+use crate::harness::seeded::budget;
 use crate::harness::{Pace, World, deployment_of, gate, gated, shop, workload as deployment};
 
 /// How long the stage must pass without a break.

@@ -12,7 +12,8 @@ use stagegate_api::{Phase, annotation, evidence};
 use stagegate_embedded::clusters::Presence;
 
 use self::cases::CASES;
-use super::{Matrix, budget};
+use super::Matrix;
+use crate::harness::seeded::budget;
 use crate::harness::{Pace, World, cluster, deployment_of, shop, workload};
 
 /// How long a rollout of three stages may take.
@@ -217,7 +218,7 @@ async fn what_the_go_stager_left_is_taken_over_without_taking_anything_away() {
 async fn a_host_killed_while_it_takes_over_ends_where_an_undisturbed_one_ends() {
     let mut matrix = Matrix::new("take-over by a host that is killed");
     for case in CASES {
-        for nth in 1..=u64::from(2 * budget()) {
+        for nth in 1..=2 * budget() {
             let name = format!("{}, killed after write {nth}", case.name);
             matrix.run(&name, taken_over(case, nth)).await;
         }
