@@ -8,7 +8,7 @@ TARGET = $(CARGO) metadata --format-version 1 --no-deps | sed -E 's/.*"target_di
 STAGEGATE = "$$($(TARGET))/debug/stagegate"
 BUILD = $(CARGO) build --workspace --bin stagegate
 
-.PHONY: demo test soak mutants gates lint bench crds deny coverage toolchain help
+.PHONY: demo test servers soak mutants gates lint bench crds deny coverage toolchain help
 
 help: ## Show the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -20,10 +20,13 @@ demo: toolchain gates ## Build, and watch a three-stage rollout in the playgroun
 	  > target/demo/min-available.yaml
 	@$(STAGEGATE) playground deploy/examples/three-stages target/demo --until Completed
 
-test: toolchain gates ## Run every test, the gates' cases also through the sandbox
+test: toolchain gates servers ## Run every test, the gates' cases also through the sandbox
 	$(CARGO) build --target wasm32-wasip2 --profile gate --package gate-hostile
 	$(CARGO) test --workspace --no-run
 	STAGEGATE=$(STAGEGATE) $(CARGO) test --workspace --no-fail-fast
+
+servers: ## Build the servers that the cluster tests start, once, into the user's cache
+	@tests/cluster/servers/build > /dev/null
 
 soak: toolchain ## A minute of hostile gates beside honest ones, then the matrices with ten times their budget
 	STAGEGATE_SOAK_S=60 $(CARGO) test --workspace --test it -- scenarios::soak --nocapture

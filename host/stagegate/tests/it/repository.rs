@@ -88,6 +88,7 @@ fn crates_use_only_those_of_ours_that_they_may() {
         ("gate-min-available", &["stagegate-guest"][..]),
         ("gate-hostile", &["stagegate-guest"][..]),
         ("stagegate-mutants", &[][..]),
+        ("stagegate-cluster-tests", &["stagegate-api", "stagegate-embedded"][..]),
         (
             "stagegate",
             &[

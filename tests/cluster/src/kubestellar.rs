@@ -1,0 +1,171 @@
+//! KubeStellar's controller-manager against one API server that is its hosting cluster, its workload description space and its inventory
+//! space at once. Must not play any part of it.
+//!
+//! What it must find to start: a ControlPlane of type wds and one of type its whose Secret holds a kubeconfig, and the inventory's kinds. Those
+//! belong to projects that it builds on; loose definitions do.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use anyhow::bail;
+use base64::Engine as _;
+use kube::api::{DynamicObject, Patch, PatchParams, PostParams};
+use kube::core::{ApiResource, GroupVersionKind};
+use kube::{Api, Client};
+use serde_json::{Value, json};
+
+use crate::assets::Assets;
+use crate::control_plane::ControlPlane;
+use crate::process::{Process, Signal};
+
+const NAMESPACE: &str = "spaces";
+/// It installs its definitions one after the other and begins after about 6 s; with others beside it later.
+const STARTED_MAX: Duration = Duration::from_secs(90);
+
+/// The running controller-manager.
+pub struct KubeStellar {
+    process: Option<Process>,
+    kubeconfig: PathBuf,
+    log: PathBuf,
+    starts: u32,
+}
+
+impl KubeStellar {
+    /// Makes the API server a space and starts the controller-manager; returns when its controllers work.
+    ///
+    /// # Errors
+    /// With the end of its log.
+    pub async fn start(plane: &ControlPlane) -> anyhow::Result<KubeStellar> {
+        let client = plane.client().await?;
+        prepare(&client, &plane.kubeconfig()).await?;
+        let mut kubestellar = KubeStellar {
+            process: None,
+            kubeconfig: plane.kubeconfig(),
+            log: plane.folder().join("kubestellar.log"),
+            starts: 0,
+        };
+        kubestellar.start_again().await?;
+        Ok(kubestellar)
+    }
+
+    /// SIGKILL.
+    ///
+    /// # Errors
+    /// When it was not running.
+    pub fn kill(&mut self) -> anyhow::Result<()> {
+        let Some(mut process) = self.process.take() else {
+            bail!("KubeStellar is not running");
+        };
+        process.signal(Signal::Kill);
+        process.ended(Duration::from_secs(10))?;
+        Ok(())
+    }
+
+    /// # Errors
+    /// With the end of its log.
+    pub async fn start_again(&mut self) -> anyhow::Result<()> {
+        let mut command = Command::new(&Assets::get()?.kubestellar);
+        command.arg("--kubeconfig").arg(&self.kubeconfig).args([
+            "--wds-name=wds1",
+            "--its-name=its1",
+            "--controllers=binding,status",
+            // Its own clients' limits would only slow the tests: five requests a second.
+            "--wds-qps=200",
+            "--wds-burst=400",
+            "--metrics-bind-address=127.0.0.1:0",
+            "--health-probe-bind-address=127.0.0.1:0",
+            "--pprof-bind-address=127.0.0.1:0",
+        ]);
+        let mut process = Process::start("KubeStellar", command, &self.log)?;
+        self.starts += 1;
+        let begun = Instant::now();
+        // Both its controllers say so, each time it is started.
+        while self.said("Started workers") < 2 * self.starts as usize {
+            process.check()?;
+            if begun.elapsed() > STARTED_MAX {
+                bail!("KubeStellar does not get to work:\n{}", process.tail());
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        self.process = Some(process);
+        Ok(())
+    }
+
+    fn said(&self, words: &str) -> usize {
+        let log = std::fs::read(&self.log).unwrap_or_default();
+        String::from_utf8_lossy(&log).matches(words).count()
+    }
+}
+
+async fn prepare(client: &Client, kubeconfig: &Path) -> anyhow::Result<()> {
+    let spaces = cluster_scoped(client, ("tenancy.kflex.kubestellar.org", "v1alpha1", "ControlPlane"));
+    let definitions = cluster_scoped(client, ("apiextensions.k8s.io", "v1", "CustomResourceDefinition"));
+    create(&definitions, control_planes()).await?;
+    let namespaces = cluster_scoped(client, ("", "v1", "Namespace"));
+    create(&namespaces, json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})).await?;
+    let config = base64::engine::general_purpose::STANDARD.encode(std::fs::read(kubeconfig)?);
+    let secrets: Api<DynamicObject> = Api::namespaced_with(client.clone(), NAMESPACE, &kind(("", "v1", "Secret")));
+    create(
+        &secrets,
+        json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "space"}, "data": {"kubeconfig": config, "incluster": config}}),
+    )
+    .await?;
+    for (name, cptype) in [("wds1", "wds"), ("its1", "its")] {
+        let labels = json!({"kflex.kubestellar.io/cptype": cptype});
+        create_when_served(
+            &spaces,
+            json!({"apiVersion": "tenancy.kflex.kubestellar.org/v1alpha1", "kind": "ControlPlane",
+                "metadata": {"name": name, "labels": labels}, "spec": {"type": "host"}}),
+        )
+        .await?;
+        let secret =
+            json!({"namespace": NAMESPACE, "name": "space", "key": "kubeconfig", "inClusterKey": "incluster"});
+        let status = json!({"status": {"conditions": [], "observedGeneration": 1, "secretRef": secret}});
+        spaces
+            .patch_status(name, &PatchParams::default(), &Patch::Merge(status))
+            .await?;
+    }
+    Ok(())
+}
+
+/// Nobody but the controller-manager reads them.
+fn control_planes() -> Value {
+    let open = json!({"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}});
+    json!({
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": "controlplanes.tenancy.kflex.kubestellar.org"},
+        "spec": {
+            "group": "tenancy.kflex.kubestellar.org",
+            "scope": "Cluster",
+            "names": {"kind": "ControlPlane", "plural": "controlplanes"},
+            "versions": [{"name": "v1alpha1", "served": true, "storage": true, "subresources": {"status": {}}, "schema": open}],
+        },
+    })
+}
+
+fn kind((group, version, kind): (&str, &str, &str)) -> ApiResource {
+    ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind))
+}
+
+fn cluster_scoped(client: &Client, of: (&str, &str, &str)) -> Api<DynamicObject> {
+    Api::all_with(client.clone(), &kind(of))
+}
+
+async fn create(api: &Api<DynamicObject>, object: Value) -> anyhow::Result<()> {
+    let object = serde_json::from_value(object)?;
+    api.create(&PostParams::default(), &object).await?;
+    Ok(())
+}
+
+/// A definition that was just installed is served a moment later.
+async fn create_when_served(api: &Api<DynamicObject>, object: Value) -> anyhow::Result<()> {
+    let begun = Instant::now();
+    loop {
+        match create(api, object.clone()).await {
+            Err(_) if begun.elapsed() < Duration::from_secs(20) => tokio::time::sleep(Duration::from_millis(100)).await,
+            created => return created,
+        }
+    }
+}

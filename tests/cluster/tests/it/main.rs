@@ -1,0 +1,71 @@
+//! End to end: the program as a process, against real servers. Every scenario of `scenarios/` runs on every back end that it names.
+
+mod leaders;
+mod like;
+mod scenario;
+mod story;
+mod world;
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+use libtest_mimic::{Arguments, Failed, Trial};
+
+use crate::scenario::Scenario;
+use crate::world::{Backend, World};
+
+/// Scenarios wait most of their time, for delays that are KubeStellar's.
+const AT_ONCE: usize = 4;
+
+fn main() {
+    let mut arguments = Arguments::from_args();
+    arguments.test_threads.get_or_insert(AT_ONCE);
+    let mut trials = Vec::new();
+    for path in files() {
+        let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        let scenario = match Scenario::read(&path) {
+            Ok(scenario) => scenario,
+            Err(error) => {
+                trials.push(Trial::test(name, move || Err(Failed::from(format!("{error:#}")))));
+                continue;
+            }
+        };
+        for backend in scenario.on {
+            let path = path.clone();
+            let name = format!("{}::{name}", backend.name());
+            trials.push(Trial::test(name, move || on(backend, &path)));
+        }
+    }
+    trials.push(Trial::test("leaders_are_killed_at_random_moments", || {
+        within("leaders", async |folder| leaders::leaders_are_killed(folder).await)
+    }));
+    libtest_mimic::run(&arguments, trials).exit();
+}
+
+fn files() -> Vec<PathBuf> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios");
+    let entries = std::fs::read_dir(&folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
+    let mut files: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
+    files.sort();
+    files
+}
+
+fn on(backend: Backend, path: &Path) -> Result<(), Failed> {
+    let scenario = Scenario::read(path).map_err(|error| format!("{error:#}"))?;
+    let name = path.file_stem().unwrap_or_default().to_string_lossy();
+    within(&format!("{}/{name}", backend.name()), async |folder| {
+        let mut world = World::start(backend, folder).await?;
+        scenario.run(&mut world).await.with_context(|| scenario.about.clone())
+    })
+}
+
+/// Runs a trial in a folder of its own, which stays when the trial fails.
+fn within(name: &str, trial: impl AsyncFnOnce(&Path) -> anyhow::Result<()>) -> Result<(), Failed> {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    drop(std::fs::remove_dir_all(&folder));
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let outcome = runtime.block_on(trial(&folder));
+    outcome.map_err(|error| Failed::from(format!("{error:#}\nlogs: {}", folder.display())))?;
+    drop(std::fs::remove_dir_all(&folder));
+    Ok(())
+}

@@ -1,0 +1,254 @@
+//! A scenario as its file writes it, and how it is worked through. Must not know how a back end works.
+//!
+//! A file of `scenarios/` is one case: what is there, and steps, each of which does something or waits for something. It runs on every back end that
+//! it names; by itself on all.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, bail, ensure};
+use kube::api::{DeleteParams, DynamicObject, Patch, PatchParams};
+use kube::core::{ApiResource, GroupVersionKind};
+use kube::{Api, Client};
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::like;
+use crate::world::{Backend, Part, World};
+
+/// How often a state is looked at while it is waited for.
+const LOOK: Duration = Duration::from_millis(100);
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct Scenario {
+    /// One sentence: what is shown.
+    pub about: String,
+    #[serde(default = "Backend::all")]
+    pub on: Vec<Backend>,
+    /// Files and folders of the repository that are applied first.
+    #[serde(default)]
+    pub files: Vec<String>,
+    /// Applied after them.
+    #[serde(default)]
+    pub objects: Vec<Value>,
+    pub steps: Vec<Step>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase", rename_all_fields = "camelCase")]
+pub enum Step {
+    Apply(Value),
+    /// A merge patch.
+    Patch {
+        of: Reference,
+        to: Value,
+    },
+    Delete(Reference),
+    /// Until the object is so.
+    Wait {
+        #[serde(rename = "for")]
+        of: Reference,
+        #[serde(flatten)]
+        expected: Expected,
+        #[serde(default = "minute")]
+        within_s: u64,
+    },
+    /// The object is so all the time.
+    Stays {
+        #[serde(rename = "as")]
+        of: Reference,
+        #[serde(flatten)]
+        expected: Expected,
+        for_s: u64,
+    },
+    /// The stages that the policy had as active ones, from its beginning.
+    Went {
+        policy: String,
+        through: Vec<String>,
+    },
+    /// Since it came into a first cluster the workload has always been in some cluster.
+    NeverMissing {
+        resource: String,
+        name: String,
+    },
+    Kill(Part),
+    Start(Part),
+    /// So many seconds.
+    Pause(u64),
+}
+
+fn minute() -> u64 {
+    60
+}
+
+/// An object, by its name.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct Reference {
+    pub kind: String,
+    pub name: String,
+    pub namespace: Option<String>,
+    /// Of kinds that are none of ours, KubeStellar's and the core's.
+    pub api_version: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Expected {
+    Like(Value),
+    Absent(bool),
+}
+
+/// Kinds that scenarios need not write the group of.
+const KINDS: &[(&str, &str)] = &[
+    ("StagedBindingPolicy", "community.kubestellar.io/v1alpha1"),
+    ("SimulatedCluster", "playground.community.kubestellar.io/v1alpha1"),
+    ("BindingPolicy", "control.kubestellar.io/v1alpha1"),
+    ("Binding", "control.kubestellar.io/v1alpha1"),
+    ("CombinedStatus", "control.kubestellar.io/v1alpha1"),
+    ("StatusCollector", "control.kubestellar.io/v1alpha1"),
+    ("WorkStatus", "control.kubestellar.io/v1alpha1"),
+    ("Deployment", "apps/v1"),
+    ("ConfigMap", "v1"),
+    ("Namespace", "v1"),
+];
+
+impl Scenario {
+    /// # Errors
+    /// A file that is none.
+    pub fn read(path: &Path) -> anyhow::Result<Scenario> {
+        let text = std::fs::read_to_string(path)?;
+        serde_saphyr::from_str(&text).with_context(|| format!("reading {}", path.display()))
+    }
+
+    /// # Errors
+    /// The first step that does not hold, with the story so far.
+    pub async fn run(&self, world: &mut World) -> anyhow::Result<()> {
+        for file in &self.files {
+            world.apply_file(file).await?;
+        }
+        for object in &self.objects {
+            apply(&world.client(), object).await?;
+        }
+        for (number, step) in self.steps.iter().enumerate() {
+            let done = step.work(world).await;
+            done.with_context(|| format!("step {} ({step:?})", number + 1))?;
+            world.check().context("something has ended")?;
+        }
+        world.judge()
+    }
+}
+
+impl Step {
+    async fn work(&self, world: &mut World) -> anyhow::Result<()> {
+        let client = world.client();
+        match self {
+            Step::Apply(object) => apply(&client, object).await,
+            Step::Patch { of, to } => {
+                let api = of.api(&client);
+                api.patch(&of.name, &PatchParams::default(), &Patch::Merge(to)).await?;
+                Ok(())
+            }
+            Step::Delete(of) => {
+                of.api(&client).delete(&of.name, &DeleteParams::default()).await?;
+                Ok(())
+            }
+            Step::Wait { of, expected, within_s } => of.wait(&client, expected, *within_s).await,
+            Step::Stays { of, expected, for_s } => of.stays(&client, expected, *for_s).await,
+            Step::Went { policy, through } => {
+                let seen = world.story().stages_of(policy);
+                ensure!(seen == *through, "{policy} went through {seen:?}");
+                Ok(())
+            }
+            Step::NeverMissing { resource, name } => world.never_missing(resource, name),
+            Step::Kill(part) => world.kill(*part),
+            Step::Start(part) => world.start_again(*part).await,
+            Step::Pause(seconds) => {
+                tokio::time::sleep(Duration::from_secs(*seconds)).await;
+                Ok(())
+            }
+        }
+    }
+}
+
+impl Reference {
+    pub fn api(&self, client: &Client) -> Api<DynamicObject> {
+        let known = KINDS.iter().find(|(kind, _)| *kind == self.kind);
+        let version = self.api_version.as_deref().or(known.map(|(_, version)| *version));
+        let version = version.unwrap_or_else(|| panic!("{} needs an apiVersion", self.kind));
+        api(client, (version, &self.kind), self.namespace.as_deref())
+    }
+
+    async fn faults(&self, client: &Client, expected: &Expected) -> anyhow::Result<Vec<String>> {
+        let found = self.api(client).get_opt(&self.name).await?;
+        Ok(match (expected, found) {
+            (Expected::Like(wanted), Some(found)) => like::faults(wanted, &serde_json::to_value(&found)?),
+            (Expected::Like(_), None) => vec!["it does not exist".to_owned()],
+            (Expected::Absent(true), Some(_)) => vec!["it exists".to_owned()],
+            (Expected::Absent(true), None) => Vec::new(),
+            (Expected::Absent(false), found) => {
+                found.is_none().then(|| "it does not exist".to_owned()).into_iter().collect()
+            }
+        })
+    }
+
+    async fn wait(&self, client: &Client, expected: &Expected, within_s: u64) -> anyhow::Result<()> {
+        let begun = Instant::now();
+        loop {
+            // An API server that is being started again refuses connections.
+            let faults = match self.faults(client, expected).await {
+                Ok(faults) if faults.is_empty() => return Ok(()),
+                Ok(faults) => faults,
+                Err(error) => vec![format!("{error:#}")],
+            };
+            if begun.elapsed() > Duration::from_secs(within_s) {
+                let found = self.api(client).get_opt(&self.name).await.ok().flatten();
+                let status = found.map(|found| found.data["status"].clone()).unwrap_or_default();
+                bail!("not within {within_s} s: {faults:?}; status: {status}");
+            }
+            tokio::time::sleep(LOOK).await;
+        }
+    }
+
+    async fn stays(&self, client: &Client, expected: &Expected, for_s: u64) -> anyhow::Result<()> {
+        let begun = Instant::now();
+        while begun.elapsed() < Duration::from_secs(for_s) {
+            let faults = self.faults(client, expected).await?;
+            ensure!(faults.is_empty(), "after {:?}: {faults:?}", begun.elapsed());
+            tokio::time::sleep(LOOK).await;
+        }
+        Ok(())
+    }
+}
+
+/// Server-side apply, as `kubectl apply --server-side` does it; a definition that was installed just now may take a moment.
+///
+/// # Errors
+/// What the server says.
+pub async fn apply(client: &Client, object: &Value) -> anyhow::Result<()> {
+    let member = |path: &str| object.pointer(path).and_then(Value::as_str);
+    let (version, kind) = (member("/apiVersion"), member("/kind"));
+    let (version, kind) = version.zip(kind).context("an object without apiVersion or kind")?;
+    let name = member("/metadata/name").context("an object without a name")?;
+    let api = api(client, (version, kind), member("/metadata/namespace"));
+    let begun = Instant::now();
+    loop {
+        match api.patch(name, &PatchParams::apply("scenario").force(), &Patch::Apply(object)).await {
+            Ok(_) => return Ok(()),
+            Err(kube::Error::Api(status)) if matches!(status.code, 404 | 503) && begun.elapsed().as_secs() < 10 => {
+                tokio::time::sleep(LOOK).await;
+            }
+            Err(error) => return Err(error).with_context(|| format!("applying {kind} {name}")),
+        }
+    }
+}
+
+fn api(client: &Client, (version, kind): (&str, &str), namespace: Option<&str>) -> Api<DynamicObject> {
+    let (group, version) = version.split_once('/').unwrap_or(("", version));
+    let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind));
+    match namespace {
+        Some(namespace) => Api::namespaced_with(client.clone(), namespace, &resource),
+        None => Api::all_with(client.clone(), &resource),
+    }
+}

@@ -1,0 +1,283 @@
+//! A back end with everything that runs on it. Must not know what a scenario is about.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context as _, ensure};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::{Client, ResourceExt as _};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use stagegate_api::crd;
+use stagegate_cluster_tests::control_plane::{self, ControlPlane};
+use stagegate_cluster_tests::host::Host;
+use stagegate_cluster_tests::kubestellar::KubeStellar;
+use stagegate_embedded::TokioClock;
+use stagegate_embedded::clusters::{Clusters, Presence, Running as RunningClusters, Settings};
+
+use crate::scenario::apply;
+use crate::story::Story;
+
+/// What a scenario can run on.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "lowercase")]
+pub enum Backend {
+    /// `stagegate playground --serve`.
+    Playground,
+    /// A real API server; all three controllers are ours.
+    Kubernetes,
+    /// A real API server and KubeStellar; staging is ours.
+    KubeStellar,
+}
+
+/// What can be killed and started again.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "lowercase")]
+pub enum Part {
+    Host,
+    KubeStellar,
+    ApiServer,
+    Etcd,
+}
+
+impl Backend {
+    pub fn all() -> Vec<Backend> {
+        vec![Backend::Playground, Backend::Kubernetes, Backend::KubeStellar]
+    }
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Backend::Playground => "playground",
+            Backend::Kubernetes => "kubernetes",
+            Backend::KubeStellar => "kubestellar",
+        }
+    }
+}
+
+pub struct World {
+    backend: Backend,
+    folder: PathBuf,
+    client: Client,
+    story: Arc<Story>,
+    // In this order they end: nothing complains about a server that is gone.
+    host: Option<Host>,
+    clusters: Option<RunningClusters>,
+    kubestellar: Option<KubeStellar>,
+    plane: Option<ControlPlane>,
+}
+
+impl World {
+    /// # Errors
+    /// With the log of what did not start.
+    pub async fn start(backend: Backend, folder: &Path) -> anyhow::Result<World> {
+        std::fs::create_dir_all(folder)?;
+        match backend {
+            Backend::Playground => Self::playground(folder).await,
+            Backend::Kubernetes | Backend::KubeStellar => Self::real(backend, folder).await,
+        }
+    }
+
+    async fn playground(folder: &Path) -> anyhow::Result<World> {
+        let (first, kubeconfig) = (folder.join("first.yaml"), folder.join("kubeconfig"));
+        // It wants something to apply.
+        std::fs::write(&first, json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "first"}}).to_string())?;
+        let arguments = [
+            "playground".to_owned(),
+            first.display().to_string(),
+            "--serve".to_owned(),
+            format!("--kubeconfig={}", kubeconfig.display()),
+        ];
+        let mut host = Host::start(&arguments, &folder.join("playground.log"))?;
+        let begun = std::time::Instant::now();
+        let client = loop {
+            host.process().check()?;
+            if let Ok(client) = control_plane::client(&kubeconfig).await
+                && client.apiserver_version().await.is_ok()
+            {
+                break client;
+            }
+            ensure!(begun.elapsed() < Duration::from_secs(30), "the playground does not get ready");
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        };
+        Ok(World {
+            backend: Backend::Playground,
+            folder: folder.to_owned(),
+            story: Story::follow(&client),
+            client,
+            host: Some(host),
+            clusters: None,
+            kubestellar: None,
+            plane: None,
+        })
+    }
+
+    async fn real(backend: Backend, folder: &Path) -> anyhow::Result<World> {
+        let plane = ControlPlane::start(&folder.join("server")).await?;
+        let client = plane.client().await?;
+        let is_kubestellar = backend == Backend::KubeStellar;
+        for definition in definitions(is_kubestellar) {
+            install(&client, &definition).await?;
+        }
+        let kubestellar = match backend {
+            Backend::KubeStellar => Some(KubeStellar::start(&plane).await?),
+            _ => None,
+        };
+        let clusters = Clusters::start(client.clone(), TokioClock::shared(), Settings::default());
+        let mut world = World {
+            backend,
+            folder: folder.to_owned(),
+            story: Story::follow(&client),
+            client,
+            host: None,
+            clusters: Some(clusters),
+            kubestellar,
+            plane: Some(plane),
+        };
+        world.start_again(Part::Host).await?;
+        Ok(world)
+    }
+
+
+    pub fn client(&self) -> Client {
+        self.client.clone()
+    }
+
+    pub fn story(&self) -> &Story {
+        &self.story
+    }
+
+    /// A file or folder of the repository.
+    pub async fn apply_file(&self, name: &str) -> anyhow::Result<()> {
+        for object in objects_of(&repository(name))? {
+            apply(&self.client, &object).await?;
+        }
+        Ok(())
+    }
+
+    /// # Errors
+    /// When something has ended that must not.
+    pub fn check(&mut self) -> anyhow::Result<()> {
+        self.host.as_mut().map_or(Ok(()), |host| host.process().check())
+    }
+
+    /// What holds of every scenario at its end.
+    ///
+    /// # Errors
+    /// What does not.
+    pub fn judge(&self) -> anyhow::Result<()> {
+        let faults = self.story.faults();
+        ensure!(faults.is_empty(), "{}", faults.join("\n"));
+        Ok(())
+    }
+
+    pub fn kill(&mut self, part: Part) -> anyhow::Result<()> {
+        match part {
+            Part::Host => self.host.take().context("the host is not running")?.kill(),
+            Part::KubeStellar => self.kubestellar.as_mut().context("no KubeStellar here")?.kill(),
+            Part::ApiServer => self.plane()?.kill(control_plane::Part::ApiServer),
+            Part::Etcd => self.plane()?.kill(control_plane::Part::Etcd),
+        }
+    }
+
+    pub async fn start_again(&mut self, part: Part) -> anyhow::Result<()> {
+        match part {
+            Part::Host => {
+                self.host = Some(self.another_host("host", &[])?);
+                Ok(())
+            }
+            Part::KubeStellar => {
+                let kubestellar = self.kubestellar.as_mut().context("no KubeStellar here")?;
+                kubestellar.start_again().await
+            }
+            Part::ApiServer => self.plane()?.start_again(control_plane::Part::ApiServer).await,
+            Part::Etcd => self.plane()?.start_again(control_plane::Part::Etcd).await,
+        }
+    }
+
+    /// A host of the caller's own.
+    ///
+    /// # Errors
+    /// On the playground, which is one itself.
+    pub fn another_host(&self, name: &str, flags: &[&str]) -> anyhow::Result<Host> {
+        let plane = self.plane.as_ref().context("the playground is not started again")?;
+        let mut arguments = vec!["run".to_owned(), format!("--kubeconfig={}", plane.kubeconfig().display())];
+        if self.backend == Backend::Kubernetes {
+            arguments.push("--controllers=staging,binding,combine".to_owned());
+        }
+        arguments.extend(flags.iter().map(|&flag| flag.to_owned()));
+        Host::start(&arguments, &self.folder.join(format!("{name}.log")))
+    }
+
+    fn plane(&mut self) -> anyhow::Result<&mut ControlPlane> {
+        self.plane.as_mut().context("the playground has no server of its own")
+    }
+
+    /// # Errors
+    /// When at some moment the workload was in no cluster, after it had been in one.
+    pub fn never_missing(&self, resource: &str, name: &str) -> anyhow::Result<()> {
+        let Some(clusters) = &self.clusters else {
+            // The playground keeps its truth to itself; its own tests ask it.
+            return Ok(());
+        };
+        let mut within = BTreeSet::new();
+        for change in clusters.truth().history {
+            if change.object.resource != resource || change.object.name != name {
+                continue;
+            }
+            match change.presence {
+                Presence::Present => within.insert(change.cluster),
+                Presence::Absent => within.remove(&change.cluster),
+            };
+            ensure!(!within.is_empty(), "{name} was in no cluster at {}", change.at);
+        }
+        ensure!(!within.is_empty(), "{name} was never in a cluster");
+        Ok(())
+    }
+}
+
+/// What must be served before anything runs; beside KubeStellar, that which it does not bring itself.
+fn definitions(beside_kubestellar: bool) -> Vec<CustomResourceDefinition> {
+    let own_of_kubestellar = [
+        "bindingpolicies.control.kubestellar.io",
+        "bindings.control.kubestellar.io",
+        "combinedstatuses.control.kubestellar.io",
+        "customtransforms.control.kubestellar.io",
+        "statuscollectors.control.kubestellar.io",
+    ];
+    let all = crd::all_for_playground().into_iter();
+    all.filter(|definition| !beside_kubestellar || !own_of_kubestellar.contains(&definition.name_any().as_str()))
+        .collect()
+}
+
+async fn install(client: &Client, definition: &CustomResourceDefinition) -> anyhow::Result<()> {
+    let api: kube::Api<CustomResourceDefinition> = kube::Api::all(client.clone());
+    api.create(&Default::default(), definition).await?;
+    let name = definition.name_any();
+    let established = kube::runtime::conditions::is_crd_established();
+    let wait = kube::runtime::wait::await_condition(api, &name, established);
+    let waited = tokio::time::timeout(Duration::from_secs(30), wait).await;
+    waited.with_context(|| format!("{name} is not established"))??;
+    Ok(())
+}
+
+pub fn repository(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(name)
+}
+
+pub fn objects_of(path: &Path) -> anyhow::Result<Vec<Value>> {
+    if path.is_dir() {
+        let mut files: Vec<PathBuf> = std::fs::read_dir(path)?
+            .map(|entry| Ok(entry?.path()))
+            .collect::<std::io::Result<_>>()?;
+        files.sort();
+        let mut objects = Vec::new();
+        for file in files {
+            objects.extend(objects_of(&file)?);
+        }
+        return Ok(objects);
+    }
+    let text = std::fs::read_to_string(path).with_context(|| format!("reading {}", path.display()))?;
+    serde_saphyr::from_multiple(&text).with_context(|| format!("reading {}", path.display()))
+}
