@@ -1,0 +1,24 @@
+{{- /* What several templates say alike. Must not make an object. Objects have fixed names: one Stagegate serves one API
+server, and two releases in one namespace would be two. */ -}}
+
+{{- define "stagegate.labels" -}}
+app.kubernetes.io/name: stagegate
+app.kubernetes.io/part-of: stagegate
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name (.Chart.Version | replace "+" "_") }}
+{{- end }}
+
+{{- define "stagegate.image" -}}
+{{- with .Values.image -}}
+{{ .repository }}{{ if .digest }}@{{ .digest }}{{ else }}:{{ .tag | default $.Chart.AppVersion }}{{ end }}
+{{- end -}}
+{{- end }}
+
+{{- define "stagegate.leaseNamespace" -}}
+{{ .Values.lease.namespace | default (eq .Values.install "program" | ternary "stagegate-system" .Release.Namespace) }}
+{{- end }}
+
+{{- /* A binding's subject: the service account, by whatever name of its namespace the rights are installed in. */ -}}
+{{- define "stagegate.subjects" -}}
+- {kind: ServiceAccount, name: stagegate, namespace: {{ .Release.Namespace }}}
+{{- end }}
