@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails by the panic")]
 
 mod cli;
+mod deploy;
 mod guests;
 mod harness;
 mod invariants;

@@ -1,0 +1,246 @@
+//! The charts, rendered by the real Helm and compared with what kustomize renders, object by object and field by field. Helm is
+//! the program that the environment variable `HELM` names; without it this is skipped, and says so.
+
+use std::collections::BTreeMap;
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+use super::{BASE, HOSTING, PLAIN, Rendered, WDS, identity, printed, read, root};
+
+/// Of a server that the charts are made for: without one Helm renders for a version of its own.
+const KUBE_VERSION: &str = "1.34.1";
+
+fn helm(chart: &str, settings: &[&str]) -> Option<Output> {
+    let Some(helm) = std::env::var_os("HELM") else {
+        crate::tell("SKIPPED: HELM does not name the program; the charts were not rendered");
+        return None;
+    };
+    let mut command = Command::new(&helm);
+    command
+        .args(["template", "stagegate"])
+        .arg(root().join("deploy/helm").join(chart))
+        .args(["--namespace", "stagegate-system", "--kube-version", KUBE_VERSION]);
+    for setting in settings {
+        command.args(["--set-json", setting]);
+    }
+    Some(command.output().unwrap_or_else(|error| panic!("{helm:?}: {error}")))
+}
+
+fn rendered(chart: &str, settings: &[&str]) -> Option<Rendered> {
+    let output = helm(chart, settings)?;
+    let from = format!("helm template {chart} {settings:?}");
+    let text = printed(&output, &from);
+    Some(Rendered::new(from, &text))
+}
+
+/// By kind and name, without what a chart has on top: Helm's labels, and the mark of what is not uninstalled.
+fn objects(rendered: &Rendered) -> BTreeMap<String, Value> {
+    let mut objects = BTreeMap::new();
+    for object in rendered.all() {
+        let mut object = object.clone();
+        if let Some(labels) = object["metadata"]["labels"].as_object_mut() {
+            labels.retain(|name, _| name != "helm.sh/chart" && name != "app.kubernetes.io/managed-by");
+        }
+        if let Some(metadata) = object["metadata"].as_object_mut() {
+            let is_keep = metadata.get("annotations") == Some(&serde_json::json!({"helm.sh/resource-policy": "keep"}));
+            if is_keep {
+                metadata.remove("annotations");
+            }
+        }
+        let twice = objects.insert(identity(&object), object);
+        assert!(twice.is_none(), "{}: twice: {twice:?}", rendered.from);
+    }
+    objects
+}
+
+/// Every leaf that differs, by its path.
+fn differences(path: &str, left: &Value, right: &Value, found: &mut Vec<String>) {
+    match (left, right) {
+        (Value::Object(left), Value::Object(right)) => {
+            let names: std::collections::BTreeSet<&String> = left.keys().chain(right.keys()).collect();
+            for name in names {
+                let of = |side: &serde_json::Map<String, Value>| side.get(name).cloned().unwrap_or_default();
+                differences(&format!("{path}/{name}"), &of(left), &of(right), found);
+            }
+        }
+        (Value::Array(left), Value::Array(right)) if left.len() == right.len() => {
+            for (index, (left, right)) in left.iter().zip(right).enumerate() {
+                differences(&format!("{path}/{index}"), left, right, found);
+            }
+        }
+        _ if left == right => {}
+        _ => found.push(format!("{path}: kustomize {left}, helm {right}")),
+    }
+}
+
+#[test]
+fn the_chart_renders_what_kustomize_renders() {
+    let table: [(&str, &[&str]); 4] = [
+        (BASE, &[]),
+        (
+            HOSTING,
+            &[r#"install="program""#, r#"kubeconfig={"secret":"stagegate-wds"}"#],
+        ),
+        (WDS, &[r#"install="rights""#]),
+        (PLAIN, &[r#"controllers=["staging","binding","combine"]"#]),
+    ];
+    let mut fields = 0;
+    for (folder, settings) in table {
+        let (Some(kustomize), Some(helm)) = (Rendered::by_kustomize(folder), rendered("stagegate", settings)) else {
+            return;
+        };
+        let (mut left, right) = (objects(&kustomize), objects(&helm));
+        // The release's own namespace is there before the chart, and definitions are not the chart's.
+        left.retain(|name, _| name != "Namespace /stagegate-system" && !name.starts_with("CustomResourceDefinition"));
+        let mut found = Vec::new();
+        for name in left.keys().chain(right.keys()) {
+            let (of, to) = (left.get(name), right.get(name));
+            let none = Value::Null;
+            differences(name, of.unwrap_or(&none), to.unwrap_or(&none), &mut found);
+        }
+        found.sort();
+        found.dedup();
+        assert!(found.is_empty(), "{folder} and {}:\n{}", helm.from, found.join("\n"));
+        fields += left.values().map(|object| leaves(object)).sum::<usize>();
+    }
+    crate::tell(&format!("kustomize and Helm: {fields} fields alike"));
+    assert!(fields > 500, "only {fields} fields were compared");
+}
+
+fn leaves(value: &Value) -> usize {
+    match value {
+        Value::Object(members) => members.values().map(leaves).sum(),
+        Value::Array(items) => items.iter().map(leaves).sum(),
+        _ => 1,
+    }
+}
+
+#[test]
+fn the_definitions_chart_renders_the_generated_file_and_keeps_it() {
+    let Some(helm) = rendered("stagegate-crds", &[]) else {
+        return;
+    };
+    let generated = Rendered::new(
+        "deploy/crds".to_owned(),
+        &read("deploy/crds/stagedbindingpolicies.yaml"),
+    );
+    assert_eq!(objects(&helm), objects(&generated));
+    for definition in helm.all() {
+        assert_eq!(definition["metadata"]["annotations"]["helm.sh/resource-policy"], "keep");
+    }
+    let Some(gone) = rendered("stagegate-crds", &["keep=false"]) else {
+        return;
+    };
+    assert!(
+        gone.all()
+            .all(|definition| definition["metadata"]["annotations"].is_null())
+    );
+}
+
+#[test]
+fn the_definitions_chart_holds_every_file_that_is_generated() {
+    let files = |folder: &str| -> Vec<String> {
+        let entries = std::fs::read_dir(root().join(folder)).expect("a folder");
+        let mut names: Vec<String> = entries
+            .map(|entry| entry.expect("readable").file_name().into_string().expect("a name"))
+            .collect();
+        names.sort();
+        names
+    };
+    assert_eq!(files("deploy/helm/stagegate-crds/files/crds"), files("deploy/crds"));
+    for name in files("deploy/crds") {
+        // The chart takes a file for one definition.
+        let text = read(&format!("deploy/crds/{name}"));
+        assert_eq!(Rendered::new(name.clone(), &text).all().count(), 1, "{name}");
+    }
+}
+
+#[test]
+fn values_reach_what_they_are_for() {
+    let cases: [(&[&str], &str, &str, &str); 9] = [
+        (
+            &["image={\"repository\":\"r/s\",\"tag\":\"9\"}"],
+            "Deployment",
+            "/spec/template/spec/containers/0/image",
+            "\"r/s:9\"",
+        ),
+        (
+            &[
+                "image={\"repository\":\"r/s\",\"digest\":\"sha256:aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\"}",
+            ],
+            "Deployment",
+            "/spec/template/spec/containers/0/image",
+            "\"r/s@sha256:aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\"",
+        ),
+        (&["replicas=3"], "Deployment", "/spec/replicas", "3"),
+        (
+            &["settle=\"5s\""],
+            "Deployment",
+            "/spec/template/spec/containers/0/args/2",
+            "\"--settle=5s\"",
+        ),
+        (
+            &["gates={\"namespaces\":[\"a\",\"b\"]}"],
+            "Deployment",
+            "/spec/template/spec/containers/0/args/3",
+            "\"--gate-namespaces=a,b\"",
+        ),
+        (
+            &["lease={\"namespace\":\"l\"}"],
+            "Deployment",
+            "/spec/template/spec/containers/0/args/5",
+            "\"--lease-namespace=l\"",
+        ),
+        (&["admin={\"port\":9000}"], "Service", "/spec/ports/0/port", "9000"),
+        (
+            &["imagePullSecrets=[\"p\"]"],
+            "Deployment",
+            "/spec/template/spec/imagePullSecrets",
+            "[{\"name\":\"p\"}]",
+        ),
+        (
+            &["networkPolicy={\"apiServerPorts\":[9443]}"],
+            "NetworkPolicy",
+            "/spec/egress/1/ports",
+            "[{\"port\":9443,\"protocol\":\"TCP\"}]",
+        ),
+    ];
+    for (settings, kind, pointer, expected) in cases {
+        let Some(rendered) = rendered("stagegate", settings) else {
+            return;
+        };
+        let object = rendered.find(kind, "stagegate").expect(kind);
+        let found = object.pointer(pointer).unwrap_or(&Value::Null);
+        assert_eq!(found.to_string(), expected, "{settings:?}");
+        if let Some(deployment) = rendered.deployment() {
+            super::pods::parsed(deployment);
+        }
+    }
+    let Some(more) = rendered(
+        "stagegate",
+        &["workloads={\"rules\":[{\"apiGroups\":[\"\"],\"resources\":[\"secrets\"],\"verbs\":[\"get\"]}]}"],
+    ) else {
+        return;
+    };
+    let role = more
+        .find("ClusterRole", "stagegate-workloads-more")
+        .expect("the rules have a role");
+    assert_eq!(role["rules"][0]["resources"][0], "secrets");
+    assert_eq!(
+        role["metadata"]["labels"]["community.kubestellar.io/aggregate-to-stagegate-workloads"],
+        "true"
+    );
+}
+
+#[test]
+fn helm_refuses_what_the_schema_refuses() {
+    for setting in ["install=\"program\"", "replicas=\"two\"", "extraArgs=[\"--x\"]"] {
+        let Some(output) = helm("stagegate", &[setting]) else {
+            return;
+        };
+        assert!(!output.status.success(), "{setting} was taken");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(said.contains("schema"), "{setting}: {said}");
+    }
+}

@@ -1,0 +1,146 @@
+//! What `deploy/` installs, rendered by the real kustomize (kubectl's) and the real Helm, and held field by field. Must not
+//! reach a cluster: that one accepts these objects is for the tests that have one.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+mod chart;
+mod definitions;
+mod image;
+mod pods;
+mod requests;
+mod rights;
+mod values;
+
+/// All in one API server.
+const BASE: &str = "deploy/kustomize/base";
+/// Beside KubeStellar: the pods, and the rights that go into the WDS.
+const HOSTING: &str = "deploy/kustomize/overlays/beside-kubestellar/hosting";
+const WDS: &str = "deploy/kustomize/overlays/beside-kubestellar/wds";
+const PLAIN: &str = "deploy/kustomize/overlays/plain-cluster";
+const KUSTOMIZATIONS: [&str; 4] = [BASE, HOSTING, WDS, PLAIN];
+
+/// Objects as a tool printed them.
+pub struct Rendered {
+    /// For messages.
+    from: String,
+    objects: Vec<Value>,
+}
+
+impl Rendered {
+    /// `None` where kubectl is absent, and says so.
+    fn by_kustomize(folder: &str) -> Option<Self> {
+        let run = Command::new("kubectl")
+            .arg("kustomize")
+            .arg(root().join(folder))
+            .output();
+        match run {
+            Ok(output) => Some(Self::new(folder.to_owned(), &printed(&output, folder))),
+            Err(_absent) => {
+                crate::tell(&format!("SKIPPED: kubectl is not on PATH; {folder} was not rendered"));
+                None
+            }
+        }
+    }
+
+    fn new(from: String, text: &str) -> Self {
+        let objects: Vec<Value> =
+            serde_saphyr::from_multiple(text).unwrap_or_else(|error| panic!("{from}: not YAML: {error}"));
+        let objects: Vec<Value> = objects.into_iter().filter(|object| !object.is_null()).collect();
+        assert!(!objects.is_empty(), "{from} renders nothing");
+        Self { from, objects }
+    }
+
+    fn all(&self) -> impl Iterator<Item = &Value> {
+        self.objects.iter()
+    }
+
+    fn of_kind(&self, kind: &str) -> Vec<&Value> {
+        self.all().filter(|object| object["kind"] == *kind).collect()
+    }
+
+    fn find(&self, kind: &str, name: &str) -> Option<&Value> {
+        self.of_kind(kind)
+            .into_iter()
+            .find(|object| object["metadata"]["name"] == *name)
+    }
+
+    /// The Deployment, where there is one.
+    fn deployment(&self) -> Option<&Value> {
+        self.find("Deployment", "stagegate")
+    }
+}
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+fn read(path: &str) -> String {
+    std::fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
+}
+
+fn printed(output: &Output, what: &str) -> String {
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{what}: {errors}");
+    String::from_utf8(output.stdout.clone()).expect("manifests are text")
+}
+
+/// Texts of a list, in order; of anything else none.
+fn texts(list: &Value) -> Vec<&str> {
+    list.as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_str)
+        .collect()
+}
+
+/// `Kind namespace/name`.
+fn identity(object: &Value) -> String {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let metadata = &object["metadata"];
+    format!(
+        "{} {}/{}",
+        text(&object["kind"]),
+        text(&metadata["namespace"]),
+        text(&metadata["name"])
+    )
+}
+
+/// YAML files below a folder, links followed.
+fn manifests(folder: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
+    let mut files: Vec<PathBuf> = Vec::new();
+    for path in entries.map(|entry| entry.expect("a readable entry").path()) {
+        match path.extension() {
+            _ if path.is_dir() => files.extend(manifests(&path)),
+            Some(extension) if extension == "yaml" || extension == "tpl" => files.push(path),
+            _ => {}
+        }
+    }
+    files
+}
+
+#[test]
+fn every_manifest_opens_by_saying_what_it_is_for() {
+    let files = manifests(&root().join("deploy"));
+    assert!(files.len() > 40, "only {} files found", files.len());
+    for path in files {
+        // Samples are shown in the README as they are.
+        if path.components().any(|part| part.as_os_str() == "examples") {
+            continue;
+        }
+        let text = std::fs::read_to_string(&path).expect("a readable file");
+        // A template may begin with the condition under which it is anything.
+        let mut lines = text
+            .lines()
+            .skip_while(|line| line.starts_with("{{- if") || line.starts_with("{{- range") || *line == "---");
+        let opening = lines.next().unwrap_or_default();
+        assert!(
+            opening.starts_with("# ") || opening.starts_with("{{- /* "),
+            "{} opens with {opening:?}",
+            path.display()
+        );
+    }
+}

@@ -1,0 +1,149 @@
+//! The charts' values: the schemas are schemas, the defaults satisfy them, and what is wrong is refused.
+
+use jsonschema::Validator;
+use serde_json::{Value, json};
+
+use super::read;
+
+const CHART: &str = "deploy/helm/stagegate";
+
+fn schema(chart: &str) -> Value {
+    serde_json::from_str(&read(&format!("{chart}/values.schema.json"))).expect("a schema is JSON")
+}
+
+fn validator(schema: &Value) -> Validator {
+    jsonschema::meta::validate(schema).unwrap_or_else(|error| panic!("no JSON schema: {error}"));
+    jsonschema::validator_for(schema).unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn defaults(chart: &str) -> Value {
+    serde_saphyr::from_str(&read(&format!("{chart}/values.yaml"))).expect("values are YAML")
+}
+
+/// A value put at a path of the defaults; objects on the way are made.
+fn with(changes: &[(&str, Value)]) -> Value {
+    let mut values = defaults(CHART);
+    for (path, value) in changes {
+        let place = path.split('.').fold(&mut values, |place, member| &mut place[member]);
+        *place = value.clone();
+    }
+    values
+}
+
+#[test]
+fn the_defaults_satisfy_their_schemas_which_name_every_value() {
+    for chart in [CHART, "deploy/helm/stagegate-crds"] {
+        let (schema, values) = (schema(chart), defaults(chart));
+        if let Err(error) = validator(&schema).validate(&values) {
+            panic!("{chart}: {error} at {}", error.instance_path());
+        }
+        let of = |value: &Value| {
+            value
+                .as_object()
+                .expect("an object")
+                .keys()
+                .cloned()
+                .collect::<Vec<_>>()
+        };
+        let mut described = of(&schema["properties"]);
+        described.retain(|name| name != "global");
+        let mut defaulted = of(&values);
+        described.sort();
+        defaulted.sort();
+        assert_eq!(
+            described, defaulted,
+            "{chart}: every value has a default and a description of what it may be"
+        );
+    }
+}
+
+#[test]
+fn other_values_are_taken() {
+    let validator = validator(&schema(CHART));
+    let table = [
+        vec![("controllers", json!(["staging", "binding", "combine"]))],
+        vec![("install", json!("program")), ("kubeconfig.secret", json!("wds"))],
+        vec![("install", json!("rights"))],
+        vec![("image.repository", json!("registry.example:5000/team/stagegate"))],
+        vec![("image.digest", json!(format!("sha256:{}", "a".repeat(64))))],
+        vec![("lease.duration", json!("2s")), ("settle", json!("500ms"))],
+        vec![("gates.namespaces", json!(["a", "b-1"]))],
+        vec![(
+            "workloads.rules",
+            json!([{"apiGroups": [""], "resources": ["secrets"], "verbs": ["get"]}]),
+        )],
+        vec![("resources.limits.memory", json!("512Mi")), ("replicas", json!(1))],
+        vec![("networkPolicy.apiServerPorts", json!([9443]))],
+        vec![("global", json!({"any": "thing"}))],
+    ];
+    for changes in table {
+        if let Err(error) = validator.validate(&with(&changes)) {
+            panic!("{changes:?}: {error} at {}", error.instance_path());
+        }
+    }
+}
+
+#[test]
+fn wrong_values_are_refused() {
+    let validator = validator(&schema(CHART));
+    let table = [
+        ("controllers", json!([])),
+        ("controllers", json!(["stage"])),
+        ("controllers", json!("staging")),
+        ("controllers", json!(["staging", "staging"])),
+        ("replicas", json!(-1)),
+        ("replicas", json!("2")),
+        ("install", json!("pods")),
+        // The pods need to know where the rights are, and nobody else does.
+        ("install", json!("program")),
+        ("kubeconfig.secret", json!("wds")),
+        ("kubeconfig.key", json!("a/../b")),
+        ("image.repository", json!("")),
+        ("image.tag", json!("a b")),
+        ("image.digest", json!("sha256:abc")),
+        ("image.pullPolicy", json!("Sometimes")),
+        ("settle", json!("3")),
+        ("settle", json!(3)),
+        ("lease.duration", json!("-1s")),
+        ("lease.namespace", json!("Upper")),
+        ("lease.name", json!("other")),
+        ("gates.namespaces", json!([])),
+        ("gates.namespaces", json!(["with.dot"])),
+        ("gates.namespaces", json!(["a,b"])),
+        ("admin.port", json!(80)),
+        ("admin.port", json!(70000)),
+        ("log.format", json!("xml")),
+        ("networkPolicy.apiServerPorts", json!([])),
+        ("networkPolicy.apiServerPorts", json!([0])),
+        ("networkPolicy.create", json!("yes")),
+        ("resources.limits.memory", json!("much")),
+        ("resources.limit", json!({})),
+        (
+            "workloads.rules",
+            json!([{"apiGroups": [""], "resources": ["secrets"], "verbs": ["delete"]}]),
+        ),
+        ("workloads.rules", json!([{"resources": ["secrets"], "verbs": ["get"]}])),
+        ("extraArgs", json!(["--x"])),
+        ("nodeSelector", json!({"a": 1})),
+    ];
+    for (path, value) in table {
+        assert!(
+            !validator.is_valid(&with(&[(path, value.clone())])),
+            "{path}: {value} is taken"
+        );
+    }
+}
+
+#[test]
+fn the_charts_have_the_programs_version() {
+    for chart in [CHART, "deploy/helm/stagegate-crds"] {
+        let described: Value = serde_saphyr::from_str(&read(&format!("{chart}/Chart.yaml"))).expect("a chart is YAML");
+        let text = |name: &str| described[name].as_str().map(str::to_owned);
+        assert_eq!(
+            text("appVersion").as_deref(),
+            Some(env!("CARGO_PKG_VERSION")),
+            "{chart}"
+        );
+        assert_eq!(text("version"), text("appVersion"), "{chart}");
+    }
+}
