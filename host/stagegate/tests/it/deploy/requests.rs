@@ -86,7 +86,10 @@ async fn everything(world: &World) {
     let collectors: Api<StatusCollector> = Api::all(world.client.clone());
     let found = collectors.list(&ListParams::default()).await.expect("a list");
     let ours = found.items.iter().map(ResourceExt::name_any);
-    let ours = ours.into_iter().find(|name| evidence::is_evidence_collector(name)).expect("ours");
+    let ours = ours
+        .into_iter()
+        .find(|name| evidence::is_evidence_collector(name))
+        .expect("ours");
     world.edit_collector(&ours, json!({"limit": 1})).await;
 
     // A gate, of which the ConfigMap lacks the component.
@@ -98,7 +101,11 @@ async fn everything(world: &World) {
         },
         ..ConfigMap::default()
     };
-    world.config_maps().create(&PostParams::default(), &empty).await.expect("a ConfigMap");
+    world
+        .config_maps()
+        .create(&PostParams::default(), &empty)
+        .await
+        .expect("a ConfigMap");
     world.apply(&workload("api")).await;
     world.apply(&gated("api", &gate("empty", &json!({})))).await;
     world.pass(10).await;
@@ -110,7 +117,10 @@ async fn everything(world: &World) {
     }
 
     // An object without namespace.
-    let (before, after) = policy("space").split_once("  - apiGroup").map(|(a, b)| (a.to_owned(), b.to_owned())).expect("a clause");
+    let (before, after) = policy("space")
+        .split_once("  - apiGroup")
+        .map(|(a, b)| (a.to_owned(), b.to_owned()))
+        .expect("a clause");
     let (_, stages) = after.split_once("  stages:").expect("stages");
     world
         .apply(&format!(
@@ -125,7 +135,9 @@ async fn everything(world: &World) {
 
 #[tokio::test(start_paused = true)]
 async fn each_controller_asks_for_what_its_role_grants_and_for_nothing_else() {
-    let Some(plain) = Rendered::by_kustomize(PLAIN) else { return };
+    let Some(plain) = Rendered::by_kustomize(PLAIN) else {
+        return;
+    };
     let granted = rights(&plain);
     let of = |role: &str| -> BTreeSet<Right> { granted.iter().filter(|right| right.0 == role).cloned().collect() };
     let mut world = World::start_without_host(Pace::Fast).await;
