@@ -55,7 +55,7 @@ fn objects(rendered: &Rendered) -> BTreeMap<String, Value> {
 }
 
 /// Every leaf that differs, by its path.
-fn differences(path: &str, left: &Value, right: &Value, found: &mut Vec<String>) {
+pub fn differences(path: &str, left: &Value, right: &Value, found: &mut Vec<String>) {
     match (left, right) {
         (Value::Object(left), Value::Object(right)) => {
             let names: std::collections::BTreeSet<&String> = left.keys().chain(right.keys()).collect();
@@ -70,7 +70,7 @@ fn differences(path: &str, left: &Value, right: &Value, found: &mut Vec<String>)
             }
         }
         _ if left == right => {}
-        _ => found.push(format!("{path}: kustomize {left}, helm {right}")),
+        _ => found.push(format!("{path}: {left} and {right}")),
     }
 }
 

@@ -8,6 +8,7 @@ use serde_json::Value;
 
 mod chart;
 mod definitions;
+mod fields;
 mod image;
 mod pods;
 mod requests;
