@@ -102,7 +102,7 @@ fn the_chart_renders_what_kustomize_renders() {
         found.sort();
         found.dedup();
         assert!(found.is_empty(), "{folder} and {}:\n{}", helm.from, found.join("\n"));
-        fields += left.values().map(|object| leaves(object)).sum::<usize>();
+        fields += left.values().map(leaves).sum::<usize>();
     }
     crate::tell(&format!("kustomize and Helm: {fields} fields alike"));
     assert!(fields > 500, "only {fields} fields were compared");

@@ -107,7 +107,8 @@ fn differences(path: &str, ours: &Value, theirs: &Value, found: &mut Vec<String>
                 let (of, to) = (of.unwrap_or(&Value::Null), to.unwrap_or(&Value::Null));
                 // A property may be called so, too: then it is a schema, and no text.
                 let is_told = name == "description" && of.is_null() && to.is_string();
-                if !is_told && !(is_nothing(of) && is_nothing(to)) {
+                let is_absent = is_nothing(of) && is_nothing(to);
+                if !is_told && !is_absent {
                     differences(&format!("{path}/{name}"), of, to, found);
                 }
             }
