@@ -1,5 +1,5 @@
-//! etcd, kube-apiserver and the two controllers of kube-controller-manager that rollouts rest on (garbage collection, end of namespaces), on
-//! loopback, with RBAC and an audit log. Must not put anything into the API server.
+//! etcd, kube-apiserver and those controllers of kube-controller-manager that rollouts and rights rest on (garbage collection, end
+//! of namespaces, sums of roles), on loopback, with RBAC and an audit log. Must not put anything into the API server.
 
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
@@ -153,7 +153,7 @@ impl ControlPlane {
         let mut command = Command::new(&Assets::get()?.controller_manager);
         command.current_dir(&self.folder).args([
             "--kubeconfig=admin.kubeconfig",
-            "--controllers=garbage-collector-controller,namespace-controller",
+            "--controllers=garbage-collector-controller,namespace-controller,clusterrole-aggregation-controller",
             "--leader-elect=false",
             "--bind-address=127.0.0.1",
             // No address of its own: nobody asks it anything.

@@ -9,5 +9,6 @@ pub mod audit;
 pub mod certificates;
 pub mod control_plane;
 pub mod host;
+pub mod installation;
 pub mod kubestellar;
 pub mod process;

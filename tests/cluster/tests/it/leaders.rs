@@ -68,6 +68,7 @@ async fn kill_leaders(folder: &Path, (kills, seed): (u32, u64)) -> anyhow::Resul
         completed(&world, &name).await?;
         world.judge()?;
     }
+    crate::note_rights(&world)?;
     eprintln!("{kills} leaders killed: taken over after at most {} ms", slowest.as_millis());
     Ok(())
 }
@@ -75,9 +76,7 @@ async fn kill_leaders(folder: &Path, (kills, seed): (u32, u64)) -> anyhow::Resul
 impl Replicas<'_> {
     fn start(&mut self) -> anyhow::Result<()> {
         self.started += 1;
-        let lease = format!("--lease-duration={}s", LEASE.as_secs());
-        let flags = ["--leader-elect", "--lease-namespace=default", &lease];
-        let host = self.world.another_host(&format!("replica-{}", self.started), &flags)?;
+        let host = self.world.another_host(&format!("replica-{}", self.started))?;
         let number = self.started;
         self.running.push(Replica { host, number });
         Ok(())
@@ -99,7 +98,7 @@ impl Replicas<'_> {
     }
 
     async fn holder_other_than(&self, known: &str) -> anyhow::Result<String> {
-        let leases: Api<Lease> = Api::namespaced(self.world.client(), "default");
+        let leases: Api<Lease> = Api::namespaced(self.world.client(), "stagegate-system");
         let begun = Instant::now();
         loop {
             let lease = leases.get_opt("stagegate").await?;

@@ -2,6 +2,7 @@
 
 mod leaders;
 mod like;
+mod rights;
 mod scenario;
 mod story;
 mod world;
@@ -10,6 +11,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use libtest_mimic::{Arguments, Failed, Trial};
+
+use stagegate_cluster_tests::installation::Kind;
 
 use crate::scenario::Scenario;
 use crate::world::{Backend, World};
@@ -39,7 +42,19 @@ fn main() {
     trials.push(Trial::test("leaders_are_killed_at_random_moments", || {
         within("leaders", async |folder| leaders::leaders_are_killed(folder).await)
     }));
-    libtest_mimic::run(&arguments, trials).exit();
+    let conclusion = libtest_mimic::run(&arguments, trials);
+    conclusion.exit_if_failed();
+    if arguments.list {
+        return;
+    }
+    // What was used is known when all have ended; what was not, only when there was no other choice of trials.
+    let whole = conclusion.num_filtered_out == 0;
+    let of_rights = [Kind::PlainCluster, Kind::BesideKubeStellar].map(|kind| {
+        let name = format!("rights_used_are_rights_granted::{kind:?}");
+        Trial::test(name, move || Ok(rights::used_is_granted(kind, whole).map_err(|error| format!("{error:#}"))?))
+    });
+    arguments.filter = None;
+    libtest_mimic::run(&arguments, of_rights.into()).exit();
 }
 
 fn files() -> Vec<PathBuf> {
@@ -55,8 +70,18 @@ fn on(backend: Backend, path: &Path) -> Result<(), Failed> {
     let name = path.file_stem().unwrap_or_default().to_string_lossy();
     within(&format!("{}/{name}", backend.name()), async |folder| {
         let mut world = World::start(backend, folder).await?;
-        scenario.run(&mut world).await.with_context(|| scenario.about.clone())
+        let ran = scenario.run(&mut world).await;
+        note_rights(&world)?;
+        ran.with_context(|| scenario.about.clone())
     })
+}
+
+/// For the trial of rights, which comes last.
+fn note_rights(world: &World) -> anyhow::Result<()> {
+    if let Some(kind) = world.kind() {
+        rights::note(kind, world.used()?);
+    }
+    Ok(())
 }
 
 /// Runs a trial in a folder of its own, which stays when the trial fails.

@@ -11,8 +11,10 @@ use kube::{Client, ResourceExt as _};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use stagegate_api::crd;
+use stagegate_cluster_tests::audit::{self, Used};
 use stagegate_cluster_tests::control_plane::{self, ControlPlane};
 use stagegate_cluster_tests::host::Host;
+use stagegate_cluster_tests::installation::{Installation, Kind, USER};
 use stagegate_cluster_tests::kubestellar::KubeStellar;
 use stagegate_embedded::TokioClock;
 use stagegate_embedded::clusters::{Clusters, Presence, Running as RunningClusters, Settings};
@@ -66,6 +68,7 @@ pub struct World {
     clusters: Option<RunningClusters>,
     kubestellar: Option<KubeStellar>,
     plane: Option<ControlPlane>,
+    installation: Option<Installation>,
 }
 
 impl World {
@@ -110,6 +113,7 @@ impl World {
             clusters: None,
             kubestellar: None,
             plane: None,
+            installation: None,
         })
     }
 
@@ -120,10 +124,16 @@ impl World {
         for definition in definitions(is_kubestellar) {
             install(&client, &definition).await?;
         }
+        // It installs its own definitions, and so is there first.
         let kubestellar = match backend {
             Backend::KubeStellar => Some(KubeStellar::start(&plane).await?),
             _ => None,
         };
+        let kind = match is_kubestellar {
+            true => Kind::BesideKubeStellar,
+            false => Kind::PlainCluster,
+        };
+        let installation = Installation::install(&plane, kind).await?;
         let clusters = Clusters::start(client.clone(), TokioClock::shared(), Settings::default());
         let mut world = World {
             backend,
@@ -134,6 +144,7 @@ impl World {
             clusters: Some(clusters),
             kubestellar,
             plane: Some(plane),
+            installation: Some(installation),
         };
         world.start_again(Part::Host).await?;
         Ok(world)
@@ -184,7 +195,7 @@ impl World {
     pub async fn start_again(&mut self, part: Part) -> anyhow::Result<()> {
         match part {
             Part::Host => {
-                self.host = Some(self.another_host("host", &[])?);
+                self.host = Some(self.another_host("host")?);
                 Ok(())
             }
             Part::KubeStellar => {
@@ -196,18 +207,30 @@ impl World {
         }
     }
 
-    /// A host of the caller's own.
+    /// A replica of the caller's own.
     ///
     /// # Errors
     /// On the playground, which is one itself.
-    pub fn another_host(&self, name: &str, flags: &[&str]) -> anyhow::Result<Host> {
-        let plane = self.plane.as_ref().context("the playground is not started again")?;
-        let mut arguments = vec!["run".to_owned(), format!("--kubeconfig={}", plane.kubeconfig().display())];
-        if self.backend == Backend::Kubernetes {
-            arguments.push("--controllers=staging,binding,combine".to_owned());
+    pub fn another_host(&self, name: &str) -> anyhow::Result<Host> {
+        let installation = self.installation.as_ref().context("the playground is not started again")?;
+        Host::start(&installation.arguments()?, &self.folder.join(format!("{name}.log")))
+    }
+
+    /// How the hosts are installed; not at all in the playground.
+    pub fn kind(&self) -> Option<Kind> {
+        match self.backend {
+            Backend::Playground => None,
+            Backend::Kubernetes => Some(Kind::PlainCluster),
+            Backend::KubeStellar => Some(Kind::BesideKubeStellar),
         }
-        arguments.extend(flags.iter().map(|&flag| flag.to_owned()));
-        Host::start(&arguments, &self.folder.join(format!("{name}.log")))
+    }
+
+    /// What the hosts have asked of the API server so far; nothing of the playground, which knows no users.
+    ///
+    /// # Errors
+    /// An audit log that cannot be read.
+    pub fn used(&self) -> anyhow::Result<Used> {
+        self.plane.as_ref().map_or(Ok(Used::default()), |plane| audit::used_by(USER, &plane.audit_log()))
     }
 
     fn plane(&mut self) -> anyhow::Result<&mut ControlPlane> {
@@ -237,18 +260,15 @@ impl World {
     }
 }
 
-/// What must be served before anything runs; beside KubeStellar, that which it does not bring itself.
+/// What must be served before anything runs and is not part of an installation.
 fn definitions(beside_kubestellar: bool) -> Vec<CustomResourceDefinition> {
-    let own_of_kubestellar = [
-        "bindingpolicies.control.kubestellar.io",
-        "bindings.control.kubestellar.io",
-        "combinedstatuses.control.kubestellar.io",
-        "customtransforms.control.kubestellar.io",
-        "statuscollectors.control.kubestellar.io",
+    let inventory = [
+        "managedclusters.cluster.open-cluster-management.io",
+        "workstatuses.control.kubestellar.io",
     ];
-    let all = crd::all_for_playground().into_iter();
-    all.filter(|definition| !beside_kubestellar || !own_of_kubestellar.contains(&definition.name_any().as_str()))
-        .collect()
+    let is_of_inventory = |definition: &CustomResourceDefinition| inventory.contains(&definition.name_any().as_str());
+    let foreign = crd::foreign().into_iter().filter(|definition| beside_kubestellar && is_of_inventory(definition));
+    crd::playground().into_iter().chain(foreign).collect()
 }
 
 async fn install(client: &Client, definition: &CustomResourceDefinition) -> anyhow::Result<()> {

@@ -1,0 +1,162 @@
+//! An installation by the manifests that are shipped: applied by kubectl, and read for the flags that the pods get. Must not grant or
+//! set anything that they do not, but for what a test machine has otherwise: where the kubeconfig is, ports, and a short lease.
+
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, bail, ensure};
+use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
+use k8s_openapi::api::core::v1::ServiceAccount;
+use k8s_openapi::api::rbac::v1::ClusterRole;
+use kube::api::PostParams;
+use kube::{Api, Client};
+use serde_json::Value;
+
+use crate::assets::Assets;
+use crate::control_plane::ControlPlane;
+
+/// As the API server calls whoever has the token of the pods.
+pub const USER: &str = "system:serviceaccount:stagegate-system:stagegate";
+const NAMESPACE: &str = "stagegate-system";
+const NAME: &str = "stagegate";
+/// What takes 15 s on a cluster where nobody waits for it.
+const LEASE: &str = "--lease-duration=2s";
+
+/// Which overlay.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    PlainCluster,
+    BesideKubeStellar,
+}
+
+impl Kind {
+    /// Folders that are applied, in this order; the last one has the Deployment.
+    pub fn folders(self) -> &'static [&'static str] {
+        match self {
+            Kind::PlainCluster => &[
+                "deploy/kustomize/inventory-crds",
+                "deploy/kustomize/overlays/plain-cluster",
+            ],
+            Kind::BesideKubeStellar => &[
+                "deploy/kustomize/overlays/beside-kubestellar/wds",
+                "deploy/kustomize/overlays/beside-kubestellar/hosting",
+            ],
+        }
+    }
+}
+
+pub struct Installation {
+    kubeconfig: PathBuf,
+    arguments: Vec<String>,
+}
+
+impl Installation {
+    /// Applies everything; returns when the rights are in force.
+    ///
+    /// # Errors
+    /// What kubectl says.
+    pub async fn install(plane: &ControlPlane, kind: Kind) -> anyhow::Result<Installation> {
+        apply(plane, &["-f", "deploy/crds"])?;
+        for folder in kind.folders() {
+            apply(plane, &["-k", folder])?;
+        }
+        let client = plane.client().await?;
+        await_aggregation(&client).await?;
+        let token = token(&client).await?;
+        let deployment = rendered(kind)?
+            .into_iter()
+            .find(|object| object["kind"] == "Deployment")
+            .context("the manifests have no Deployment")?;
+        let arguments = &deployment["spec"]["template"]["spec"]["containers"][0]["args"];
+        Ok(Installation {
+            kubeconfig: plane.kubeconfig_for("stagegate", &token)?,
+            arguments: serde_json::from_value(arguments.clone()).context("the container's arguments")?,
+        })
+    }
+
+    /// What a replica of its own is started with.
+    ///
+    /// # Errors
+    /// No free port.
+    pub fn arguments(&self) -> anyhow::Result<Vec<String>> {
+        let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
+        let ours = |argument: &String| {
+            let flag = argument.split('=').next().unwrap_or_default();
+            !["--kubeconfig", "--admin-address", "--lease-duration"].contains(&flag)
+        };
+        let mut arguments: Vec<String> = self.arguments.iter().filter(|argument| ours(argument)).cloned().collect();
+        arguments.push(format!("--kubeconfig={}", self.kubeconfig.display()));
+        arguments.push(format!("--admin-address=127.0.0.1:{port}"));
+        arguments.push(LEASE.to_owned());
+        Ok(arguments)
+    }
+}
+
+/// The objects of all folders.
+///
+/// # Errors
+/// What kustomize says.
+pub fn rendered(kind: Kind) -> anyhow::Result<Vec<Value>> {
+    let mut objects = Vec::new();
+    for folder in kind.folders() {
+        let text = kubectl(None, &["kustomize", folder])?;
+        let of_folder: Vec<Value> = serde_saphyr::from_multiple(&text).with_context(|| format!("rendering {folder}"))?;
+        objects.extend(of_folder);
+    }
+    Ok(objects)
+}
+
+fn apply(plane: &ControlPlane, what: &[&str]) -> anyhow::Result<()> {
+    let begun = Instant::now();
+    loop {
+        // A definition in the same folder is served a moment after it is applied.
+        match kubectl(Some(plane), &[&["apply", "--server-side"], what].concat()) {
+            Ok(_) => return Ok(()),
+            Err(error) if begun.elapsed() > Duration::from_secs(20) => return Err(error),
+            Err(_) => std::thread::sleep(Duration::from_millis(500)),
+        }
+    }
+}
+
+/// Runs in the repository's root.
+///
+/// # Errors
+/// With what it wrote to standard error.
+pub fn kubectl(plane: Option<&ControlPlane>, arguments: &[&str]) -> anyhow::Result<String> {
+    let mut command = Command::new(&Assets::get()?.kubectl);
+    command
+        .current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("../.."))
+        .env_remove("KUBECONFIG")
+        .args(arguments);
+    if let Some(plane) = plane {
+        command.arg("--kubeconfig").arg(plane.kubeconfig());
+    }
+    let output = command.output().context("starting kubectl")?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "kubectl {}: {said}", arguments.join(" "));
+    Ok(String::from_utf8(output.stdout)?)
+}
+
+async fn await_aggregation(client: &Client) -> anyhow::Result<()> {
+    let roles: Api<ClusterRole> = Api::all(client.clone());
+    let begun = Instant::now();
+    while roles.get("stagegate-workloads").await?.rules.is_none_or(|rules| rules.is_empty()) {
+        if begun.elapsed() > Duration::from_secs(30) {
+            bail!("the role stagegate-workloads is not summed up");
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    Ok(())
+}
+
+async fn token(client: &Client) -> anyhow::Result<String> {
+    let accounts: Api<ServiceAccount> = Api::namespaced(client.clone(), NAMESPACE);
+    let request = TokenRequest {
+        spec: TokenRequestSpec::default(),
+        ..TokenRequest::default()
+    };
+    let answer = accounts.create_token_request(NAME, &PostParams::default(), &request).await?;
+    Ok(answer.status.context("a TokenRequest without an answer")?.token)
+}
