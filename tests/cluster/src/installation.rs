@@ -86,7 +86,12 @@ impl Installation {
             let flag = argument.split('=').next().unwrap_or_default();
             !["--kubeconfig", "--admin-address", "--lease-duration"].contains(&flag)
         };
-        let mut arguments: Vec<String> = self.arguments.iter().filter(|argument| ours(argument)).cloned().collect();
+        let mut arguments: Vec<String> = self
+            .arguments
+            .iter()
+            .filter(|argument| ours(argument))
+            .cloned()
+            .collect();
         arguments.push(format!("--kubeconfig={}", self.kubeconfig.display()));
         arguments.push(format!("--admin-address=127.0.0.1:{port}"));
         arguments.push(LEASE.to_owned());
@@ -102,7 +107,8 @@ pub fn rendered(kind: Kind) -> anyhow::Result<Vec<Value>> {
     let mut objects = Vec::new();
     for folder in kind.folders() {
         let text = kubectl(None, &["kustomize", folder])?;
-        let of_folder: Vec<Value> = serde_saphyr::from_multiple(&text).with_context(|| format!("rendering {folder}"))?;
+        let of_folder: Vec<Value> =
+            serde_saphyr::from_multiple(&text).with_context(|| format!("rendering {folder}"))?;
         objects.extend(of_folder);
     }
     Ok(objects)
@@ -142,7 +148,12 @@ pub fn kubectl(plane: Option<&ControlPlane>, arguments: &[&str]) -> anyhow::Resu
 async fn await_aggregation(client: &Client) -> anyhow::Result<()> {
     let roles: Api<ClusterRole> = Api::all(client.clone());
     let begun = Instant::now();
-    while roles.get("stagegate-workloads").await?.rules.is_none_or(|rules| rules.is_empty()) {
+    while roles
+        .get("stagegate-workloads")
+        .await?
+        .rules
+        .is_none_or(|rules| rules.is_empty())
+    {
         if begun.elapsed() > Duration::from_secs(30) {
             bail!("the role stagegate-workloads is not summed up");
         }
@@ -157,6 +168,8 @@ async fn token(client: &Client) -> anyhow::Result<String> {
         spec: TokenRequestSpec::default(),
         ..TokenRequest::default()
     };
-    let answer = accounts.create_token_request(NAME, &PostParams::default(), &request).await?;
+    let answer = accounts
+        .create_token_request(NAME, &PostParams::default(), &request)
+        .await?;
     Ok(answer.status.context("a TokenRequest without an answer")?.token)
 }

@@ -177,8 +177,11 @@ pub struct BindingFacts {
 pub struct ObjectFacts {
     /// The resourceVersion in the Binding that caused the read: an answer to an older one is out of date.
     pub asked_for: String,
-    /// `None`: not found.
+    /// `None`: not found, or not shown.
     pub found: Option<ObjectMeta>,
+    /// Why the server did not show it: this host has no right to read it.
+    #[serde(default)]
+    pub refused: Option<String>,
 }
 
 impl ObjectFacts {

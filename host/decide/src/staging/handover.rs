@@ -14,7 +14,7 @@ use super::facts::Facts;
 use super::finding::Finding;
 use super::plan::Question;
 use super::reason::Reason;
-use super::{bound, kinds};
+use super::{bound, kinds, tracked};
 use crate::names::PlacementName;
 
 /// What a removal rests on.
@@ -78,6 +78,9 @@ pub fn hand_over(pair: Pair<'_>, questions: &mut Vec<Question>) -> Result<HandOv
             });
             continue;
         };
+        if let Some(refusal) = tracked::refusal(known, object) {
+            return Err(refusal);
+        }
         let Some(found) = &known.found else {
             return Err(Finding::unknown(
                 Reason::ObjectMissing,

@@ -149,6 +149,7 @@ impl<'a> Judging<'a> {
         if settled.is_newly_settled || record.objects.iter().any(|object| object.baseline.is_none()) {
             record::settle(record, &settled, own, facts.now);
         }
+        self.require_shown(&objects)?;
         let finding = if stage.is_judged() {
             self.check(&placed, &settled, record)?
         } else {

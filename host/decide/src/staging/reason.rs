@@ -57,6 +57,7 @@ reasons! {
     NothingKept => true,
     NoStatusForKind => true,
     ObjectMissing => true,
+    ObjectForbidden => true,
     StatusCollectorMissing => true,
     StatusCollectorInvalid => true,
     StatusCollectorChanged => false,

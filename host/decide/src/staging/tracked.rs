@@ -7,7 +7,7 @@ use super::binding_part::{Placed, destinations_of};
 use super::bound;
 use super::edits::Edited;
 use super::evidence::Subject;
-use super::facts::{Decoded, ObjectMeta};
+use super::facts::{Decoded, ObjectFacts, ObjectMeta};
 use super::finding::Finding;
 use super::judge::{Judging, Subjected};
 use super::plan::Question;
@@ -37,6 +37,16 @@ impl<'a> Judging<'a> {
             .objects
             .get(&bound::key(object))
             .and_then(|known| known.found.as_ref())
+    }
+
+    /// Of an object that this host may not read nobody knows whether it was edited, also when it is not judged.
+    pub(super) fn require_shown(&self, objects: &[&BoundObject]) -> Result<(), Finding> {
+        let known = &self.subjected.facts.objects;
+        let refused = |object: &&BoundObject| {
+            let known = known.get(&bound::key(object))?;
+            refusal(known, object)
+        };
+        objects.iter().find_map(refused).map_or(Ok(()), Err)
     }
 
     /// An object that is judged. One that cannot be found is no object to leave out.
@@ -120,6 +130,15 @@ impl<'a> Judging<'a> {
             entry.updates.extend(owed);
         }
     }
+}
+
+/// The finding of an object that was asked for in vain.
+pub(super) fn refusal(known: &ObjectFacts, object: &BoundObject) -> Option<Finding> {
+    let message = known.refused.as_ref()?;
+    let key = bound::key(object);
+    let text =
+        format!("{key} is bound, but Stagegate may not read its metadata: grant it the right to get them ({message})");
+    Some(Finding::unknown(Reason::ObjectForbidden, text))
 }
 
 pub(super) fn missing(object: &BoundObject) -> Finding {

@@ -337,6 +337,10 @@ fn answers_that_stop(answers: &Answers) -> Vec<(&'static str, Answers)> {
         objects: BTreeMap::from([(key.clone(), found)]),
         ..answers.clone()
     };
+    let forbidden = Answers {
+        forbidden: BTreeMap::from([(key.clone(), "403 Forbidden".to_owned())]),
+        ..answers.clone()
+    };
     let filter = |verdict: Verdict| Answers {
         filter: BTreeMap::from([("web".to_owned(), verdict)]),
         ..answers.clone()
@@ -350,6 +354,7 @@ fn answers_that_stop(answers: &Answers) -> Vec<(&'static str, Answers)> {
     };
     vec![
         ("the object is gone", object(None)),
+        ("the object may not be read", forbidden),
         ("the object is another", object(Some(meta("other-uid", Some(1))))),
         ("the object was edited", object(Some(meta("web-uid", Some(2))))),
         ("the object is an older one", object(Some(meta("web-uid", Some(0))))),

@@ -129,6 +129,9 @@ pub struct Answers {
     /// `null`: not found.
     #[serde(default)]
     pub objects: BTreeMap<ObjectKey, Option<ObjectMeta>>,
+    /// Why the host may not read them.
+    #[serde(default)]
+    pub forbidden: BTreeMap<ObjectKey, String>,
     /// By entry. Without: it loads, and its digest is that of its version.
     #[serde(default)]
     pub modules: BTreeMap<SourceEntry, Module>,
@@ -266,6 +269,7 @@ pub fn answer(facts: &mut Facts, question: Question, answers: &Answers) {
         Question::Object {
             key, resource_version, ..
         } => {
+            let refused = answers.forbidden.get(&key).cloned();
             let found = answers.objects.get(&key).cloned().unwrap_or_else(|| {
                 let uid = format!("{}-uid", key.name);
                 let generation = (!matches!(key.resource.as_str(), "configmaps" | "services")).then_some(1);
@@ -280,7 +284,8 @@ pub fn answer(facts: &mut Facts, question: Question, answers: &Answers) {
                 key,
                 ObjectFacts {
                     asked_for: resource_version,
-                    found,
+                    found: found.filter(|_| refused.is_none()),
+                    refused,
                 },
             );
         }

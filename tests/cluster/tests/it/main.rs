@@ -51,7 +51,9 @@ fn main() {
     let whole = conclusion.num_filtered_out == 0;
     let of_rights = [Kind::PlainCluster, Kind::BesideKubeStellar].map(|kind| {
         let name = format!("rights_used_are_rights_granted::{kind:?}");
-        Trial::test(name, move || Ok(rights::used_is_granted(kind, whole).map_err(|error| format!("{error:#}"))?))
+        Trial::test(name, move || {
+            Ok(rights::used_is_granted(kind, whole).map_err(|error| format!("{error:#}"))?)
+        })
     });
     arguments.filter = None;
     libtest_mimic::run(&arguments, of_rights.into()).exit();

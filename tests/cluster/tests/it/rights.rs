@@ -37,9 +37,20 @@ pub fn used_is_granted(kind: Kind, whole: bool) -> anyhow::Result<()> {
         let lines: Vec<String> = rights.iter().map(|right| format!("  {name}: {right}")).collect();
         lines.join("\n")
     };
-    let missing: BTreeSet<&Right> = used.rights.iter().filter(|right| !granted.contains(right) && !of_workloads.contains(right)).collect();
-    let unused: BTreeSet<&Right> = granted.iter().filter(|right| whole && !used.rights.contains(right)).collect();
-    let reads: BTreeSet<&Right> = used.rights.iter().filter(|right| of_workloads.contains(right) && !granted.contains(right)).collect();
+    let missing: BTreeSet<&Right> = used
+        .rights
+        .iter()
+        .filter(|right| !granted.contains(right) && !of_workloads.contains(right))
+        .collect();
+    let unused: BTreeSet<&Right> = granted
+        .iter()
+        .filter(|right| whole && !used.rights.contains(right))
+        .collect();
+    let reads: BTreeSet<&Right> = used
+        .rights
+        .iter()
+        .filter(|right| of_workloads.contains(right) && !granted.contains(right))
+        .collect();
     eprintln!(
         "{kind:?}: {} rights used of {} granted, and reads of workloads:\n{}",
         used.rights.intersection(&granted).count(),
@@ -59,9 +70,18 @@ pub fn used_is_granted(kind: Kind, whole: bool) -> anyhow::Result<()> {
 /// Of workloads, and all others.
 fn granted(objects: &[Value]) -> (BTreeSet<Right>, BTreeSet<Right>) {
     let (mut of_workloads, mut others) = (BTreeSet::new(), BTreeSet::new());
-    for role in objects.iter().filter(|object| object["kind"] == "Role" || object["kind"] == "ClusterRole") {
-        let is_of_workloads = role["metadata"]["name"].as_str().is_some_and(|name| name.starts_with(WORKLOADS));
-        let into = if is_of_workloads { &mut of_workloads } else { &mut others };
+    for role in objects
+        .iter()
+        .filter(|object| object["kind"] == "Role" || object["kind"] == "ClusterRole")
+    {
+        let is_of_workloads = role["metadata"]["name"]
+            .as_str()
+            .is_some_and(|name| name.starts_with(WORKLOADS));
+        let into = if is_of_workloads {
+            &mut of_workloads
+        } else {
+            &mut others
+        };
         for rule in role["rules"].as_array().into_iter().flatten() {
             into.extend(rights_of(rule));
         }

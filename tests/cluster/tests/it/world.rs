@@ -85,7 +85,10 @@ impl World {
     async fn playground(folder: &Path) -> anyhow::Result<World> {
         let (first, kubeconfig) = (folder.join("first.yaml"), folder.join("kubeconfig"));
         // It wants something to apply.
-        std::fs::write(&first, json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "first"}}).to_string())?;
+        std::fs::write(
+            &first,
+            json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "first"}}).to_string(),
+        )?;
         let arguments = [
             "playground".to_owned(),
             first.display().to_string(),
@@ -101,7 +104,10 @@ impl World {
             {
                 break client;
             }
-            ensure!(begun.elapsed() < Duration::from_secs(30), "the playground does not get ready");
+            ensure!(
+                begun.elapsed() < Duration::from_secs(30),
+                "the playground does not get ready"
+            );
             tokio::time::sleep(Duration::from_millis(50)).await;
         };
         Ok(World {
@@ -149,7 +155,6 @@ impl World {
         world.start_again(Part::Host).await?;
         Ok(world)
     }
-
 
     pub fn client(&self) -> Client {
         self.client.clone()
@@ -212,7 +217,10 @@ impl World {
     /// # Errors
     /// On the playground, which is one itself.
     pub fn another_host(&self, name: &str) -> anyhow::Result<Host> {
-        let installation = self.installation.as_ref().context("the playground is not started again")?;
+        let installation = self
+            .installation
+            .as_ref()
+            .context("the playground is not started again")?;
         Host::start(&installation.arguments()?, &self.folder.join(format!("{name}.log")))
     }
 
@@ -230,7 +238,9 @@ impl World {
     /// # Errors
     /// An audit log that cannot be read.
     pub fn used(&self) -> anyhow::Result<Used> {
-        self.plane.as_ref().map_or(Ok(Used::default()), |plane| audit::used_by(USER, &plane.audit_log()))
+        self.plane
+            .as_ref()
+            .map_or(Ok(Used::default()), |plane| audit::used_by(USER, &plane.audit_log()))
     }
 
     fn plane(&mut self) -> anyhow::Result<&mut ControlPlane> {
@@ -267,7 +277,9 @@ fn definitions(beside_kubestellar: bool) -> Vec<CustomResourceDefinition> {
         "workstatuses.control.kubestellar.io",
     ];
     let is_of_inventory = |definition: &CustomResourceDefinition| inventory.contains(&definition.name_any().as_str());
-    let foreign = crd::foreign().into_iter().filter(|definition| beside_kubestellar && is_of_inventory(definition));
+    let foreign = crd::foreign()
+        .into_iter()
+        .filter(|definition| beside_kubestellar && is_of_inventory(definition));
     crd::playground().into_iter().chain(foreign).collect()
 }
 

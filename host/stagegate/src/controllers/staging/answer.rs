@@ -102,6 +102,7 @@ pub async fn answer(
         }
     }
     for (key, answer) in read::objects(client, wanted).await? {
+        memory.is_to_retry |= answer.refused.is_some();
         memory.objects.insert(key.clone(), answer.clone());
         facts.objects.insert(key, answer);
         answered = true;

@@ -399,6 +399,7 @@ impl Staging {
             let wanted = asked_before(facts);
             facts.objects.clear();
             for (key, answer) in read::objects(client, wanted).await? {
+                memory.is_to_retry |= answer.refused.is_some();
                 memory.objects.insert(key.clone(), answer.clone());
                 facts.objects.insert(key, answer);
             }

@@ -169,15 +169,18 @@ async fn object(client: &Client, wanted: Wanted) -> Result<(ObjectKey, ObjectFac
         Some(namespace) => Api::namespaced_with(client.clone(), namespace, &resource),
         None => Api::all_with(client.clone(), &resource),
     };
-    let found = get_opt(&api, format!("get metadata of {key}"), &key.name).await?;
-    let found = found.map(|object| object_meta(object.metadata));
-    Ok((
-        key,
-        ObjectFacts {
-            asked_for: resource_version,
-            found,
-        },
-    ))
+    let (found, refused) = match get_opt(&api, format!("get metadata of {key}"), &key.name).await {
+        Ok(found) => (found.map(|object| object_meta(object.metadata)), None),
+        // Rights are granted by people: the policy's status has to say which one is missing.
+        Err(error) if error.is_forbidden() => (None, Some(error.chain())),
+        Err(error) => return Err(error),
+    };
+    let answer = ObjectFacts {
+        asked_for: resource_version,
+        found,
+        refused,
+    };
+    Ok((key, answer))
 }
 
 fn object_meta(metadata: KubeMeta) -> ObjectMeta {
