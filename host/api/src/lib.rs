@@ -85,8 +85,11 @@ pub mod label {
 
 /// Namespace that holds the CombinedStatus of a cluster-scoped workload object.
 pub const REPORT_NAMESPACE: &str = "kubestellar-report";
-/// Finalizer that KubeStellar's binding controller keeps on every BindingPolicy.
-pub const BINDING_POLICY_FINALIZER: &str = "bindingpolicy.kubestellar.io/kscontroller";
+/// Finalizer that KubeStellar's binding controller keeps on every BindingPolicy: a trace of it.
+pub const KUBESTELLAR_FINALIZER: &str = "bindingpolicy.kubestellar.io/kscontroller";
+/// Finalizer that our `binding` puts there where it imitates KubeStellar. Nothing is held back by it, so on a real cluster
+/// there is none: a deletion must not wait for a process that may be gone.
+pub const BINDING_POLICY_FINALIZER: &str = "community.kubestellar.io/binding";
 /// Condition type on Binding and BindingPolicy that says whether every named StatusCollector exists.
 pub const STATUS_COLLECTORS_AVAILABLE: &str = "StatusCollectorsAvailable";
 

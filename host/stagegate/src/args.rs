@@ -8,6 +8,7 @@ use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
 use stagegate_evaluate::gate::limits;
 
 use crate::sandbox::child::Child;
+use crate::shell::lease::Timing;
 
 const EXIT_CODES: &str = "\
 Exit codes: 0 as wished, 1 the answer is no, 2 usage or input error, 3 time-out, 4 the outside failed.
@@ -88,9 +89,28 @@ pub struct RunArgs {
     /// Namespaces whose ConfigMaps may be run as gates; whoever can write there decides about rollouts
     #[arg(long, value_delimiter = ',', default_value = "stagegate-gates", value_parser = namespace, value_name = "NAMES")]
     pub gate_namespaces: Vec<String>,
+    #[command(flatten)]
+    pub lease: LeaseArgs,
     /// Directory to keep compiled gates in, ours alone; made if it is missing [default: in memory, 64 MiB]
     #[arg(long, value_name = "DIRECTORY")]
     pub gate_cache: Option<PathBuf>,
+}
+
+/// How several processes agree on one that writes.
+#[derive(Debug, ClapArgs)]
+pub struct LeaseArgs {
+    /// Work only while holding a Lease; the other replicas stand by and take over when its holder fails
+    #[arg(long)]
+    pub leader_elect: bool,
+    /// Namespace of the Lease [default: the pod's own, else stagegate-system]
+    #[arg(long, requires = "leader_elect", value_parser = namespace, value_name = "NAME")]
+    pub lease_namespace: Option<String>,
+    /// Name of the Lease; processes that run different controllers need different ones
+    #[arg(long, requires = "leader_elect", default_value = "stagegate", value_parser = object_name, value_name = "NAME")]
+    pub lease_name: String,
+    /// How long the others wait for a holder that falls silent; it stops writing after two thirds of it
+    #[arg(long, requires = "leader_elect", default_value = "15s", value_parser = lease_duration, value_name = "DURATION")]
+    pub lease_duration: Duration,
 }
 
 #[derive(Debug, ClapArgs)]
@@ -262,6 +282,14 @@ fn settle(text: &str) -> Result<Duration, String> {
     let duration = duration(text)?;
     if duration < Duration::from_millis(10) || duration > Duration::from_secs(600) {
         return Err("between 10ms and 10m".to_owned());
+    }
+    Ok(duration)
+}
+
+fn lease_duration(text: &str) -> Result<Duration, String> {
+    let duration = duration(text)?;
+    if duration < Timing::LEASE_MIN || duration > Timing::LEASE_MAX {
+        return Err("between 1s and 10m".to_owned());
     }
     Ok(duration)
 }

@@ -68,13 +68,15 @@ pub struct Cluster {
     pub labels: Labels,
 }
 
-/// Weaknesses of KubeStellar's that scenarios put in on purpose. All off is our own behaviour.
+/// What KubeStellar does besides its work, its weaknesses among them. All off is our own behaviour.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Imitation {
     /// The first decision after a start empties an existing Binding, as KubeStellar 0.30 does before it has seen the
     /// workload. The caller sets it for that one decision.
     pub empties_on_restart: bool,
+    /// A finalizer is put on each BindingPolicy, at once and in a write of its own.
+    pub adds_finalizer: bool,
 }
 
 /// What to do about one BindingPolicy now. An empty plan means that the cluster is as it should be.
@@ -93,7 +95,7 @@ pub fn decide(facts: &Facts) -> Plan {
             writes: write.into_iter().collect(),
         };
     }
-    if !has_finalizer {
+    if !has_finalizer && facts.imitation.adds_finalizer {
         // Alone: it moves the policy's version, which the writes after it would have to carry.
         return Plan {
             writes: vec![Write::AddFinalizer { name, precondition }],

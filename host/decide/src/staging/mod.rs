@@ -48,6 +48,7 @@ pub use gate_facts::{
 };
 pub use kinds::{is_never_returned, is_without_status};
 pub use observe::{Observed, observe};
+pub use placing::newest_lease;
 pub use plan::{Decision, Event, Evidence, Placement, Plan, Precondition, Question, Root, Write};
 pub use reason::Reason;
 pub use status::is_news;

@@ -349,6 +349,12 @@ pub fn is_view_stale(facts: &Facts) -> bool {
     owned(facts).filter_map(|own| own.stamp).any(|stamp| stamp > ours)
 }
 
+/// The latest lease that a placement of this policy was stamped under.
+pub fn newest_lease(facts: &Facts) -> u64 {
+    let stamps = owned(facts).filter_map(|own| own.stamp);
+    stamps.map(|stamp| stamp.lease_transitions).max().unwrap_or_default()
+}
+
 /// The same for a policy that cannot be carried out: nobody knows its stages, so the clauses stay as they are.
 pub fn stamps_of_refused(facts: &Facts) -> Vec<Write> {
     let stamp = Stamp::of(facts);

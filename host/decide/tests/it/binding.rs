@@ -138,7 +138,7 @@ fn run(case: &Case) -> Plan {
         json!({
             "metadata": {
                 "name": "p", "uid": "p-uid", "resourceVersion": "10", "generation": 3,
-                "finalizers": ["bindingpolicy.kubestellar.io/kscontroller"],
+                "finalizers": ["community.kubestellar.io/binding"],
             },
             "spec": {},
         }),

@@ -9,9 +9,15 @@ use stagegate_embedded::TokioClock;
 
 use super::signals::Signals;
 use super::{Failure, Outcome, Result, connection, log};
-use crate::args::{Controller, RunArgs};
+use crate::args::{Controller, LeaseArgs, RunArgs};
 use crate::sandbox::{Cache, Sandbox, SandboxOptions};
+use crate::shell::lease::{Election, Timing};
 use crate::shell::{self, ControllerName, Options};
+
+/// Where a pod finds the name of its namespace.
+const POD_NAMESPACE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/namespace";
+/// Where the shipped manifests put everything.
+const NAMESPACE: &str = "stagegate-system";
 
 /// # Errors
 /// A kubeconfig that cannot be used; a server that does not answer at the start; a controller that broke off.
@@ -24,6 +30,7 @@ pub async fn controllers(args: &RunArgs) -> Result {
         settle_ms: super::milliseconds(args.settle),
         gate_namespaces: GateNamespaces::Only(args.gate_namespaces.iter().cloned().collect()),
         sandbox: sandbox(args.gate_cache.as_deref())?,
+        election: election(&args.lease),
         ..Options::default()
     };
     let started = tokio::select! {
@@ -31,12 +38,33 @@ pub async fn controllers(args: &RunArgs) -> Result {
         () = signals.next() => return Ok(Outcome::AsWished),
     };
     let mut running = started.context("starting the controllers").map_err(Failure::Outside)?;
-    tokio::select! {
-        error = running.failed() => return Err(Failure::Outside(error)),
-        () = signals.next() => tracing::info!("stopping"),
-    }
+    let ended = tokio::select! {
+        error = running.failed() => Err(Failure::Outside(error)),
+        () = signals.next() => {
+            tracing::info!("stopping");
+            Ok(Outcome::AsWished)
+        }
+    };
     running.stop().await;
-    Ok(Outcome::AsWished)
+    ended
+}
+
+fn election(args: &LeaseArgs) -> Option<Election> {
+    let namespace = || {
+        std::fs::read_to_string(POD_NAMESPACE)
+            .ok()
+            .map(|name| name.trim().to_owned())
+    };
+    args.leader_elect.then(|| Election {
+        namespace: args
+            .lease_namespace
+            .clone()
+            .or_else(namespace)
+            .unwrap_or_else(|| NAMESPACE.to_owned()),
+        name: args.lease_name.clone(),
+        identity: Election::identity(),
+        timing: Timing::of_lease(args.lease_duration),
+    })
 }
 
 fn sandbox(cache: Option<&Path>) -> Result<Arc<Sandbox>> {

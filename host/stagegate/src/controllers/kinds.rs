@@ -13,6 +13,7 @@ use stagegate_api::{
 };
 use stagegate_decide::staging::Decoded;
 
+use super::rivals::{Rivals, Traced};
 use crate::shell::start::{Context, Tasks};
 use crate::shell::store::Store;
 use crate::shell::watch::{ManagedFields, keep};
@@ -57,12 +58,16 @@ pub struct Kinds {
 
 impl Kinds {
     /// Starts the watches of the wanted kinds; their listeners are registered by now.
-    pub fn spawn(self, context: &Context, tasks: &mut Tasks) {
+    pub fn spawn(self, context: &Context, rivals: Option<&Arc<Rivals>>, tasks: &mut Tasks) {
+        let shown = |kind: Traced| match rivals {
+            Some(rivals) => rivals.clone().shown(kind),
+            None => ManagedFields::Dropped,
+        };
         spawn(self.policies, ManagedFields::Dropped, context, tasks);
-        spawn(self.placements, ManagedFields::Dropped, context, tasks);
-        spawn(self.bindings, ManagedFields::Dropped, context, tasks);
+        spawn(self.placements, shown(Traced::BindingPolicy), context, tasks);
+        spawn(self.bindings, shown(Traced::Binding), context, tasks);
         spawn(self.collectors, ManagedFields::Dropped, context, tasks);
-        spawn(self.combined, ManagedFields::Dropped, context, tasks);
+        spawn(self.combined, shown(Traced::CombinedStatus), context, tasks);
         // The time of a WorkStatus's last change stands there and nowhere else.
         spawn(self.work_statuses, ManagedFields::Kept, context, tasks);
         spawn(self.clusters, ManagedFields::Dropped, context, tasks);

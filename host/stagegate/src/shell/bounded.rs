@@ -37,6 +37,11 @@ impl<K: Clone + Eq + Hash, V> BoundedMap<K, V> {
         }
     }
 
+    pub fn clear(&mut self) {
+        self.entries.clear();
+        self.order.clear();
+    }
+
     pub fn iter(&self) -> impl Iterator<Item = (&K, &V)> {
         self.entries.iter()
     }

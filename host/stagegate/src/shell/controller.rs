@@ -6,16 +6,19 @@
 use std::collections::HashMap;
 use std::fmt::Display;
 use std::hash::Hash;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::task::JoinSet;
-use tokio_util::sync::CancellationToken;
+use tokio::sync::watch;
+use tokio::task::{Id, JoinError, JoinSet};
 use tracing::{debug, error, warn};
 
 use super::counters::Live;
+use super::lease::Leadership;
 use super::queue::{Ended, Queue};
 use super::request::RequestError;
+use super::start::Context;
 
 /// Keys of one controller worked on at the same time.
 pub const CONCURRENCY: usize = 16;
@@ -37,53 +40,133 @@ pub trait Controller: Send + Sync + 'static {
     /// object that was not listed yet looks like one that does not exist.
     fn complete(&self) -> impl Future<Output = ()> + Send;
 
+    /// All keys there are now.
+    fn all(&self) -> Vec<Self::Key>;
+
+    /// Drops what was remembered of a time in which this process was at work: somebody else may have been since.
+    fn forget(&self) {}
+
     /// Brings the world one step closer to what the facts about `key` ask for.
     fn reconcile(&self, key: &Self::Key) -> impl Future<Output = Result<Next, RequestError>> + Send;
 }
 
-/// Runs `controller` until `stop`; what has begun then is finished.
-pub async fn run<C: Controller>(
-    controller: Arc<C>,
-    queue: Arc<Queue<C::Key>>,
-    counters: Arc<Live>,
-    stop: CancellationToken,
-) {
+/// Runs `controller` until the process is told to stop; what has begun then is finished. It works in the terms in which
+/// this process leads; between them keys gather in the queue, from watches that stay warm.
+pub async fn run<C: Controller>(controller: C, queue: Arc<Queue<C::Key>>, context: Context) {
     tokio::select! {
-        () = stop.cancelled() => return,
+        () = context.stop.cancelled() => return,
         () = controller.complete() => debug!(controller = C::NAME, "all kinds are listed"),
     }
-    let mut running = JoinSet::new();
-    let mut keys = HashMap::new();
+    let stop = context.stop.clone();
+    let mut worker = Worker {
+        controller: Arc::new(controller),
+        queue,
+        leadership: context.standing.leadership(),
+        context,
+        terms: 0,
+        running: JoinSet::new(),
+        keys: HashMap::new(),
+    };
     loop {
         tokio::select! {
             biased;
-            () = stop.cancelled() => break,
-            Some(joined) = running.join_next_with_id() => {
-                let (id, ended) = match joined {
-                    Ok((id, ended)) => (id, ended),
-                    Err(error) => {
-                        error!(controller = C::NAME, error = %error, "a reconcile broke off");
-                        (error.id(), Ended::Failed)
-                    }
-                };
-                if let Some(key) = keys.remove(&id) {
-                    queue.end(&key, ended);
+            () = stop.cancelled() => return,
+            () = worker.begin_term() => {}
+        }
+        if worker.work().await.is_break() {
+            return;
+        }
+    }
+}
+
+struct Worker<C: Controller> {
+    controller: Arc<C>,
+    queue: Arc<Queue<C::Key>>,
+    leadership: watch::Receiver<Leadership>,
+    context: Context,
+    /// Terms in which this process has led.
+    terms: u64,
+    running: JoinSet<Ended>,
+    keys: HashMap<Id, C::Key>,
+}
+
+impl<C: Controller> Worker<C> {
+    /// Waits for this process to lead. In the first term all that the watches told of waits in the queue. In a later one
+    /// the keys do whose objects others have changed meanwhile; what follows from leading again is in no event.
+    async fn begin_term(&mut self) {
+        // The sender lives as long as the context.
+        let is_leader = |leadership: &Leadership| *leadership != Leadership::Standby;
+        let _leading = self.leadership.wait_for(is_leader).await;
+        self.terms += 1;
+        if self.terms == 1 {
+            return;
+        }
+        self.controller.forget();
+        self.queue.forget_failures();
+        for key in self.controller.all() {
+            self.queue.add(key);
+        }
+    }
+
+    /// To the end of the term, or of the process.
+    async fn work(&mut self) -> ControlFlow<()> {
+        loop {
+            tokio::select! {
+                biased;
+                () = self.context.stop.cancelled() => {
+                    while self.running.join_next().await.is_some() {}
+                    return ControlFlow::Break(());
                 }
-            }
-            key = queue.next(), if running.len() < CONCURRENCY => {
-                counters.reconcile();
-                let (controller, counters, of) = (controller.clone(), counters.clone(), key.clone());
-                let handle = running.spawn(async move { reconcile(&*controller, &of, &counters).await });
-                keys.insert(handle.id(), key);
+                // The sender lives as long as the context.
+                _ = self.leadership.changed() => {
+                    self.break_off().await;
+                    return ControlFlow::Continue(());
+                }
+                Some(joined) = self.running.join_next_with_id() => self.end(joined),
+                key = self.queue.next(), if self.running.len() < CONCURRENCY => self.begin(key),
             }
         }
     }
-    while running.join_next().await.is_some() {}
+
+    fn begin(&mut self, key: C::Key) {
+        self.context.counters.reconcile();
+        let (controller, counters, of) = (self.controller.clone(), self.context.counters.clone(), key.clone());
+        let handle = self
+            .running
+            .spawn(async move { reconcile(&*controller, &of, &counters).await });
+        self.keys.insert(handle.id(), key);
+    }
+
+    fn end(&mut self, joined: Result<(Id, Ended), JoinError>) {
+        let (id, ended) = match joined {
+            Ok(ended) => ended,
+            Err(error) if error.is_cancelled() => (error.id(), Ended::Done { wake_in: None }),
+            Err(error) => {
+                error!(controller = C::NAME, error = %error, "a reconcile broke off");
+                (error.id(), Ended::Failed)
+            }
+        };
+        if let Some(key) = self.keys.remove(&id) {
+            self.queue.end(&key, ended);
+        }
+    }
+
+    /// As a kill would: whatever is left half done is found by whoever leads next.
+    async fn break_off(&mut self) {
+        self.running.abort_all();
+        while let Some(joined) = self.running.join_next_with_id().await {
+            self.end(joined);
+        }
+    }
 }
 
 async fn reconcile<C: Controller>(controller: &C, key: &C::Key, counters: &Live) -> Ended {
     match controller.reconcile(key).await {
         Ok(next) => Ended::Done { wake_in: next.wake_in },
+        Err(error) if error.is_withheld() => {
+            debug!(key = %key, controller = C::NAME, error = error.chain(), "it is another one's to write");
+            Ended::Failed
+        }
         Err(error) if error.is_outdated() => {
             counters.failure();
             debug!(key = %key, controller = C::NAME, error = error.chain(), "the world moved on; trying again");

@@ -10,6 +10,7 @@ pub mod controller;
 pub mod counters;
 pub mod evaluator;
 pub mod events;
+pub mod lease;
 pub mod links;
 pub mod queue;
 pub mod request;

@@ -89,6 +89,20 @@ impl<K: Clone + Debug + Eq + Hash + Ord> Queue<K> {
         self.changed.notify_one();
     }
 
+    /// Failures so far say nothing of what comes: a key that waits for the end of its back-off is due again.
+    pub fn forget_failures(&self) {
+        let now = Instant::now();
+        let mut state = self.lock();
+        let failed: Vec<K> = state.failing.drain().map(|(key, _)| key).collect();
+        for key in failed {
+            if state.due.contains_key(&key) {
+                state.schedule(key, now);
+            }
+        }
+        drop(state);
+        self.changed.notify_one();
+    }
+
     /// The next key that is due; waits for one. The caller owes a call of [`Self::end`].
     pub async fn next(&self) -> K {
         loop {

@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use thiserror::Error;
 
+use super::lease::Withheld;
+
 /// Longest wait for one answer.
 pub const DEADLINE: Duration = Duration::from_secs(10);
 /// Longest part of a server's message that is passed on.
@@ -28,6 +30,9 @@ pub enum RequestError {
     /// What is known already is newer: the server is behind, and nothing may be decided on its answer.
     #[error("{what}: the API server answered from an older state than it showed before")]
     Older { what: String },
+    /// This process may not write now: another one leads, or KubeStellar does the work.
+    #[error("{what}: {why}")]
+    Withheld { what: String, why: Withheld },
     /// The connection, or an answer that was not understood.
     #[error("{what}: request failed")]
     Failed {
@@ -50,6 +55,10 @@ impl RequestError {
     /// By authorisation or by a missing or bad credential.
     pub fn is_forbidden(&self) -> bool {
         matches!(self, Self::Refused { code: 401 | 403, .. })
+    }
+
+    pub fn is_withheld(&self) -> bool {
+        matches!(self, Self::Withheld { .. })
     }
 
     pub fn is_conflict(&self) -> bool {
@@ -83,10 +92,18 @@ pub async fn request<T>(
             reason: status.reason.clone(),
             message: cut(&status.message, MESSAGE_CHARS_MAX),
         }),
-        Ok(Err(cause)) => Err(RequestError::Failed {
-            what: what.into(),
-            cause,
-        }),
+        Ok(Err(cause)) => Err(failure(what.into(), cause)),
+    }
+}
+
+fn failure(what: String, cause: kube::Error) -> RequestError {
+    let withheld = match &cause {
+        kube::Error::Service(error) => error.downcast_ref::<Withheld>().copied(),
+        _ => None,
+    };
+    match withheld {
+        Some(why) => RequestError::Withheld { what, why },
+        None => RequestError::Failed { what, cause },
     }
 }
 

@@ -8,6 +8,7 @@ use anyhow::{Error, anyhow};
 use kube::Client;
 use stagegate_decide::staging::GateNamespaces;
 use stagegate_embedded::SharedClock;
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
@@ -15,7 +16,8 @@ use tracing::{info, warn};
 use super::counters::{Counters, Live};
 use super::evaluator::Evaluator;
 use super::events::Events;
-use crate::controllers;
+use super::lease::{self, Election, Leadership, Permit, Standing};
+use crate::controllers::{self, Rivals};
 use crate::sandbox::{Sandbox, SandboxOptions};
 
 /// Longest wait for reconciles that have begun when the process is told to stop.
@@ -44,6 +46,8 @@ pub struct Options {
     pub gate_namespaces: GateNamespaces,
     /// Where they are run. Hosts that share one share what it has compiled.
     pub sandbox: Arc<Sandbox>,
+    /// How several processes agree on the one that writes; `None`: this is the only one.
+    pub election: Option<Election>,
 }
 
 impl Default for Options {
@@ -56,6 +60,7 @@ impl Default for Options {
             imitate: Imitation::default(),
             gate_namespaces: GateNamespaces::default(),
             sandbox: Sandbox::new(SandboxOptions::default()),
+            election: None,
         }
     }
 }
@@ -77,9 +82,12 @@ impl Default for Delays {
     }
 }
 
-/// Defects of KubeStellar to be shown, for tests of what staging makes of them.
+/// What KubeStellar does besides its work, its defects among them: for the playground, and for tests of what staging makes of
+/// it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Imitation {
+    /// A finalizer is put on each BindingPolicy: one write more that others meet.
+    pub adds_finalizer: bool,
     /// After a start, each Binding is first written without objects and clusters.
     pub empties_on_restart: bool,
     /// A CombinedStatus is left as it is when its new rows are among the old ones.
@@ -89,9 +97,11 @@ pub struct Imitation {
 /// What every controller is given.
 #[derive(Clone)]
 pub struct Context {
+    /// Its writes are refused while another process leads.
     pub client: Client,
     pub clock: SharedClock,
     pub options: Options,
+    pub standing: Arc<Standing>,
     pub evaluator: Arc<Evaluator>,
     pub events: Events,
     pub counters: Arc<Live>,
@@ -106,6 +116,9 @@ pub struct Running {
     tasks: Tasks,
     counters: Arc<Live>,
     stop: CancellationToken,
+    standing: Arc<Standing>,
+    election: Option<lease::Running>,
+    rivals: Arc<Rivals>,
 }
 
 /// Starts the controllers. Kinds that the API server does not know yet are waited for, with a line in the log.
@@ -117,6 +130,18 @@ pub async fn start(client: Client, clock: SharedClock, options: Options) -> anyh
     info!(server = version.git_version, controllers = ?options.controllers, settle_ms = options.settle_ms, "starting");
     let counters = Arc::new(Live::default());
     let stop = CancellationToken::new();
+    let (election, standing) = match options.election.clone() {
+        Some(election) => {
+            let (running, standing) = lease::Running::start(&client, clock.clone(), election);
+            (Some(running), standing)
+        }
+        None => (None, Standing::unelected()),
+    };
+    let client = if election.is_some() {
+        lease::gated(&client, Permit::Lease(standing.clone()))
+    } else {
+        client
+    };
     let (events, writer) = Events::new(client.clone(), clock.clone());
     let mut tasks = Tasks::new();
     tasks.spawn(async move {
@@ -128,34 +153,63 @@ pub async fn start(client: Client, clock: SharedClock, options: Options) -> anyh
         client,
         clock,
         options,
+        standing: standing.clone(),
         events,
         counters: counters.clone(),
         stop: stop.clone(),
     };
-    controllers::spawn(&context, &mut tasks);
-    Ok(Running { tasks, counters, stop })
+    let rivals = controllers::spawn(&context, &mut tasks);
+    Ok(Running {
+        tasks,
+        counters,
+        stop,
+        standing,
+        election,
+        rivals,
+    })
 }
 
 impl Running {
-    /// Lets the reconciles that have begun end, for at most 12 s, and stops everything.
+    /// Lets the reconciles that have begun end, for at most 12 s, stops everything, and lets another process lead.
     pub async fn stop(mut self) {
         self.stop.cancel();
         let all_ended = async { while self.tasks.join_next().await.is_some() {} };
         if tokio::time::timeout(STOP_MAX, all_ended).await.is_err() {
             warn!("something did not stop in time and is broken off");
         }
+        self.tasks.shutdown().await;
+        if let Some(election) = self.election {
+            election.release().await;
+        }
+    }
+
+    /// Whether this process leads, now and whenever that changes.
+    pub fn leadership(&self) -> watch::Receiver<Leadership> {
+        self.standing.leadership()
     }
 
     pub fn counters(&self) -> Counters {
         self.counters.snapshot()
     }
 
-    /// Returns when a task has ended that must not: the process cannot do its work any more.
+    /// Returns when this process cannot do its work any more: a task has ended that must not, or KubeStellar does the same
+    /// work.
     pub async fn failed(&mut self) -> Error {
-        match self.tasks.join_next().await {
-            Some(Ok(what)) => anyhow!("{what} has ended"),
-            Some(Err(error)) => anyhow!(error).context("a task broke off"),
-            None => anyhow!("no task is left"),
+        let election_failed = async {
+            match &mut self.election {
+                Some(election) => election.failed().await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            biased;
+            trace = self.rivals.found() => anyhow!(trace),
+            () = election_failed => anyhow!("the election of a leader broke off"),
+            joined = self.tasks.join_next() => match joined {
+                Some(Ok(what)) => anyhow!("{what} has ended"),
+                Some(Err(error)) => anyhow!(error).context("a task broke off"),
+                None => anyhow!("no task is left"),
+            },
         }
     }
 }

@@ -7,6 +7,7 @@ mod deploy;
 mod guests;
 mod harness;
 mod invariants;
+mod lease;
 mod matrices;
 mod repository;
 mod sandbox;

@@ -18,7 +18,7 @@ use super::signals::Signals;
 use super::{Failure, Outcome, Result, log};
 use crate::args::{Format, PlaygroundArgs};
 use crate::manifests::{self, Manifest};
-use crate::shell::{self, ControllerName, Delays, Options};
+use crate::shell::{self, ControllerName, Delays, Imitation, Options};
 use crate::view::follow::follow;
 use crate::view::{Policies, View};
 
@@ -117,6 +117,10 @@ fn options(args: &PlaygroundArgs) -> Options {
         delays: Delays {
             binding_ms: DELAY_MS,
             combine_ms: DELAY_MS,
+        },
+        imitate: Imitation {
+            adds_finalizer: true,
+            ..Imitation::default()
         },
         gate_namespaces: GateNamespaces::All,
         ..Options::default()

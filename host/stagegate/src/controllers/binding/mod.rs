@@ -21,6 +21,7 @@ use tracing::debug;
 
 use self::workload::{Kind, Listeners, Object, Workload};
 use super::kinds::{Guarded, Kinds};
+use super::rivals::Traces;
 use super::write::{Patches, Target, Writer, metadata, whole};
 use crate::shell::controller::{self, Controller, Next};
 use crate::shell::queue::Queue;
@@ -37,7 +38,7 @@ const STATUS_MEMBERS: &[&str] = &["conditions", "observedGeneration", "errors"];
 const EMPTY_FOR: Duration = Duration::from_secs(1);
 
 /// Registers what the controller watches and starts it.
-pub fn spawn(context: &Context, kinds: &Kinds, tasks: &mut Tasks) {
+pub fn spawn(context: &Context, (kinds, traces): (&Kinds, &Traces), tasks: &mut Tasks) {
     let queue = Arc::new(Queue::new(Duration::from_millis(context.options.delays.binding_ms)));
     let stores = Stores {
         policies: kinds.placements.wanted(),
@@ -47,17 +48,18 @@ pub fn spawn(context: &Context, kinds: &Kinds, tasks: &mut Tasks) {
         definitions: Arc::default(),
         workload: Workload::new(),
     };
-    listen(&stores, &queue);
-    let binding = Arc::new(BindingController {
+    listen(&stores, &queue, context.options.imitate.adds_finalizer);
+    let binding = BindingController {
         context: context.clone(),
         stores: stores.clone(),
+        traces: traces.clone(),
         emptied: Mutex::default(),
-    });
+    };
     spawn_definitions(context, &stores, tasks);
     spawn_workload(context, &stores, &queue, tasks);
-    let (counters, stop) = (context.counters.clone(), context.stop.clone());
+    let context = context.clone();
     tasks.spawn(async move {
-        controller::run(binding, queue, counters, stop).await;
+        controller::run(binding, queue, context).await;
         "the binding controller"
     });
 }
@@ -99,7 +101,7 @@ impl Stores {
     }
 }
 
-fn listen(stores: &Stores, queue: &Arc<Queue<String>>) {
+fn listen(stores: &Stores, queue: &Arc<Queue<String>>, adds_finalizer: bool) {
     let (to, changed) = (queue.clone(), stores.workload.clone());
     stores.policies.listen(move |change| {
         let clauses = |policy: &Arc<Guarded<BindingPolicy>>| policy.0.as_ref().ok().map(|it| it.spec.downsync.clone());
@@ -108,7 +110,9 @@ fn listen(stores: &Stores, queue: &Arc<Queue<String>>) {
         }
         match change.after {
             // The finalizer's writes do not wait: KubeStellar makes them at once, too.
-            Some(policy) if needs_finalizer_write(policy) => to.add_in(change.id.name.clone(), Duration::ZERO),
+            Some(policy) if needs_finalizer_write(policy, adds_finalizer) => {
+                to.add_in(change.id.name.clone(), Duration::ZERO)
+            }
             Some(_) => to.add(change.id.name.clone()),
             None => {}
         }
@@ -144,12 +148,13 @@ fn listen(stores: &Stores, queue: &Arc<Queue<String>>) {
     stores.definitions.listen(move |_| changed.kinds_changed());
 }
 
-fn needs_finalizer_write(policy: &Guarded<BindingPolicy>) -> bool {
+fn needs_finalizer_write(policy: &Guarded<BindingPolicy>, adds_finalizer: bool) -> bool {
     let has = policy
         .finalizers()
         .iter()
         .any(|finalizer| finalizer == BINDING_POLICY_FINALIZER);
-    policy.meta().deletion_timestamp.is_some() == has
+    let is_leaving = policy.meta().deletion_timestamp.is_some();
+    if is_leaving { has } else { adds_finalizer && !has }
 }
 
 /// An object that came or went has other labels than none.
@@ -206,6 +211,7 @@ fn spawn_workload(context: &Context, stores: &Stores, queue: &Arc<Queue<String>>
 struct BindingController {
     context: Context,
     stores: Stores,
+    traces: Traces,
     /// The Bindings that were emptied once since the start; only for [`Imitation::empties_on_restart`].
     emptied: Mutex<BTreeSet<String>>,
 }
@@ -216,11 +222,21 @@ impl Controller for BindingController {
     const NAME: &'static str = "binding";
 
     async fn complete(&self) {
+        self.traces.complete().await;
         self.stores.policies.complete().await;
         self.stores.bindings.complete().await;
         self.stores.clusters.complete().await;
         self.stores.namespaces.complete().await;
         self.stores.definitions.complete().await;
+    }
+
+    fn all(&self) -> Vec<String> {
+        self.stores
+            .policies
+            .all()
+            .iter()
+            .map(|policy| policy.name_any())
+            .collect()
     }
 
     async fn reconcile(&self, name: &String) -> Result<Next, RequestError> {
@@ -245,6 +261,7 @@ impl Controller for BindingController {
             binding: binding.as_ref().and_then(|binding| binding.0.as_ref().ok()),
             imitation: Imitation {
                 empties_on_restart: empties,
+                adds_finalizer: self.context.options.imitate.adds_finalizer,
             },
         });
         for write in &plan.writes {

@@ -53,6 +53,19 @@ pub struct Index {
 }
 
 impl Index {
+    /// Every Binding and every object under one.
+    pub fn all(&self) -> Vec<Key> {
+        let mut keys = Vec::new();
+        for (binding, objects) in &self.bound {
+            keys.push(Key::Binding(binding.clone()));
+            keys.extend(objects.keys().map(|object| Key::Combination {
+                binding: binding.clone(),
+                object: object.clone(),
+            }));
+        }
+        keys
+    }
+
     /// Objects that came, went or changed collectors; all when the clusters changed. Not those that were only edited:
     /// KubeStellar combines anew when a cluster answers, and not before.
     pub fn binding(&mut self, change: &Change<'_, Guarded<Binding>>) -> Vec<Key> {

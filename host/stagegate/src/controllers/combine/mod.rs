@@ -26,6 +26,7 @@ use self::evaluate::{Inputs, Returned};
 use self::index::{Index, Key};
 use super::kinds::{Guarded, Kinds};
 use super::objects::{api_resource, object_key};
+use super::rivals::Traces;
 use super::write::{Patches, Target, Writer, delete, whole};
 use crate::shell::bounded::BoundedMap;
 use crate::shell::controller::{self, Controller, Next};
@@ -43,7 +44,7 @@ const STATUS_MEMBERS: &[&str] = &["conditions", "observedGeneration", "errors"];
 const OBJECTS_MAX: usize = 1024;
 
 /// Registers what the controller watches and starts it.
-pub fn spawn(context: &Context, kinds: &Kinds, tasks: &mut Tasks) {
+pub fn spawn(context: &Context, (kinds, traces): (&Kinds, &Traces), tasks: &mut Tasks) {
     let stores = Stores {
         bindings: kinds.bindings.wanted(),
         collectors: kinds.collectors.wanted(),
@@ -58,16 +59,17 @@ pub fn spawn(context: &Context, kinds: &Kinds, tasks: &mut Tasks) {
         .work_statuses
         .listen(touching(&index, &queue, Index::work_status));
     stores.combined.listen(touching(&index, &queue, Index::combined));
-    let combine = Arc::new(Combine {
+    let combine = Combine {
         context: context.clone(),
         stores,
+        traces: traces.clone(),
         index,
         objects: Mutex::new(BoundedMap::new(OBJECTS_MAX)),
         report_namespace: AtomicBool::new(false),
-    });
-    let (counters, stop) = (context.counters.clone(), context.stop.clone());
+    };
+    let context = context.clone();
     tasks.spawn(async move {
-        controller::run(combine, queue, counters, stop).await;
+        controller::run(combine, queue, context).await;
         "the combine controller"
     });
 }
@@ -99,6 +101,7 @@ type Known = (String, Arc<DynamicObject>);
 struct Combine {
     context: Context,
     stores: Stores,
+    traces: Traces,
     index: Arc<Mutex<Index>>,
     objects: Mutex<BoundedMap<ObjectKey, Known>>,
     /// Whether the namespace for cluster-scoped objects was created, or found, by this process.
@@ -111,10 +114,22 @@ impl Controller for Combine {
     const NAME: &'static str = "combine";
 
     async fn complete(&self) {
+        self.traces.complete().await;
         self.stores.bindings.complete().await;
         self.stores.collectors.complete().await;
         self.stores.work_statuses.complete().await;
         self.stores.combined.complete().await;
+    }
+
+    fn all(&self) -> Vec<Key> {
+        let collectors = self.stores.collectors.all();
+        let collectors = collectors.iter().map(|collector| Key::Collector(collector.name_any()));
+        self.index().all().into_iter().chain(collectors).collect()
+    }
+
+    fn forget(&self) {
+        self.objects().clear();
+        self.report_namespace.store(false, Ordering::Relaxed);
     }
 
     async fn reconcile(&self, key: &Key) -> Result<Next, RequestError> {

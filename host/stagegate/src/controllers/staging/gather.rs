@@ -148,6 +148,7 @@ pub fn facts(
         read: Read::Cached,
         settings,
         watching_since: stores.watching_since(now),
+        // Whoever knows of the lease says it.
         lease_transitions: 0,
         policy,
         evidence_collector,

@@ -22,7 +22,8 @@ use kube::{Resource as _, ResourceExt as _};
 use stagegate_api::{Binding, StagedBindingPolicy, evidence};
 use stagegate_decide::names::PlacementName;
 use stagegate_decide::staging::{
-    BindingFacts, Decision, Decoded, Facts, Plan, Question, Read, Settings, Source, Write, decide, observe,
+    BindingFacts, Decision, Decoded, Facts, Plan, Question, Read, Settings, Source, Write, decide, newest_lease,
+    observe,
 };
 use tokio::time::Instant;
 use tracing::{debug, info};
@@ -88,16 +89,16 @@ pub fn spawn(context: &Context, kinds: &Kinds, tasks: &mut Tasks) {
         index.collector(change, now.now())
     }));
     stores.sources.spawn(context, &queue, tasks);
-    let staging = Arc::new(Staging {
+    let staging = Staging {
         context: context.clone(),
         gates: Gates::new(context),
         stores,
         index,
         memories: Mutex::default(),
-    });
-    let (counters, stop) = (context.counters.clone(), context.stop.clone());
+    };
+    let context = context.clone();
     tasks.spawn(async move {
-        controller::run(staging, queue, counters, stop).await;
+        controller::run(staging, queue, context).await;
         "the staging controller"
     });
 }
@@ -138,6 +139,19 @@ impl Controller for Staging {
         self.stores.combined.complete().await;
     }
 
+    fn all(&self) -> Vec<String> {
+        self.stores
+            .policies
+            .all()
+            .iter()
+            .map(|policy| policy.name_any())
+            .collect()
+    }
+
+    fn forget(&self) {
+        self.memories().clear();
+    }
+
     async fn reconcile(&self, policy: &String) -> Result<Next, RequestError> {
         let mut memory = self.memories().remove(policy).unwrap_or_default();
         let begun = Instant::now();
@@ -153,7 +167,7 @@ impl Controller for Staging {
                 Failure::Read(error) => ("ReadFailed", error),
                 Failure::Write(error) => ("WriteFailed", error),
             };
-            if !error.is_outdated() {
+            if !error.is_outdated() && !error.is_withheld() {
                 let note = format!("{}; trying again later", error.chain());
                 self.context.events.send(Notice {
                     about,
@@ -274,12 +288,10 @@ impl Staging {
         let settings = Settings {
             settle_ms: self.context.options.settle_ms,
         };
-        gather::facts(
-            policy,
-            &self.stores,
-            &self.index,
-            (memory, self.context.clock.now(), settings),
-        )
+        let now = self.context.clock.now();
+        let mut facts = gather::facts(policy, &self.stores, &self.index, (memory, now, settings))?;
+        facts.lease_transitions = self.context.standing.fence(newest_lease(&facts));
+        Some(facts)
     }
 
     /// A policy whose spec cannot be read has a status all the same, and writing one must not lose what it says.

@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use futures::StreamExt as _;
 use kube::api::WatchParams;
-use kube::core::WatchEvent;
+use kube::core::{ObjectMeta, WatchEvent};
 use kube::{Api, Resource};
 use serde::de::DeserializeOwned;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
@@ -44,12 +44,14 @@ const HELD: Duration = Duration::from_secs(10);
 const OLDER_MAX: Duration = Duration::from_secs(10 * 60);
 
 /// What is kept of the metadata of a kind.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone)]
 pub enum ManagedFields {
     /// They are two thirds of a small object, and nobody asks for them.
     Dropped,
     /// For kinds whose field times are read.
     Kept,
+    /// Shown to somebody before the object is taken in, and then dropped.
+    Shown(Arc<dyn Fn(&ObjectMeta) + Send + Sync>),
 }
 
 /// Fills `store` until it is dropped; never returns.
@@ -272,9 +274,12 @@ where
     }
 
     fn trimmed(&self, mut object: T) -> T {
-        if self.managed == ManagedFields::Dropped {
-            object.meta_mut().managed_fields = None;
+        match &self.managed {
+            ManagedFields::Kept => return object,
+            ManagedFields::Shown(look) => look(object.meta()),
+            ManagedFields::Dropped => {}
         }
+        object.meta_mut().managed_fields = None;
         object
     }
 }

@@ -165,11 +165,12 @@ impl World {
     pub async fn try_start_host(&mut self) -> anyhow::Result<()> {
         let options = self.host_options();
         self.host = Some(shell::start(self.tap.client(), self.clock.clone(), options).await?);
-        self.host_ran.push((self.clock.now(), None));
+        self.note_host();
         Ok(())
     }
 
-    fn host_options(&self) -> Options {
+    /// Of a host that the test starts itself.
+    pub fn host_options(&self) -> Options {
         Options {
             controllers: BTreeSet::from([ControllerName::Staging]),
             settle_ms: self.pace.settle_ms(),
@@ -182,7 +183,10 @@ impl World {
         let options = Options {
             controllers: BTreeSet::from([ControllerName::Binding, ControllerName::Combine]),
             delays: self.pace.delays(),
-            imitate,
+            imitate: Imitation {
+                adds_finalizer: true,
+                ..imitate
+            },
             ..Options::default()
         };
         self.parts = Some(
@@ -207,6 +211,15 @@ impl World {
     pub fn kill_host(&mut self) {
         drop(self.host.take());
         self.note_end_of_host();
+    }
+
+    /// From now on there is a host.
+    pub fn note_host(&mut self) {
+        self.host_ran.push((self.clock.now(), None));
+    }
+
+    pub fn clock(&self) -> SharedClock {
+        self.clock.clone()
     }
 
     fn note_end_of_host(&mut self) {

@@ -147,6 +147,7 @@ async fn loses_its_report(world: &World) {
 const ONE_WAY: Imitation = Imitation {
     empties_on_restart: false,
     compares_one_way: true,
+    adds_finalizer: true,
 };
 
 #[tokio::test(start_paused = true)]

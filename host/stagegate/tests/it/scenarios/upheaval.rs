@@ -12,6 +12,7 @@ use crate::harness::{NAMESPACE, Pace, World, cluster, deployment_of, policy, sai
 const EMPTIES: Imitation = Imitation {
     empties_on_restart: true,
     compares_one_way: false,
+    adds_finalizer: true,
 };
 
 /// One image for another: an edit that moves the generation.

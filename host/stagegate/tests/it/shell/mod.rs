@@ -7,6 +7,7 @@ mod keeper;
 mod older;
 mod queue;
 mod retries;
+mod rivals;
 mod rollout;
 mod watch;
 mod wire;

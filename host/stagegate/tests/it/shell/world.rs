@@ -11,7 +11,7 @@ use kube::api::{ApiResource, DynamicObject, ListParams, PostParams};
 use kube::{Api, Client};
 use serde_json::json;
 use stagegate::manifests;
-use stagegate::shell::{self, ControllerName, Counters, Delays, Options, Running};
+use stagegate::shell::{self, ControllerName, Counters, Delays, Imitation, Options, Running};
 use stagegate_api::{Phase, StagedBindingPolicy, crd};
 use stagegate_decide::staging::GateNamespaces;
 use stagegate_embedded::{Server, TokioClock, clusters};
@@ -37,6 +37,10 @@ pub fn options() -> Options {
         delays: Delays {
             binding_ms: 100,
             combine_ms: 100,
+        },
+        imitate: Imitation {
+            adds_finalizer: true,
+            ..Imitation::default()
         },
         gate_namespaces: GateNamespaces::All,
         sandbox: sandbox(),
@@ -152,7 +156,7 @@ pub async fn create(client: &Client, text: &str) {
     }
 }
 
-fn resource(api_version: &str, kind: &str) -> ApiResource {
+pub fn resource(api_version: &str, kind: &str) -> ApiResource {
     let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
     let plural = match kind {
         "StagedBindingPolicy" => "stagedbindingpolicies".to_owned(),

@@ -1,0 +1,207 @@
+//! Traces of KubeStellar's own controllers. `binding` and `combine` do their work where none runs; beside a live one two
+//! writers would undo each other's writes for ever, and empty Bindings take workloads from clusters. Must not write.
+//!
+//! Every object of three kinds is looked at before it is taken in, so that nothing is decided before the first list of
+//! each has been searched, and nothing is written after a trace has come by a watch.
+
+use std::fmt;
+use std::sync::Arc;
+
+use kube::core::ObjectMeta;
+use stagegate_api::{Binding, BindingPolicy, CombinedStatusView, KUBESTELLAR_FINALIZER};
+use thiserror::Error;
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+use tracing::error;
+
+use super::kinds::{Guarded, Kinds};
+use crate::shell::store::{ObjectId, Store};
+use crate::shell::watch::ManagedFields;
+
+/// Under which names KubeStellar's binding and status controllers write (v0.26 to v0.30), the last for requests in which
+/// they give none.
+const MANAGERS: &[&str] = &["Binding", "Status", "controller-manager"];
+
+/// A kind whose objects show who is at work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Traced {
+    BindingPolicy,
+    Binding,
+    CombinedStatus,
+}
+
+/// What was found, and what to do about it.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+#[error(
+    "KubeStellar's own controllers have written to this cluster, and two writers must not fight over it: {found}. Where \
+     KubeStellar runs, run `stagegate run --controllers staging`. Where it is gone for good, {remedy}, and start again"
+)]
+pub struct Trace {
+    found: String,
+    remedy: String,
+}
+
+impl Trace {
+    fn in_metadata(kind: Traced, metadata: &ObjectMeta) -> Option<Self> {
+        let id = ObjectId::of(metadata);
+        match kind {
+            Traced::BindingPolicy => {
+                let finalizers = metadata.finalizers.iter().flatten();
+                finalizers
+                    .into_iter()
+                    .any(|one| one == KUBESTELLAR_FINALIZER)
+                    .then(|| Self {
+                        found: format!("BindingPolicy {id} has the finalizer {KUBESTELLAR_FINALIZER}"),
+                        remedy: "take that finalizer off every BindingPolicy".to_owned(),
+                    })
+            }
+            Traced::Binding | Traced::CombinedStatus => {
+                let mut managers = metadata
+                    .managed_fields
+                    .iter()
+                    .flatten()
+                    .filter_map(|it| it.manager.as_deref());
+                managers.find(|manager| MANAGERS.contains(manager)).map(|manager| Self {
+                    found: format!("{kind} {id} was written by field manager {manager:?}"),
+                    remedy: format!(
+                        "clear the managedFields of every {kind} (kubectl patch --type merge -p \
+                         '{{\"metadata\":{{\"managedFields\":[{{}}]}}}}')"
+                    ),
+                })
+            }
+        }
+    }
+}
+
+impl fmt::Display for Traced {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::BindingPolicy => "BindingPolicy",
+            Self::Binding => "Binding",
+            Self::CombinedStatus => "CombinedStatus",
+        })
+    }
+}
+
+/// The first trace, if there is one.
+#[derive(Debug)]
+pub struct Rivals {
+    found: watch::Sender<Option<Trace>>,
+    token: CancellationToken,
+}
+
+impl Default for Rivals {
+    fn default() -> Self {
+        Self {
+            found: watch::Sender::new(None),
+            token: CancellationToken::new(),
+        }
+    }
+}
+
+impl Rivals {
+    /// Cancelled with the first trace.
+    pub fn token(&self) -> CancellationToken {
+        self.token.clone()
+    }
+
+    /// Returns with the first trace.
+    pub async fn found(&self) -> Trace {
+        let mut found = self.found.subscribe();
+        let trace = found
+            .wait_for(Option::is_some)
+            .await
+            .ok()
+            .and_then(|found| found.clone());
+        match trace {
+            Some(trace) => trace,
+            // The sender is `self`'s, so it is not gone.
+            None => std::future::pending().await,
+        }
+    }
+
+    /// How a kind's watch shows its objects here.
+    pub fn shown(self: Arc<Self>, kind: Traced) -> ManagedFields {
+        ManagedFields::Shown(Arc::new(move |metadata| self.look(kind, metadata)))
+    }
+
+    fn look(&self, kind: Traced, metadata: &ObjectMeta) {
+        if self.token.is_cancelled() {
+            return;
+        }
+        if let Some(trace) = Trace::in_metadata(kind, metadata) {
+            self.token.cancel();
+            error!("{trace}");
+            self.found.send_replace(Some(trace));
+        }
+    }
+}
+
+/// The kinds that are searched.
+#[derive(Clone)]
+pub struct Traces {
+    placements: Arc<Store<Guarded<BindingPolicy>>>,
+    bindings: Arc<Store<Guarded<Binding>>>,
+    combined: Arc<Store<Guarded<CombinedStatusView>>>,
+}
+
+impl Traces {
+    pub fn of(kinds: &Kinds) -> Self {
+        Self {
+            placements: kinds.placements.wanted(),
+            bindings: kinds.bindings.wanted(),
+            combined: kinds.combined.wanted(),
+        }
+    }
+
+    /// Returns when each of them has been searched once.
+    pub async fn complete(&self) {
+        self.placements.complete().await;
+        self.bindings.complete().await;
+        self.combined.complete().await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::{Trace, Traced};
+
+    #[test]
+    fn kubestellars_writes_are_told_from_ours_and_from_everybody_elses() {
+        let written = |manager: &str| json!({"name": "x", "managedFields": [{"manager": manager}]});
+        let finalizer = |name: &str| json!({"name": "x", "finalizers": ["example.org/keep", name]});
+        let cases = [
+            (
+                Traced::BindingPolicy,
+                finalizer("bindingpolicy.kubestellar.io/kscontroller"),
+                true,
+            ),
+            (
+                Traced::BindingPolicy,
+                finalizer("community.kubestellar.io/binding"),
+                false,
+            ),
+            (Traced::BindingPolicy, json!({"name": "x"}), false),
+            // It follows whoever deletes and whoever combines.
+            (Traced::BindingPolicy, written("Binding"), false),
+            (Traced::Binding, written("Binding"), true),
+            (Traced::Binding, written("Status"), true),
+            (Traced::Binding, written("controller-manager"), true),
+            (Traced::Binding, written("stagegate-binding"), false),
+            (Traced::Binding, written("stagegate-combine"), false),
+            // Transport works beside either.
+            (Traced::Binding, written("transport-controller"), false),
+            (Traced::Binding, written("kube-controller-manager"), false),
+            (Traced::Binding, written("kubectl-edit"), false),
+            (Traced::Binding, json!({"name": "x"}), false),
+            (Traced::CombinedStatus, written("Status"), true),
+            (Traced::CombinedStatus, written("stagegate-combine"), false),
+        ];
+        for (kind, metadata, is_trace) in cases {
+            let found = Trace::in_metadata(kind, &serde_json::from_value(metadata.clone()).unwrap());
+            assert_eq!(found.is_some(), is_trace, "{kind} {metadata}");
+        }
+    }
+}

@@ -1,0 +1,287 @@
+//! The loop that takes the Lease, keeps it and gives it up. Must not lead on anything but an answer of the server to a
+//! write of its own, and then only from the time at which that write was sent.
+
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::api::coordination::v1::Lease;
+use kube::api::PostParams;
+use kube::{Api, Client};
+use stagegate_embedded::SharedClock;
+use tokio::time::Instant;
+use tracing::{debug, info, warn};
+
+use super::record::{self, Claim};
+use super::{Election, Leadership, Standing};
+use crate::shell::events::REPORTER;
+use crate::shell::request::{RequestError, request};
+
+/// Longest wait for the answer to the release: the process is about to end.
+const RELEASE_MAX: Duration = Duration::from_secs(1);
+/// Longest time in which a change of a long lease goes unseen by those that stand by, before half of it is added.
+const LOOK_MAX: Duration = Duration::from_secs(2);
+const NOT_RENEWED: &str = "it could not be renewed in time";
+
+#[derive(Clone)]
+pub struct Elector {
+    api: Api<Lease>,
+    clock: SharedClock,
+    election: Election,
+    standing: Arc<Standing>,
+    /// The Lease as it was last seen, and since when it has been so.
+    known: Option<Known>,
+    /// What was last said about why this process does not lead.
+    said: Option<String>,
+    /// Looks at the Lease so far.
+    looks: u64,
+}
+
+#[derive(Clone)]
+struct Known {
+    lease: Lease,
+    since: Instant,
+}
+
+/// What a look at the Lease came to.
+enum Look {
+    /// It is this process's, by a write that was sent at this time.
+    Ours { lease: Lease, sent: Instant },
+    /// Another one's, until this time unless it renews it.
+    Theirs { until: Instant },
+}
+
+impl Elector {
+    pub fn new(client: &Client, clock: SharedClock, election: Election, standing: Arc<Standing>) -> Self {
+        Self {
+            api: Api::namespaced(client.clone(), &election.namespace),
+            clock,
+            election,
+            standing,
+            known: None,
+            said: None,
+            looks: 0,
+        }
+    }
+
+    /// Never returns.
+    pub async fn run(mut self) {
+        let mut met = self.standing.met.subscribe();
+        loop {
+            if self.is_leading() && !self.standing.may_write() {
+                self.step_down(NOT_RENEWED);
+            }
+            let looked = self.look().await;
+            let wait = self.take(looked);
+            tokio::select! {
+                () = tokio::time::sleep(wait) => {}
+                // A stamp is ahead of the lease: it catches up now, or turns out to be another's. The sender is ours.
+                _ = met.changed(), if self.is_leading() => {}
+            }
+        }
+    }
+
+    /// For the end of the process; once the loop has ended.
+    pub async fn release(&self) {
+        if !self.standing.step_down() {
+            return;
+        }
+        match tokio::time::timeout(RELEASE_MAX, self.try_release()).await {
+            Ok(Ok(())) => info!(lease = %self.election, "released the lease"),
+            Ok(Err(error)) => warn!(lease = %self.election, error = error.chain(), "the lease was not released"),
+            Err(_elapsed) => warn!(lease = %self.election, "the lease was not released: no answer"),
+        }
+    }
+
+    async fn try_release(&self) -> Result<(), RequestError> {
+        loop {
+            // A renewal that the loop did not wait for may still come in between.
+            let lease = request(self.what("get"), self.api.get(&self.election.name)).await?;
+            if record::holder(&lease) != Some(&self.election.identity) {
+                return Ok(());
+            }
+            match self.replace(&record::released(&lease, self.clock.now())).await {
+                Err(error) if error.is_conflict() => {}
+                released => return released.map(drop),
+            }
+        }
+    }
+
+    /// One try, within the time for one.
+    async fn look(&mut self) -> Result<Look, RequestError> {
+        self.looks = self.looks.wrapping_add(1);
+        // What comes after the end of a leader's time is worth nothing.
+        let left = Some(self.left()).filter(|left| !left.is_zero());
+        let answer = self.election.timing.answer().min(left.unwrap_or(Duration::MAX));
+        let what = self.what("hold");
+        tokio::time::timeout(answer, self.try_once())
+            .await
+            .unwrap_or(Err(RequestError::NoAnswer { what }))
+    }
+
+    async fn try_once(&mut self) -> Result<Look, RequestError> {
+        // A leader's last version is most likely still the newest.
+        if self.is_leading()
+            && let Some(known) = self.known.clone()
+        {
+            match self.claim(&known.lease).await {
+                Err(error) if error.is_outdated() => {}
+                answer => return answer,
+            }
+        }
+        match request(self.what("get"), self.api.get(&self.election.name)).await {
+            Ok(lease) => self.judge(lease).await,
+            Err(error) if error.is_not_found() => self.create().await,
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn create(&mut self) -> Result<Look, RequestError> {
+        self.known = None;
+        let sent = Instant::now();
+        let met = *self.standing.met.borrow();
+        let transitions = if met == 0 { 0 } else { record::next(0, met) };
+        let now = self.clock.now();
+        let lease = Claim { transitions, now }.created(&self.election);
+        let created = request(self.what("create"), self.api.create(&posting(), &lease)).await;
+        created.map(|lease| Look::Ours { lease, sent })
+    }
+
+    /// Free, expired, ours: taken. Else it is waited for.
+    async fn judge(&mut self, lease: Lease) -> Result<Look, RequestError> {
+        let now = Instant::now();
+        let since = match &self.known {
+            Some(known) if record::is_unchanged(&known.lease, &lease) => known.since,
+            _ => now,
+        };
+        let until = since + record::duration(&lease, self.election.timing);
+        let holder = record::holder(&lease).map(str::to_owned);
+        self.known = Some(Known {
+            lease: lease.clone(),
+            since,
+        });
+        match holder {
+            Some(holder) if holder != self.election.identity && now < until => {
+                self.say(format!("standing by: {holder} leads"));
+                Ok(Look::Theirs { until })
+            }
+            _ => self.claim(&lease).await,
+        }
+    }
+
+    /// Compare and swap: whoever saw an older version is refused by the server.
+    async fn claim(&mut self, seen: &Lease) -> Result<Look, RequestError> {
+        let sent = Instant::now();
+        let (transitions, now) = (self.count_after(seen), self.clock.now());
+        let lease = Claim { transitions, now }.over(seen, &self.election);
+        let lease = self.replace(&lease).await?;
+        Ok(Look::Ours { lease, sent })
+    }
+
+    async fn replace(&self, lease: &Lease) -> Result<Lease, RequestError> {
+        let params = posting();
+        let replaced = self.api.replace(&self.election.name, &params, lease);
+        request(self.what("replace"), replaced).await
+    }
+
+    /// The count that a Lease of ours has: a new one when it changes hands, or when stamps are ahead of it.
+    fn count_after(&self, seen: &Lease) -> u64 {
+        let met = *self.standing.met.borrow();
+        let counted = record::transitions(seen);
+        let is_ours = record::holder(seen) == Some(&self.election.identity);
+        if is_ours && (met <= counted || !record::has_room(met)) {
+            return counted;
+        }
+        record::next(counted, met)
+    }
+
+    /// Takes in what a look came to, and says when to look again.
+    fn take(&mut self, looked: Result<Look, RequestError>) -> Duration {
+        let retry = self.election.timing.retry();
+        let look = retry.min(LOOK_MAX);
+        match looked {
+            Ok(Look::Ours { lease, sent }) => {
+                self.take_lease(lease, sent);
+                return retry.saturating_sub(sent.elapsed());
+            }
+            Ok(Look::Theirs { until }) => {
+                self.step_down("another process holds it");
+                let expires_in = until.saturating_duration_since(Instant::now());
+                return self.jittered(look).min(expires_in + self.jittered(look) / 8);
+            }
+            Err(error) if error.is_conflict() => debug!(lease = %self.election, "another process was faster"),
+            Err(error) => self.say(error.chain()),
+        }
+        match self.left() {
+            left if left.is_zero() => self.jittered(look),
+            left => retry.min(left),
+        }
+    }
+
+    fn take_lease(&mut self, lease: Lease, sent: Instant) {
+        let until = sent + self.election.timing.renew_deadline();
+        let transitions = record::transitions(&lease);
+        self.known = Some(Known {
+            lease,
+            since: Instant::now(),
+        });
+        if Instant::now() >= until {
+            // The answer took longer than it is worth: the next one may be in time.
+            self.step_down(NOT_RENEWED);
+            return;
+        }
+        // A gap in which nothing could be written ends the term, even if nobody else has led meanwhile.
+        if self.is_leading() && !self.standing.may_write() {
+            self.step_down(NOT_RENEWED);
+        }
+        if !self.is_leading() {
+            info!(lease = %self.election, transitions, "leading");
+        }
+        self.said = None;
+        self.standing.lead(transitions, until);
+    }
+
+    fn step_down(&mut self, why: &str) {
+        if self.standing.step_down() {
+            warn!(lease = %self.election, why, "lost the lease: standing by");
+        }
+    }
+
+    fn is_leading(&self) -> bool {
+        *self.standing.leadership.borrow() != Leadership::Standby
+    }
+
+    /// How long this process may still write.
+    fn left(&self) -> Duration {
+        let until = *self.standing.until.borrow();
+        until.map_or(Duration::ZERO, |until| until.saturating_duration_since(Instant::now()))
+    }
+
+    /// Up to half as long again, so that candidates that began together do not stay together.
+    fn jittered(&self, wait: Duration) -> Duration {
+        let mut hasher = DefaultHasher::new();
+        (&self.election.identity, self.looks).hash(&mut hasher);
+        let permille = u32::try_from(hasher.finish() % 500).unwrap_or_default();
+        wait + wait * permille / 1_000
+    }
+
+    /// Once for each cause in a row.
+    fn say(&mut self, what: String) {
+        if self.said.as_ref() == Some(&what) {
+            return;
+        }
+        info!(lease = %self.election, "{what}");
+        self.said = Some(what);
+    }
+
+    fn what(&self, verb: &str) -> String {
+        format!("{verb} leases {}", self.election)
+    }
+}
+
+fn posting() -> PostParams {
+    PostParams {
+        field_manager: Some(REPORTER.to_owned()),
+        ..PostParams::default()
+    }
+}

@@ -1,0 +1,75 @@
+//! A client whose writes wait for a permit that is asked for at the moment of sending. One place, below everything that
+//! writes, so that no write can forget it. Must not judge what is written.
+
+use std::sync::Arc;
+
+use http::{Method, Request, Response};
+use kube::Client;
+use kube::client::Body;
+use thiserror::Error;
+use tokio_util::sync::CancellationToken;
+use tower::BoxError;
+
+use super::Standing;
+
+/// What a write needs.
+#[derive(Clone, Debug)]
+pub enum Permit {
+    /// The lease.
+    Lease(Arc<Standing>),
+    /// That this has not been cancelled.
+    Unless(CancellationToken),
+}
+
+impl Permit {
+    fn is_given(&self) -> bool {
+        match self {
+            Self::Lease(standing) => standing.may_write(),
+            Self::Unless(token) => !token.is_cancelled(),
+        }
+    }
+
+    async fn withdrawn(&self) {
+        match self {
+            Self::Lease(standing) => standing.lost().await,
+            Self::Unless(token) => token.cancelled().await,
+        }
+    }
+}
+
+/// A write that was not sent, or whose answer was not waited for.
+#[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
+pub enum Withheld {
+    #[error("not sent: this process may not write now")]
+    Unsent,
+    /// Nobody knows whether it took place.
+    #[error("given up: this process may not write any more")]
+    GivenUp,
+}
+
+/// `client`, with every write held to the permit: refused without it, given up when it is withdrawn.
+pub fn gated(client: &Client, permit: Permit) -> Client {
+    let namespace = client.default_namespace().to_owned();
+    let client = client.clone();
+    let service = tower::service_fn(move |request: Request<Body>| {
+        let (client, permit) = (client.clone(), permit.clone());
+        async move { send(&client, &permit, request).await }
+    });
+    Client::new(service, namespace)
+}
+
+async fn send(client: &Client, permit: &Permit, request: Request<Body>) -> Result<Response<Body>, BoxError> {
+    // Every other method may change something; no request of this program with one of those is only a question.
+    if matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS) {
+        return Ok(client.send(request).await?);
+    }
+    if !permit.is_given() {
+        return Err(Withheld::Unsent.into());
+    }
+    tokio::select! {
+        biased;
+        // It may not have left yet: connections take time, too.
+        () = permit.withdrawn() => Err(Withheld::GivenUp.into()),
+        answer = client.send(request) => Ok(answer?),
+    }
+}

@@ -1,0 +1,228 @@
+//! One leader among several processes: who holds the Lease, and that nobody else writes. Must not know what is written.
+//!
+//! Not a crate of others: what there is lets two candidates win, or judges the expiry of a lease by another machine's
+//! clock. Here a Lease is taken by compare-and-swap only, and it has expired when this process has seen nothing of it
+//! change for its whole duration, by a clock that nobody sets. Whoever holds it stops writing a third of the duration
+//! before anybody else may begin.
+//!
+//! Leases do not order writes: a request that has left may arrive late. That is what the stamps of closed placements and
+//! the preconditions of every write are for; the count of changes of hands, which stamps carry, comes from here.
+
+mod elector;
+mod gate;
+mod record;
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use kube::Client;
+use stagegate_embedded::SharedClock;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+
+use self::elector::Elector;
+
+pub use self::gate::{Permit, Withheld, gated};
+
+/// Whether this process may write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Leadership {
+    /// Somebody else may be at work: it watches, and decides nothing.
+    Standby,
+    /// `transitions`: how often the lease has changed hands.
+    Leader { transitions: u64 },
+}
+
+/// Which Lease, and how fast.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Election {
+    pub namespace: String,
+    pub name: String,
+    /// Of this process and of no other, ever.
+    pub identity: String,
+    pub timing: Timing,
+}
+
+impl Election {
+    /// An identity that says for people on which machine it is.
+    pub fn identity() -> String {
+        let host = std::fs::read_to_string("/proc/sys/kernel/hostname").or_else(|_other| std::env::var("HOSTNAME"));
+        let host = host.unwrap_or_else(|_unset| "stagegate".to_owned());
+        format!("{}_{}", host.trim(), uuid::Uuid::new_v4())
+    }
+}
+
+impl fmt::Display for Election {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.namespace, self.name)
+    }
+}
+
+/// All times of an election, in client-go's proportions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Timing {
+    lease: Duration,
+}
+
+impl Timing {
+    pub const LEASE_MIN: Duration = Duration::from_secs(1);
+    pub const LEASE_MAX: Duration = Duration::from_secs(10 * 60);
+
+    /// What is out of bounds becomes the bound.
+    pub fn of_lease(lease: Duration) -> Self {
+        Self {
+            lease: lease.clamp(Self::LEASE_MIN, Self::LEASE_MAX),
+        }
+    }
+
+    /// So long nobody else takes a Lease after its last change.
+    pub fn lease(self) -> Duration {
+        self.lease
+    }
+
+    /// A leader that could not renew for so long writes nothing any more.
+    pub fn renew_deadline(self) -> Duration {
+        self.lease * 2 / 3
+    }
+
+    /// Between two looks at the Lease, and between two renewals.
+    pub fn retry(self) -> Duration {
+        self.lease * 2 / 15
+    }
+
+    /// Longest wait for one answer: a connection that is dead must not cost the lease.
+    fn answer(self) -> Duration {
+        self.renew_deadline() / 3
+    }
+}
+
+/// What the election has come to, for everybody who needs it. Shared by the elector, which alone writes it, and by
+/// what asks before it writes.
+#[derive(Debug)]
+pub struct Standing {
+    leadership: watch::Sender<Leadership>,
+    /// The end of the time in which writes may be sent; renewed with the lease.
+    until: watch::Sender<Option<Instant>>,
+    /// The newest count of changes of hands that was met in a stamp.
+    met: watch::Sender<u64>,
+    is_elected: bool,
+}
+
+impl Standing {
+    /// Of a process that asks nobody.
+    pub fn unelected() -> Arc<Self> {
+        let standing = Self::new(false);
+        standing.leadership.send_replace(Leadership::Leader { transitions: 0 });
+        Arc::new(standing)
+    }
+
+    fn new(is_elected: bool) -> Self {
+        Self {
+            leadership: watch::Sender::new(Leadership::Standby),
+            until: watch::Sender::new(None),
+            met: watch::Sender::new(0),
+            is_elected,
+        }
+    }
+
+    /// Told when it changes. Two changes that follow each other closely may be told as one, so whoever is told has a new
+    /// term before it, whatever it says.
+    pub fn leadership(&self) -> watch::Receiver<Leadership> {
+        self.leadership.subscribe()
+    }
+
+    /// Whether a write may be sent at this very moment.
+    pub fn may_write(&self) -> bool {
+        !self.is_elected || self.until.borrow().is_some_and(|until| Instant::now() < until)
+    }
+
+    /// Returns when writes may no longer be sent.
+    async fn lost(&self) {
+        let mut until = self.until.subscribe();
+        while self.may_write() {
+            let end = *until.borrow_and_update();
+            let ended = async {
+                match end {
+                    Some(end) => tokio::time::sleep_until(end).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                () = ended => {}
+                // The sender is `self`'s.
+                _ = until.changed() => {}
+            }
+        }
+    }
+
+    /// The count of changes of hands to decide by, where stamps say that it has been `met` already.
+    ///
+    /// A stamp that is ahead of the lease was made by a newer leader, and then this process writes nothing; or the Lease
+    /// was deleted since and counts anew, and then its holder lets it catch up. Without an election nobody is behind.
+    pub fn fence(&self, met: u64) -> u64 {
+        let transitions = match *self.leadership.borrow() {
+            _ if !self.is_elected => return met,
+            Leadership::Leader { transitions } => transitions,
+            Leadership::Standby => 0,
+        };
+        self.met.send_if_modified(|known| {
+            let is_ahead = met > transitions && met > *known;
+            if is_ahead {
+                *known = met;
+            }
+            is_ahead
+        });
+        transitions
+    }
+
+    fn lead(&self, transitions: u64, until: Instant) {
+        self.until.send_replace(Some(until));
+        self.leadership.send_if_modified(|leadership| {
+            let leader = Leadership::Leader { transitions };
+            let is_new = *leadership != leader;
+            *leadership = leader;
+            is_new
+        });
+    }
+
+    /// `true`: it led until now.
+    fn step_down(&self) -> bool {
+        self.until.send_replace(None);
+        self.leadership.send_if_modified(|leadership| {
+            let led = *leadership != Leadership::Standby;
+            *leadership = Leadership::Standby;
+            led
+        })
+    }
+}
+
+/// The election at work. Dropping it breaks it off, as a kill would: the lease then has to expire.
+pub struct Running {
+    tasks: JoinSet<()>,
+    elector: Elector,
+}
+
+impl Running {
+    /// Takes part from now on.
+    pub fn start(client: &Client, clock: SharedClock, election: Election) -> (Self, Arc<Standing>) {
+        let standing = Arc::new(Standing::new(true));
+        let elector = Elector::new(client, clock, election, standing.clone());
+        let mut tasks = JoinSet::new();
+        tasks.spawn(elector.clone().run());
+        (Self { tasks, elector }, standing)
+    }
+
+    /// Returns when the election has broken off, which it must not.
+    pub async fn failed(&mut self) {
+        // There is one task as long as there is anything to wait for.
+        let _broken = self.tasks.join_next().await;
+    }
+
+    /// Writes nothing more, and lets another process lead at once. Everything that writes has to have ended.
+    pub async fn release(mut self) {
+        self.tasks.shutdown().await;
+        self.elector.release().await;
+    }
+}
