@@ -6,6 +6,7 @@
 use std::borrow::Cow;
 use std::io;
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
 use kube::Resource;
 use kube::core::ObjectMeta;
 use serde::{Deserialize, Deserializer};
@@ -21,7 +22,8 @@ pub const MAX_ERROR_CHARS: usize = 256;
 /// A CombinedStatus without its rows.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct CombinedStatusView {
-    /// Name, namespace, uid, resourceVersion, deletionTimestamp and the five labels; nothing else.
+    /// Name, namespace, uid, resourceVersion, deletionTimestamp and the five labels; where it was decoded, also who has
+    /// written it, and nothing else.
     pub metadata: ObjectMeta,
     /// [`digest`] of the whole object's results.
     pub digest: String,
@@ -99,7 +101,17 @@ pub fn digest(combined: &CombinedStatus) -> String {
 
 impl<'de> Deserialize<'de> for CombinedStatusView {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Ok(Self::of(&CombinedStatus::deserialize(deserializer)?))
+        let combined = CombinedStatus::deserialize(deserializer)?;
+        let mut view = Self::of(&combined);
+        let writers = combined.metadata.managed_fields.into_iter().flatten();
+        let writers: Vec<_> = writers
+            .map(|entry| ManagedFieldsEntry {
+                manager: entry.manager,
+                ..Default::default()
+            })
+            .collect();
+        view.metadata.managed_fields = Some(writers).filter(|writers| !writers.is_empty());
+        Ok(view)
     }
 }
 

@@ -7,7 +7,11 @@ use super::Found;
 use super::replay::{PLACEMENTS, POLICIES, Placed, Policy, Replay, Seen};
 
 /// Kinds that the host writes beside those that it owns: they are nobody's placement.
-const OTHERS: &[&str] = &["events", "statuscollectors.control.kubestellar.io"];
+const OTHERS: &[&str] = &[
+    "events",
+    "leases.coordination.k8s.io",
+    "statuscollectors.control.kubestellar.io",
+];
 
 pub fn check(replay: &Replay, seen: &Seen<'_>, found: &mut Found) {
     if !seen.is_hosts() {

@@ -54,7 +54,7 @@ fn leases() -> Vec<(Value, u64, u64)> {
             20,
         ),
         (
-            json!({"holderIdentity": "somebody", "renewTime": "9999-12-31T00:00:00.000000Z", "leaseDurationSeconds": 15}),
+            json!({"holderIdentity": "somebody", "renewTime": "9999-12-30T00:00:00.000000Z", "leaseDurationSeconds": 15}),
             15,
             20,
         ),

@@ -71,7 +71,10 @@ fn binding(name: &str) -> Value {
 }
 
 fn combined(name: &str) -> Value {
-    json!({"apiVersion": API_VERSION, "kind": "CombinedStatus", "metadata": {"name": name, "namespace": "default"}})
+    json!({
+        "apiVersion": API_VERSION, "kind": "CombinedStatus", "metadata": {"name": name, "namespace": "default"},
+        "results": [{"name": "count", "columnNames": ["count"]}],
+    })
 }
 
 const KUBESTELLAR: &str = "bindingpolicy.kubestellar.io/kscontroller";
