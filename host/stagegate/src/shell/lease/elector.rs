@@ -5,8 +5,8 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
 use std::time::Duration;
 
-use k8s_openapi::api::coordination::v1::Lease;
 use kube::api::PostParams;
+use kube::core::DynamicObject;
 use kube::{Api, Client};
 use stagegate_embedded::SharedClock;
 use tokio::time::Instant;
@@ -25,7 +25,7 @@ const NOT_RENEWED: &str = "it could not be renewed in time";
 
 #[derive(Clone)]
 pub struct Elector {
-    api: Api<Lease>,
+    api: Api<DynamicObject>,
     clock: SharedClock,
     election: Election,
     standing: Arc<Standing>,
@@ -39,14 +39,14 @@ pub struct Elector {
 
 #[derive(Clone)]
 struct Known {
-    lease: Lease,
+    lease: DynamicObject,
     since: Instant,
 }
 
 /// What a look at the Lease came to.
 enum Look {
     /// It is this process's, by a write that was sent at this time.
-    Ours { lease: Lease, sent: Instant },
+    Ours { lease: DynamicObject, sent: Instant },
     /// Another one's, until this time unless it renews it.
     Theirs { until: Instant },
 }
@@ -54,7 +54,7 @@ enum Look {
 impl Elector {
     pub fn new(client: &Client, clock: SharedClock, election: Election, standing: Arc<Standing>) -> Self {
         Self {
-            api: Api::namespaced(client.clone(), &election.namespace),
+            api: Api::namespaced_with(client.clone(), &election.namespace, &record::resource()),
             clock,
             election,
             standing,
@@ -148,7 +148,7 @@ impl Elector {
     }
 
     /// Free, expired, ours: taken. Else it is waited for.
-    async fn judge(&mut self, lease: Lease) -> Result<Look, RequestError> {
+    async fn judge(&mut self, lease: DynamicObject) -> Result<Look, RequestError> {
         let now = Instant::now();
         let since = match &self.known {
             Some(known) if record::is_unchanged(&known.lease, &lease) => known.since,
@@ -170,7 +170,7 @@ impl Elector {
     }
 
     /// Compare and swap: whoever saw an older version is refused by the server.
-    async fn claim(&mut self, seen: &Lease) -> Result<Look, RequestError> {
+    async fn claim(&mut self, seen: &DynamicObject) -> Result<Look, RequestError> {
         let sent = Instant::now();
         let (transitions, now) = (self.count_after(seen), self.clock.now());
         let lease = Claim { transitions, now }.over(seen, &self.election);
@@ -178,14 +178,14 @@ impl Elector {
         Ok(Look::Ours { lease, sent })
     }
 
-    async fn replace(&self, lease: &Lease) -> Result<Lease, RequestError> {
+    async fn replace(&self, lease: &DynamicObject) -> Result<DynamicObject, RequestError> {
         let params = posting();
         let replaced = self.api.replace(&self.election.name, &params, lease);
         request(self.what("replace"), replaced).await
     }
 
     /// The count that a Lease of ours has: a new one when it changes hands, or when stamps are ahead of it.
-    fn count_after(&self, seen: &Lease) -> u64 {
+    fn count_after(&self, seen: &DynamicObject) -> u64 {
         let met = *self.standing.met.borrow();
         let counted = record::transitions(seen);
         let is_ours = record::holder(seen) == Some(&self.election.identity);
@@ -218,7 +218,7 @@ impl Elector {
         }
     }
 
-    fn take_lease(&mut self, lease: Lease, sent: Instant) {
+    fn take_lease(&mut self, lease: DynamicObject, sent: Instant) {
         let until = sent + self.election.timing.renew_deadline();
         let transitions = record::transitions(&lease);
         self.known = Some(Known {

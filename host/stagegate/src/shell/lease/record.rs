@@ -4,35 +4,44 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
-use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
+use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
+use kube::core::{ApiResource, DynamicObject};
+use serde_json::{Value, json};
 
 use super::{Election, Timing};
 
+/// Read as it is: a time that this program cannot read must not keep anybody from taking a Lease over.
+pub fn resource() -> ApiResource {
+    ApiResource::erase::<Lease>(&())
+}
+
 /// The holder; `None` where it was released or never taken.
-pub fn holder(lease: &Lease) -> Option<&str> {
-    let holder = lease.spec.as_ref()?.holder_identity.as_deref()?;
+pub fn holder(lease: &DynamicObject) -> Option<&str> {
+    let holder = spec(lease)["holderIdentity"].as_str()?;
     Some(holder).filter(|holder| !holder.is_empty())
 }
 
 /// How often it has changed hands. What no leader can have written counts for nothing.
-pub fn transitions(lease: &Lease) -> u64 {
-    let written = lease.spec.as_ref().and_then(|spec| spec.lease_transitions);
-    written.and_then(|count| u64::try_from(count).ok()).unwrap_or_default()
+pub fn transitions(lease: &DynamicObject) -> u64 {
+    spec(lease)["leaseTransitions"].as_u64().unwrap_or_default()
 }
 
 /// How long its holder counts on it. One that says nothing sensible gets as long as we would.
-pub fn duration(lease: &Lease, ours: Timing) -> Duration {
-    let written = lease.spec.as_ref().and_then(|spec| spec.lease_duration_seconds);
-    match written.and_then(|seconds| u64::try_from(seconds).ok()) {
+pub fn duration(lease: &DynamicObject, ours: Timing) -> Duration {
+    match spec(lease)["leaseDurationSeconds"].as_u64() {
         None | Some(0) => ours.lease(),
         Some(seconds) => Duration::from_secs(seconds).min(Timing::LEASE_MAX),
     }
 }
 
 /// Whether the holder has not done anything between the two.
-pub fn is_unchanged(before: &Lease, after: &Lease) -> bool {
-    before.metadata.uid == after.metadata.uid && before.spec == after.spec
+pub fn is_unchanged(before: &DynamicObject, after: &DynamicObject) -> bool {
+    before.metadata.uid == after.metadata.uid && spec(before) == spec(after)
+}
+
+fn spec(lease: &DynamicObject) -> &Value {
+    &lease.data["spec"]
 }
 
 /// The count for the next leader, after one that counted `transitions`, where stamps say that `met` was reached. A number
@@ -56,106 +65,120 @@ pub struct Claim {
 
 impl Claim {
     /// A Lease that is not there yet.
-    pub fn created(self, election: &Election) -> Lease {
-        let metadata = ObjectMeta {
-            namespace: Some(election.namespace.clone()),
-            name: Some(election.name.clone()),
-            ..ObjectMeta::default()
-        };
-        self.over(&Lease { metadata, spec: None }, election)
+    pub fn created(self, election: &Election) -> DynamicObject {
+        self.over(
+            &DynamicObject::new(&election.name, &resource()).within(&election.namespace),
+            election,
+        )
     }
 
     /// In place of the version that was seen: any other is refused by the server.
-    pub fn over(self, seen: &Lease, election: &Election) -> Lease {
+    pub fn over(self, seen: &DynamicObject, election: &Election) -> DynamicObject {
+        let now = json!(MicroTime(self.now));
         let is_ours = holder(seen) == Some(&election.identity);
-        let before = seen.spec.as_ref();
-        let acquired = before.and_then(|spec| spec.acquire_time.clone()).filter(|_| is_ours);
+        let acquired = spec(seen)["acquireTime"].clone();
         // It counts in whole seconds: what others wait for must not be shorter than what we count on.
         let seconds = election.timing.lease().as_millis().div_ceil(1_000);
-        let spec = LeaseSpec {
-            holder_identity: Some(election.identity.clone()),
-            lease_duration_seconds: i32::try_from(seconds).ok(),
-            acquire_time: acquired.or(Some(MicroTime(self.now))),
-            renew_time: Some(MicroTime(self.now)),
-            lease_transitions: i32::try_from(self.transitions).ok(),
-            ..LeaseSpec::default()
-        };
+        let spec = json!({
+            "holderIdentity": election.identity,
+            "leaseDurationSeconds": u64::try_from(seconds).unwrap_or_default(),
+            "acquireTime": if is_ours && acquired.is_string() { &acquired } else { &now },
+            "renewTime": now,
+            "leaseTransitions": self.transitions,
+        });
         with_spec(seen, spec)
     }
 }
 
 /// Nobody's, and short, for those who wait by its duration alone.
-pub fn released(seen: &Lease, now: Timestamp) -> Lease {
-    let before = seen.spec.clone().unwrap_or_default();
-    let spec = LeaseSpec {
-        holder_identity: None,
-        lease_duration_seconds: Some(1),
-        acquire_time: Some(MicroTime(now)),
-        renew_time: Some(MicroTime(now)),
-        lease_transitions: before.lease_transitions,
-        ..LeaseSpec::default()
-    };
+pub fn released(seen: &DynamicObject, now: Timestamp) -> DynamicObject {
+    let now = json!(MicroTime(now));
+    let count = transitions(seen);
+    let spec = json!({"leaseDurationSeconds": 1, "acquireTime": now, "renewTime": now, "leaseTransitions": count});
     with_spec(seen, spec)
 }
 
-fn with_spec(seen: &Lease, spec: LeaseSpec) -> Lease {
-    Lease {
-        metadata: ObjectMeta {
-            managed_fields: None,
-            ..seen.metadata.clone()
-        },
-        spec: Some(spec),
-    }
+fn with_spec(seen: &DynamicObject, spec: Value) -> DynamicObject {
+    let mut lease = seen.clone();
+    lease.metadata.managed_fields = None;
+    lease.data = json!({"spec": spec});
+    lease
 }
 
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
 
-    use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
+    use jiff::Timestamp;
+    use kube::core::DynamicObject;
+    use serde_json::{Value, json};
 
-    use super::{Timing, duration, holder, next, transitions};
+    use super::{Claim, Timing, duration, holder, next, transitions};
+    use crate::shell::lease::Election;
 
-    fn lease(change: impl FnOnce(&mut LeaseSpec)) -> Lease {
-        let mut spec = LeaseSpec::default();
-        change(&mut spec);
-        Lease {
-            spec: Some(spec),
-            ..Lease::default()
-        }
+    fn lease(spec: Value) -> DynamicObject {
+        serde_json::from_value(json!({"metadata": {"name": "stagegate"}, "spec": spec})).unwrap()
     }
 
     #[test]
     fn a_lease_that_says_nothing_sensible_is_waited_for_as_long_as_ours_lasts() {
         let ours = Timing::of_lease(Duration::from_secs(15));
-        let seconds = |given: Option<i32>| duration(&lease(|spec| spec.lease_duration_seconds = given), ours).as_secs();
         let cases = [
-            (None, 15),
-            (Some(0), 15),
-            (Some(-1), 15),
-            (Some(i32::MIN), 15),
-            (Some(1), 1),
-            (Some(60), 60),
-            (Some(i32::MAX), 600),
+            (json!({}), 15),
+            (json!({"leaseDurationSeconds": null}), 15),
+            (json!({"leaseDurationSeconds": 0}), 15),
+            (json!({"leaseDurationSeconds": -1}), 15),
+            (json!({"leaseDurationSeconds": "1"}), 15),
+            (json!({"leaseDurationSeconds": 1}), 1),
+            (json!({"leaseDurationSeconds": 60}), 60),
+            (json!({"leaseDurationSeconds": i32::MAX}), 600),
+            (json!([]), 15),
+            (json!(null), 15),
         ];
-        for (given, waited) in cases {
-            assert_eq!(seconds(given), waited, "{given:?}");
+        for (spec, waited) in cases {
+            assert_eq!(duration(&lease(spec.clone()), ours).as_secs(), waited, "{spec}");
         }
-        assert_eq!(duration(&Lease::default(), ours).as_secs(), 15);
+    }
+
+    #[test]
+    fn a_time_that_cannot_be_read_is_replaced_like_any_other() {
+        let election = Election {
+            namespace: "default".to_owned(),
+            name: "stagegate".to_owned(),
+            identity: "us".to_owned(),
+            timing: Timing::of_lease(Duration::from_millis(1_500)),
+        };
+        let seen = lease(json!({"holderIdentity": "them", "renewTime": "9999-12-31T23:59:59Z", "acquireTime": 7}));
+        let now = Timestamp::UNIX_EPOCH;
+        let claimed = Claim { transitions: 4, now }.over(&seen, &election);
+        let time = "1970-01-01T00:00:00.000000Z";
+        let spec = json!({
+            "holderIdentity": "us", "leaseDurationSeconds": 2, "acquireTime": time, "renewTime": time, "leaseTransitions": 4,
+        });
+        assert_eq!(claimed.data, json!({"spec": spec}));
     }
 
     #[test]
     fn nobody_holds_a_lease_without_a_holder() {
-        assert_eq!(holder(&Lease::default()), None);
-        assert_eq!(holder(&lease(|spec| spec.holder_identity = Some(String::new()))), None);
-        let held = lease(|spec| spec.holder_identity = Some("\u{0}\n../..".to_owned()));
+        for spec in [
+            json!(null),
+            json!({}),
+            json!({"holderIdentity": ""}),
+            json!({"holderIdentity": 7}),
+        ] {
+            assert_eq!(holder(&lease(spec.clone())), None, "{spec}");
+        }
+        let held = lease(json!({"holderIdentity": "\u{0}\n../.."}));
         assert_eq!(holder(&held), Some("\u{0}\n../.."));
     }
 
     #[test]
     fn the_count_of_changes_of_hands_only_grows_and_never_overflows() {
-        let of = |given: Option<i32>| transitions(&lease(|spec| spec.lease_transitions = given));
-        assert_eq!([of(None), of(Some(-7)), of(Some(i32::MIN)), of(Some(3))], [0, 0, 0, 3]);
+        let of = |given: Value| transitions(&lease(json!({"leaseTransitions": given})));
+        assert_eq!(
+            [of(json!(null)), of(json!(-7)), of(json!("3")), of(json!(3))],
+            [0, 0, 0, 3]
+        );
         let max = u64::try_from(i32::MAX).unwrap();
         let cases = [
             ((3, 0), 4),
