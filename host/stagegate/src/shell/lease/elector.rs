@@ -31,7 +31,7 @@ pub struct Elector {
     standing: Arc<Standing>,
     /// The Lease as it was last seen, and since when it has been so.
     known: Option<Known>,
-    /// What was last said about why this process does not lead.
+    /// Why this process does not lead, as it was last said.
     said: Option<String>,
     /// Looks at the Lease so far.
     looks: u64,
@@ -162,7 +162,9 @@ impl Elector {
         });
         match holder {
             Some(holder) if holder != self.election.identity && now < until => {
-                self.say(format!("standing by: {holder} leads"));
+                if self.is_news(&holder) {
+                    info!(lease = %self.election, holder, "standing by");
+                }
                 Ok(Look::Theirs { until })
             }
             _ => self.claim(&lease).await,
@@ -210,7 +212,12 @@ impl Elector {
                 return self.jittered(look).min(expires_in + self.jittered(look) / 8);
             }
             Err(error) if error.is_conflict() => debug!(lease = %self.election, "another process was faster"),
-            Err(error) => self.say(error.chain()),
+            Err(error) => {
+                let error = error.chain();
+                if self.is_news(&error) {
+                    warn!(lease = %self.election, error, "the lease cannot be held");
+                }
+            }
         }
         match self.left() {
             left if left.is_zero() => self.jittered(look),
@@ -265,13 +272,11 @@ impl Elector {
         wait + wait * permille / 1_000
     }
 
-    /// Once for each cause in a row.
-    fn say(&mut self, what: String) {
-        if self.said.as_ref() == Some(&what) {
-            return;
-        }
-        info!(lease = %self.election, "{what}");
-        self.said = Some(what);
+    /// Whether it is worth a line: why this process does not lead is said once for each reason in a row.
+    fn is_news(&mut self, why: &str) -> bool {
+        let is_news = self.said.as_deref() != Some(why);
+        self.said = Some(why.to_owned());
+        is_news
     }
 
     fn what(&self, verb: &str) -> String {

@@ -13,7 +13,7 @@ mod gate;
 mod record;
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use kube::Client;
@@ -105,6 +105,8 @@ pub struct Standing {
     leadership: watch::Sender<Leadership>,
     /// The end of the time in which writes may be sent; renewed with the lease.
     until: watch::Sender<Option<Instant>>,
+    /// When the term began, if it is one.
+    since: Mutex<Option<Instant>>,
     /// The newest count of changes of hands that was met in a stamp.
     met: watch::Sender<u64>,
     is_elected: bool,
@@ -122,6 +124,7 @@ impl Standing {
         Self {
             leadership: watch::Sender::new(Leadership::Standby),
             until: watch::Sender::new(None),
+            since: Mutex::default(),
             met: watch::Sender::new(0),
             is_elected,
         }
@@ -177,7 +180,16 @@ impl Standing {
         transitions
     }
 
+    /// Since when this process has been at work without a break; `None`: ever since it watches. A time in which it stood by
+    /// was watched, but nobody may have judged what was seen.
+    pub fn at_work_since(&self) -> Option<Instant> {
+        *self.since.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn lead(&self, transitions: u64, until: Instant) {
+        if *self.leadership.borrow() == Leadership::Standby {
+            *self.since.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+        }
         self.until.send_replace(Some(until));
         self.leadership.send_if_modified(|leadership| {
             let leader = Leadership::Leader { transitions };

@@ -5,6 +5,7 @@ mod fencing;
 mod garbage;
 mod holding;
 mod rollout;
+mod soak;
 mod way;
 
 use std::sync::Arc;
