@@ -46,7 +46,7 @@ struct Known {
 /// What a look at the Lease came to.
 enum Look {
     /// It is this process's, by a write that was sent at this time.
-    Ours { lease: DynamicObject, sent: Instant },
+    Ours { lease: Box<DynamicObject>, sent: Instant },
     /// Another one's, until this time unless it renews it.
     Theirs { until: Instant },
 }
@@ -144,7 +144,8 @@ impl Elector {
         let now = self.clock.now();
         let lease = Claim { transitions, now }.created(&self.election);
         let created = request(self.what("create"), self.api.create(&posting(), &lease)).await;
-        created.map(|lease| Look::Ours { lease, sent })
+        let lease = Box::new(created?);
+        Ok(Look::Ours { lease, sent })
     }
 
     /// Free, expired, ours: taken. Else it is waited for.
@@ -176,7 +177,7 @@ impl Elector {
         let sent = Instant::now();
         let (transitions, now) = (self.count_after(seen), self.clock.now());
         let lease = Claim { transitions, now }.over(seen, &self.election);
-        let lease = self.replace(&lease).await?;
+        let lease = Box::new(self.replace(&lease).await?);
         Ok(Look::Ours { lease, sent })
     }
 
@@ -203,7 +204,7 @@ impl Elector {
         let look = retry.min(LOOK_MAX);
         match looked {
             Ok(Look::Ours { lease, sent }) => {
-                self.take_lease(lease, sent);
+                self.take_lease(*lease, sent);
                 return retry.saturating_sub(sent.elapsed());
             }
             Ok(Look::Theirs { until }) => {

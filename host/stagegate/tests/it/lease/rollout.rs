@@ -71,8 +71,7 @@ impl Stage {
 
     fn second_leads(&self) -> bool {
         let second = self.hosts[1].as_ref().unwrap().leadership();
-        let leads = *second.borrow() != Leadership::Standby;
-        leads
+        *second.borrow() != Leadership::Standby
     }
 }
 
