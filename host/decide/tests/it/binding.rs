@@ -19,7 +19,7 @@ use stagegate_decide::names::ObjectKey;
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Case {
     why: String,
-    /// Over a policy `p` of generation 3 with KubeStellar's finalizer.
+    /// Over a policy `p` of generation 3 with the finalizer of an imitation.
     #[serde(default)]
     policy: Value,
     #[serde(default)]
