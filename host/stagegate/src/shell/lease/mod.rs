@@ -153,9 +153,10 @@ impl Standing {
                 }
             };
             tokio::select! {
-                () = ended => {}
+                biased;
                 // The sender is `self`'s.
                 _ = until.changed() => {}
+                () = ended => return,
             }
         }
     }

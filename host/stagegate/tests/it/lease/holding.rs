@@ -171,7 +171,9 @@ async fn a_write_that_hangs_is_given_up_when_the_lease_is_lost() {
     let api: Api<ConfigMap> = Api::namespaced(client, NAMESPACE);
     host.way.cut(Cut::Everything);
     let begun = Instant::now();
-    let error = api.delete("target", &Default::default()).await.unwrap_err();
+    let params = Default::default();
+    let deleting = tokio::time::timeout(Duration::from_secs(60), api.delete("target", &params));
+    let error = deleting.await.expect("it is given up").unwrap_err();
     let kube::Error::Service(error) = error else {
         panic!("{error}");
     };
