@@ -4,9 +4,11 @@
 CARGO ?= cargo
 # Where cargo builds to, as a command.
 TARGET = $(CARGO) metadata --format-version 1 --no-deps | sed -E 's/.*"target_directory":"([^"]*)".*/\1/'
-# The program, built with the features that the tests build it with, so that nothing is built twice.
+# One set of features for everything, so that nothing is built twice and none of them goes untested. What is shipped is built
+# without: `cargo build --release --bin stagegate`, with `--features otel` for traces.
+ALL = --workspace --all-features
 STAGEGATE = "$$($(TARGET))/debug/stagegate"
-BUILD = $(CARGO) build --workspace --bin stagegate
+BUILD = $(CARGO) build $(ALL) --bin stagegate
 
 .PHONY: demo test servers soak mutants gates lint bench crds deny coverage toolchain help
 
@@ -22,15 +24,15 @@ demo: toolchain gates ## Build, and watch a three-stage rollout in the playgroun
 
 test: toolchain gates servers ## Run every test, the gates' cases also through the sandbox
 	$(CARGO) build --target wasm32-wasip2 --profile gate --package gate-hostile
-	$(CARGO) test --workspace --no-run
-	STAGEGATE=$(STAGEGATE) $(CARGO) test --workspace --no-fail-fast
+	$(CARGO) test $(ALL) --no-run
+	STAGEGATE=$(STAGEGATE) $(CARGO) test $(ALL) --no-fail-fast
 
 servers: ## Build the servers that the cluster tests start, once, into the user's cache
 	@tests/cluster/servers/build > /dev/null
 
 soak: toolchain ## A minute of hostile gates beside honest ones, then the matrices with ten times their budget
-	STAGEGATE_SOAK_S=60 $(CARGO) test --workspace --test it -- scenarios::soak --nocapture
-	STAGEGATE_BUDGET=$${STAGEGATE_BUDGET:-10} $(CARGO) test --workspace --test it -- matrices properties
+	STAGEGATE_SOAK_S=60 $(CARGO) test $(ALL) --test it -- scenarios::soak --nocapture
+	STAGEGATE_BUDGET=$${STAGEGATE_BUDGET:-10} $(CARGO) test $(ALL) --test it -- matrices properties
 
 mutants: toolchain ## Break the program in one place at a time, and see each defect found by a test
 	$(CARGO) run --package stagegate-mutants
@@ -40,11 +42,11 @@ gates: toolchain ## Build the sample gates as components
 
 lint: toolchain ## Formatting and clippy, warnings are errors
 	$(CARGO) fmt --all -- --check
-	$(CARGO) clippy --workspace --all-targets -- --deny warnings
+	$(CARGO) clippy $(ALL) --all-targets -- --deny warnings
 
 bench: toolchain ## Run the benchmarks and print their ratios
-	$(CARGO) bench --workspace --no-fail-fast --bench condition --bench gate --bench playground --bench sandbox
-	$(CARGO) test --workspace --test it -- scenarios::scale --nocapture
+	$(CARGO) bench $(ALL) --no-fail-fast --bench condition --bench gate --bench playground --bench sandbox
+	$(CARGO) test $(ALL) --test it -- scenarios::scale --nocapture
 
 crds: toolchain ## Write the generated CustomResourceDefinitions anew
 	$(BUILD)
@@ -56,7 +58,7 @@ deny: toolchain ## Licences, bans and sources of the dependencies (needs cargo-d
 	$(CARGO) deny check bans licenses sources
 
 coverage: toolchain ## Line coverage (needs cargo-llvm-cov)
-	$(CARGO) llvm-cov --workspace --html
+	$(CARGO) llvm-cov $(ALL) --html
 	$(CARGO) llvm-cov report --summary-only
 
 # The toolchain is pinned by rust-toolchain.toml, which `rustup toolchain install` reads. It is only asked where that

@@ -94,6 +94,12 @@ pub struct RunArgs {
     /// Directory to keep compiled gates in, ours alone; made if it is missing [default: in memory, 64 MiB]
     #[arg(long, value_name = "DIRECTORY")]
     pub gate_cache: Option<PathBuf>,
+    /// Where to serve /livez, /readyz and /metrics, such as 0.0.0.0:8080 [default: nowhere]
+    #[arg(long, value_parser = host_port, value_name = "HOST:PORT")]
+    pub admin_address: Option<String>,
+    /// How the log on standard error is written
+    #[arg(long, default_value = "text", value_name = "FORMAT")]
+    pub log_format: LogFormat,
 }
 
 /// How several processes agree on one that writes.
@@ -223,6 +229,14 @@ pub enum Format {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum LogFormat {
+    /// For people: coloured on a terminal
+    Text,
+    /// One JSON object a line
+    Json,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 #[value(rename_all = "PascalCase")]
 pub enum Goal {
     Completed,
@@ -260,6 +274,16 @@ fn duration(text: &str) -> Result<Duration, String> {
         return Err("at most 24h".to_owned());
     }
     Ok(duration)
+}
+
+/// Whether the host is one is found out when it is used.
+fn host_port(text: &str) -> Result<String, String> {
+    let has_port = |(host, port): (&str, &str)| !host.is_empty() && port.parse::<u16>().is_ok();
+    if text.rsplit_once(':').is_some_and(has_port) {
+        Ok(text.to_owned())
+    } else {
+        Err("expected an address and a port, such as 0.0.0.0:8080 or [::]:8080".to_owned())
+    }
 }
 
 /// A DNS label (RFC 1123), as namespaces are named.

@@ -106,7 +106,7 @@ impl Build {
         if of == Path::new(BUILT_ALONE) {
             cargo.arg("--manifest-path").arg(self.tree.join(of).join("Cargo.toml"));
         } else {
-            cargo.arg("--workspace");
+            cargo.args(["--workspace", "--all-features"]);
         }
         let output = cargo
             .current_dir(&self.tree)

@@ -4,12 +4,15 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::Context as _;
+use prometheus_client::metrics::counter::Counter;
 use stagegate_decide::staging::GateNamespaces;
 use stagegate_embedded::TokioClock;
+use tokio::net::TcpListener;
 
 use super::signals::Signals;
 use super::{Failure, Outcome, Result, connection, log};
-use crate::args::{Controller, LeaseArgs, RunArgs};
+use crate::admin;
+use crate::args::{Controller, RunArgs};
 use crate::sandbox::{Cache, Sandbox, SandboxOptions};
 use crate::shell::lease::{Election, Timing};
 use crate::shell::{self, ControllerName, Options};
@@ -22,8 +25,16 @@ const NAMESPACE: &str = "stagegate-system";
 /// # Errors
 /// A kubeconfig that cannot be used; a server that does not answer at the start; a controller that broke off.
 pub async fn controllers(args: &RunArgs) -> Result {
-    log::to_stderr("info");
+    let log = log::to_stderr("info", args.log_format);
+    let suppressed = log.suppressed.clone();
+    let ended = until_signal(args, suppressed).await;
+    log.end().await;
+    ended
+}
+
+async fn until_signal(args: &RunArgs, suppressed: Counter) -> Result {
     let mut signals = Signals::catch()?;
+    let listener = admin_listener(args.admin_address.as_deref()).await?;
     let client = connection::client(&args.cluster).await?;
     let options = Options {
         controllers: args.controllers.iter().map(|name| controller(*name)).collect(),
@@ -38,33 +49,31 @@ pub async fn controllers(args: &RunArgs) -> Result {
         () = signals.next() => return Ok(Outcome::AsWished),
     };
     let mut running = started.context("starting the controllers").map_err(Failure::Outside)?;
-    let ended = tokio::select! {
-        error = running.failed() => Err(Failure::Outside(error)),
-        () = signals.next() => {
-            tracing::info!("stopping");
-            Ok(Outcome::AsWished)
-        }
-    };
+    let admin = listener.map(|listener| {
+        let about = admin::About {
+            health: running.health(),
+            metrics: running.metrics(),
+            suppressed,
+        };
+        tokio::spawn(admin::serve(listener, about))
+    });
+    tokio::select! {
+        error = running.failed() => return Err(Failure::Outside(error)),
+        () = signals.next() => tracing::info!("stopping"),
+    }
     running.stop().await;
-    ended
+    // To the last, so that whoever asks is told that this one stops.
+    if let Some(admin) = admin {
+        admin.abort();
+    }
+    Ok(Outcome::AsWished)
 }
 
-fn election(args: &LeaseArgs) -> Option<Election> {
-    let namespace = || {
-        std::fs::read_to_string(POD_NAMESPACE)
-            .ok()
-            .map(|name| name.trim().to_owned())
-    };
-    args.leader_elect.then(|| Election {
-        namespace: args
-            .lease_namespace
-            .clone()
-            .or_else(namespace)
-            .unwrap_or_else(|| NAMESPACE.to_owned()),
-        name: args.lease_name.clone(),
-        identity: Election::identity(),
-        timing: Timing::of_lease(args.lease_duration),
-    })
+async fn admin_listener(address: Option<&str>) -> Result<Option<TcpListener>> {
+    let Some(address) = address else { return Ok(None) };
+    let bound = TcpListener::bind(address).await;
+    let bound = bound.with_context(|| format!("serving on --admin-address {address}"));
+    bound.map(Some).map_err(Failure::Outside)
 }
 
 fn sandbox(cache: Option<&Path>) -> Result<Arc<Sandbox>> {

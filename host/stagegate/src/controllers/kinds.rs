@@ -16,7 +16,7 @@ use stagegate_decide::staging::Decoded;
 use super::rivals::{Rivals, Traced};
 use crate::shell::start::{Context, Tasks};
 use crate::shell::store::Store;
-use crate::shell::watch::{ManagedFields, keep};
+use crate::shell::watch::{ManagedFields, Need, Watched, keep};
 
 /// An object, or its metadata and why the rest could not be read.
 pub type Guarded<K> = DeserializeGuard<K>;
@@ -83,9 +83,10 @@ where
         return;
     }
     let api: Api<Guarded<K>> = Api::all(context.client.clone());
-    let (counters, stop, store) = (context.counters.clone(), context.stop.clone(), kind.store);
+    let watched = Watched::new(&K::plural(&()), Need::Always, &context.counters);
+    let (stop, store) = (context.stop.clone(), kind.store);
     tasks.spawn(async move {
-        tokio::select! { () = stop.cancelled() => {}, () = keep(api, store, managed, counters) => {} }
+        tokio::select! { () = stop.cancelled() => {}, () = keep(api, store, managed, watched) => {} }
         "a watch"
     });
 }

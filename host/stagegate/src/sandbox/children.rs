@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 use std::fs::File;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -31,6 +32,7 @@ pub struct Children {
     /// A child is free, or there is room for one.
     changed: Condvar,
     starter: Starter,
+    kills: AtomicU64,
 }
 
 #[derive(Debug, Default)]
@@ -62,6 +64,7 @@ impl Children {
             state: Mutex::default(),
             changed: Condvar::new(),
             starter: Starter::new(),
+            kills: AtomicU64::new(0),
         }
     }
 
@@ -101,6 +104,7 @@ impl Children {
                 let ending = if is_gone(&error) { ENDING } else { Duration::ZERO };
                 let end = process.end(ending);
                 lease.broke();
+                self.kills.fetch_add(1, Relaxed);
                 Err(if error.is_time_out() {
                     let message = format!("no answer within {} ms; its process was ended", within.as_millis());
                     Failure::new(FailureKind::TimedOut, message)
@@ -124,6 +128,11 @@ impl Children {
         // Ending waits for the process, and others need not wait with it.
         drop(retired);
         self.changed.notify_all();
+    }
+
+    /// Children that did not live to the end of their answer.
+    pub fn kills(&self) -> u64 {
+        self.kills.load(Relaxed)
     }
 
     /// The modules that have a child now, and its process id.

@@ -184,6 +184,11 @@ impl Sandbox {
         self.children.processes()
     }
 
+    /// Children that were ended, or ended by themselves, in the middle of a conversation.
+    pub fn kills(&self) -> u64 {
+        self.children.kills()
+    }
+
     fn compile_and_describe(&self, digest: &Digest, component: &[u8]) -> Result<wire::Description, Failure> {
         if self.cache.contains(digest) {
             match self.describe(digest) {

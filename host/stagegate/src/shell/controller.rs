@@ -10,12 +10,12 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::watch;
-use tokio::task::{Id, JoinError, JoinSet};
-use tracing::{debug, error, warn};
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use tracing::{Instrument as _, debug, error, info_span, warn};
 
-use super::counters::Live;
-use super::lease::Leadership;
+use super::counters::{Live, Reconciled};
 use super::queue::{Ended, Queue};
 use super::request::RequestError;
 use super::start::Context;
@@ -57,125 +57,67 @@ pub async fn run<C: Controller>(controller: C, queue: Arc<Queue<C::Key>>, contex
         () = context.stop.cancelled() => return,
         () = controller.complete() => debug!(controller = C::NAME, "all kinds are listed"),
     }
-    let stop = context.stop.clone();
-    let mut worker = Worker {
-        controller: Arc::new(controller),
-        queue,
-        leadership: context.standing.leadership(),
-        context,
-        terms: 0,
-        running: JoinSet::new(),
-        keys: HashMap::new(),
-    };
+    queue.open(CONCURRENCY);
+    counters.add_queue(C::NAME, queue.clone());
+    let mut running = JoinSet::new();
+    let mut keys = HashMap::new();
     loop {
         tokio::select! {
             biased;
-            () = stop.cancelled() => return,
-            () = worker.begin_term() => {}
-        }
-        if worker.work().await.is_break() {
-            return;
-        }
-    }
-}
-
-struct Worker<C: Controller> {
-    controller: Arc<C>,
-    queue: Arc<Queue<C::Key>>,
-    leadership: watch::Receiver<Leadership>,
-    context: Context,
-    /// Terms in which this process has led.
-    terms: u64,
-    running: JoinSet<Ended>,
-    keys: HashMap<Id, C::Key>,
-}
-
-impl<C: Controller> Worker<C> {
-    /// Waits for this process to lead. In the first term all that the watches told of waits in the queue. In a later one
-    /// the keys do whose objects others have changed meanwhile; what follows from leading again is in no event.
-    async fn begin_term(&mut self) {
-        // The sender lives as long as the context.
-        let is_leader = |leadership: &Leadership| *leadership != Leadership::Standby;
-        let _leading = self.leadership.wait_for(is_leader).await;
-        self.terms += 1;
-        if self.terms == 1 {
-            return;
-        }
-        self.controller.forget();
-        self.queue.forget_failures();
-        for key in self.controller.all() {
-            self.queue.add(key);
-        }
-    }
-
-    /// To the end of the term, or of the process.
-    async fn work(&mut self) -> ControlFlow<()> {
-        loop {
-            tokio::select! {
-                biased;
-                () = self.context.stop.cancelled() => {
-                    while self.running.join_next().await.is_some() {}
-                    return ControlFlow::Break(());
+            () = stop.cancelled() => break,
+            Some(joined) = running.join_next_with_id() => {
+                let (id, ended) = match joined {
+                    Ok((id, ended)) => (id, ended),
+                    Err(error) => {
+                        let id = error.id();
+                        if let Some((key, begun)) = keys.get(&id) {
+                            error!(controller = C::NAME, %key, %error, "a reconcile broke off");
+                            let took = Instant::elapsed(begun);
+                            counters.reconcile(C::NAME, Reconciled::Broken, took);
+                        }
+                        (id, Ended::Failed)
+                    }
+                };
+                if let Some((key, _begun)) = keys.remove(&id) {
+                    queue.end(&key, ended);
                 }
-                // The sender lives as long as the context.
-                _ = self.leadership.changed() => {
-                    self.break_off().await;
-                    return ControlFlow::Continue(());
-                }
-                Some(joined) = self.running.join_next_with_id() => self.end(joined),
-                key = self.queue.next(), if self.running.len() < CONCURRENCY => self.begin(key),
+            }
+            key = queue.next(), if running.len() < CONCURRENCY => {
+                let work = queue.work(&key);
+                let one = reconcile(controller.clone(), key.clone(), counters.clone());
+                let handle = running.spawn(async move {
+                    match work {
+                        Some(work) => work.run(one).await,
+                        None => one.await,
+                    }
+                });
+                keys.insert(handle.id(), (key, Instant::now()));
             }
         }
     }
+    queue.close();
+    while running.join_next().await.is_some() {}
+}
 
-    fn begin(&mut self, key: C::Key) {
-        self.context.counters.reconcile();
-        let (controller, counters, of) = (self.controller.clone(), self.context.counters.clone(), key.clone());
-        let handle = self
-            .running
-            .spawn(async move { reconcile(&*controller, &of, &counters).await });
-        self.keys.insert(handle.id(), key);
-    }
-
-    fn end(&mut self, joined: Result<(Id, Ended), JoinError>) {
-        let (id, ended) = match joined {
-            Ok(ended) => ended,
-            Err(error) if error.is_cancelled() => (error.id(), Ended::Done { wake_in: None }),
+/// Whatever is logged on the way has the controller and the key.
+async fn reconcile<C: Controller>(controller: Arc<C>, key: C::Key, counters: Arc<Live>) -> Ended {
+    let span = info_span!("reconcile", controller = C::NAME, %key);
+    async {
+        let begun = Instant::now();
+        let (reconciled, ended) = match controller.reconcile(&key).await {
+            Ok(next) => (Reconciled::Done, Ended::Done { wake_in: next.wake_in }),
+            Err(error) if error.is_outdated() => {
+                debug!(error = error.chain(), "the world moved on; trying again");
+                (Reconciled::Outdated, Ended::Failed)
+            }
             Err(error) => {
-                error!(controller = C::NAME, error = %error, "a reconcile broke off");
-                (error.id(), Ended::Failed)
+                warn!(error = error.chain(), "reconcile failed; trying again later");
+                (Reconciled::Failed, Ended::Failed)
             }
         };
-        if let Some(key) = self.keys.remove(&id) {
-            self.queue.end(&key, ended);
-        }
+        counters.reconcile(C::NAME, reconciled, begun.elapsed());
+        ended
     }
-
-    /// As a kill would: whatever is left half done is found by whoever leads next.
-    async fn break_off(&mut self) {
-        self.running.abort_all();
-        while let Some(joined) = self.running.join_next_with_id().await {
-            self.end(joined);
-        }
-    }
-}
-
-async fn reconcile<C: Controller>(controller: &C, key: &C::Key, counters: &Live) -> Ended {
-    match controller.reconcile(key).await {
-        Ok(next) => Ended::Done { wake_in: next.wake_in },
-        Err(error) if error.is_withheld() => {
-            debug!(key = %key, controller = C::NAME, error = error.chain(), "it is another one's to write");
-            Ended::Failed
-        }
-        Err(error) if error.is_outdated() => {
-            counters.failure();
-            debug!(key = %key, controller = C::NAME, error = error.chain(), "the world moved on; trying again");
-            Ended::Failed
-        }
-        Err(error) => {
-            counters.failure();
-            warn!(key = %key, controller = C::NAME, error = error.chain(), "reconcile failed; trying again later");
-            Ended::Failed
-        }
-    }
+    .instrument(span)
+    .await
 }

@@ -2,6 +2,7 @@
 //! no answer becomes `Unknown` with a text that holds no part of an object.
 
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
 
 use stagegate_decide::names::Digest;
 use stagegate_decide::staging::{Compilation, Root, Verdict};
@@ -78,8 +79,10 @@ impl Evaluator {
 
     /// One counted evaluation within the default budget. Blocks.
     pub fn eval(&self, compiled: &Compiled, bound: &[(&str, Value)]) -> Result<Answer, EvalError> {
-        self.counters.evaluation();
-        compiled.eval(bound, Budget::default())
+        let begun = Instant::now();
+        let answer = compiled.eval(bound, Budget::default());
+        self.counters.evaluation(begun.elapsed());
+        answer
     }
 
     fn cache(&self) -> std::sync::MutexGuard<'_, BoundedMap<Digest, Result<Compiled, String>>> {

@@ -1,9 +1,11 @@
-//! Kubernetes Events (events.k8s.io/v1): best effort. Must never hold up a decision: a full queue or a refused write is
-//! logged and forgotten.
+//! Kubernetes Events (events.k8s.io/v1): best effort. Must never hold up a decision, nor become a storm: a full queue or a
+//! refused write is logged, counted and forgotten, and what is said of one object costs it a token of its own.
 //!
 //! The shared clock stamps them, and a repeated Event becomes a series, as kubectl shows it.
 
 use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::ObjectReference;
@@ -14,16 +16,24 @@ use kube::{Api, Client};
 use serde_json::json;
 use stagegate_embedded::SharedClock;
 use tokio::sync::mpsc;
+use tokio::time::Instant;
 use tracing::debug;
 
-use super::request::{cut, request};
+use super::bounded::BoundedMap;
+use super::counters::Live;
+use super::request::{RequestError, cut, request};
 
 /// Events that may wait to be written.
 const WAITING_MAX: usize = 256;
 /// A repetition after this time is a new Event.
 const SERIES_GAP_MAX: SignedDuration = SignedDuration::from_mins(6);
-/// Series that are remembered.
+/// Series that are remembered; of more, those that were said longest ago are told anew.
 const SERIES_MAX: usize = 1024;
+/// Writes about one object at once, and how long it takes to earn another: client-go's numbers (`tools/record`).
+const BURST: u32 = 25;
+const REFILL: Duration = Duration::from_secs(5 * 60);
+/// Objects whose tokens are counted.
+const OBJECTS_MAX: usize = 16 * 1024;
 /// events.k8s.io/v1: longest note.
 const NOTE_CHARS_MAX: usize = 1024;
 /// Events about cluster-scoped objects live here.
@@ -46,43 +56,52 @@ pub struct Notice {
 #[derive(Clone, Debug)]
 pub struct Events {
     sender: mpsc::Sender<Notice>,
+    counters: Arc<Live>,
 }
 
 impl Events {
     /// The sender, and the writer to be run as a task.
-    pub fn new(client: Client, clock: SharedClock) -> (Self, Writer) {
+    pub fn new(client: Client, clock: SharedClock, counters: Arc<Live>) -> (Self, Writer) {
         let (sender, receiver) = mpsc::channel(WAITING_MAX);
-        (
-            Self { sender },
-            Writer {
-                client,
-                clock,
-                receiver,
-                series: HashMap::new(),
-                written: 0,
-            },
-        )
+        let writer = Writer {
+            api: Api::namespaced(client, NAMESPACE),
+            clock,
+            receiver,
+            counters: counters.clone(),
+            series: HashMap::new(),
+            tokens: BoundedMap::new(OBJECTS_MAX),
+            written: 0,
+        };
+        (Self { sender, counters }, writer)
     }
 
     pub fn send(&self, notice: Notice) {
         if let Err(error) = self.sender.try_send(notice) {
-            debug!(error = %error, "an Event is dropped");
+            self.counters.event_dropped();
+            debug!(%error, "an Event is dropped");
         }
     }
 }
 
 /// Writes what [`Events`] is given.
 pub struct Writer {
-    client: Client,
+    api: Api<Event>,
     clock: SharedClock,
     receiver: mpsc::Receiver<Notice>,
-    series: HashMap<(String, String, String), Series>,
+    counters: Arc<Live>,
+    series: HashMap<SeriesKey, Series>,
+    /// By the object's uid.
+    tokens: BoundedMap<String, Tokens>,
     /// Tells two Events of one instant apart.
     written: u64,
 }
 
+/// What is equal to what: the object's uid, the reason, the note.
+type SeriesKey = (String, String, String);
+
 struct Series {
     event_name: String,
+    /// How often it was said, written or not.
     count: i32,
     last: Timestamp,
 }
@@ -90,65 +109,118 @@ struct Series {
 impl Writer {
     /// Until the last sender is gone.
     pub async fn run(mut self) {
-        let api: Api<Event> = Api::namespaced(self.client.clone(), NAMESPACE);
         while let Some(notice) = self.receiver.recv().await {
-            self.write(&api, notice).await;
+            self.take(notice).await;
         }
     }
 
-    async fn write(&mut self, api: &Api<Event>, notice: Notice) {
+    async fn take(&mut self, notice: Notice) {
         let now = self.clock.now();
         self.series
             .retain(|_, series| now.duration_since(series.last) < SERIES_GAP_MAX);
-        let about = notice.about.clone();
-        let key = (
-            about.uid.clone().unwrap_or_default(),
-            notice.reason.clone(),
-            notice.note.clone(),
-        );
-        if let Some(series) = self.series.get_mut(&key) {
+        let uid = notice.about.uid.clone().unwrap_or_default();
+        let key = (uid.clone(), notice.reason.clone(), notice.note.clone());
+        let repeated = self.series.get_mut(&key).map(|series| {
             series.count = series.count.saturating_add(1);
             series.last = now;
-            let body = json!({"series": EventSeries { count: series.count, last_observed_time: MicroTime(now) }});
-            let (params, body) = (PatchParams::default(), Patch::Merge(body));
-            let patched = api.patch(&series.event_name, &params, &body);
-            if let Err(error) = request(format!("patch event {}", series.event_name), patched).await {
-                debug!(
-                    object = about.name,
-                    error = error.chain(),
-                    "an Event's series could not be written"
-                );
-                self.series.remove(&key);
-            }
+            (series.event_name.clone(), series.count)
+        });
+        if !self.has_token(uid) {
+            // What a series counts is not lost: its next write tells of it.
+            self.counters.event_dropped();
             return;
         }
+        let object = notice.about.name.clone();
+        let written = match repeated {
+            Some((event_name, count)) => match self.count(&event_name, count, now).await {
+                // The API server forgets Events after an hour; a series may go on for longer.
+                Err(error) if error.is_not_found() => self.create(notice, key, now).await,
+                written => written,
+            },
+            None => self.create(notice, key, now).await,
+        };
+        if let Err(error) = written {
+            self.counters.event_dropped();
+            debug!(object, error = error.chain(), "an Event could not be written");
+        }
+    }
+
+    async fn count(&self, event_name: &str, count: i32, now: Timestamp) -> Result<(), RequestError> {
+        let series = EventSeries {
+            count,
+            last_observed_time: MicroTime(now),
+        };
+        let (params, body) = (PatchParams::default(), Patch::Merge(json!({"series": series})));
+        let patched = self.api.patch(event_name, &params, &body);
+        request(format!("patch event {event_name}"), patched).await.map(drop)
+    }
+
+    async fn create(&mut self, notice: Notice, key: SeriesKey, now: Timestamp) -> Result<(), RequestError> {
         self.written = self.written.wrapping_add(1);
         let stamp = format!("{:x}{:02x}", now.as_nanosecond(), self.written % 256);
-        let event_name = format!("{}.{stamp}", about.name.as_deref().unwrap_or("unnamed"));
+        let event_name = format!("{}.{stamp}", notice.about.name.as_deref().unwrap_or("unnamed"));
         let event = event(event_name.clone(), notice, now);
-        match request(
-            format!("create event {event_name}"),
-            api.create(&PostParams::default(), &event),
-        )
-        .await
-        {
-            Ok(_) if self.series.len() < SERIES_MAX => {
-                self.series.insert(
-                    key,
-                    Series {
-                        event_name,
-                        count: 1,
-                        last: now,
-                    },
-                );
-            }
-            Ok(_) => {}
-            Err(error) => debug!(
-                object = about.name,
-                error = error.chain(),
-                "an Event could not be written"
-            ),
+        let params = PostParams::default();
+        let created = self.api.create(&params, &event);
+        request(format!("create event {event_name}"), created).await?;
+        self.forget_oldest_series();
+        let series = Series {
+            event_name,
+            count: 1,
+            last: now,
+        };
+        self.series.insert(key, series);
+        Ok(())
+    }
+
+    fn forget_oldest_series(&mut self) {
+        if self.series.len() < SERIES_MAX {
+            return;
         }
+        let oldest = self.series.iter().min_by_key(|(_, series)| series.last);
+        if let Some(key) = oldest.map(|(key, _)| key.clone()) {
+            self.series.remove(&key);
+        }
+    }
+
+    /// Takes a token of the object, if it has one left.
+    fn has_token(&mut self, uid: String) -> bool {
+        let now = Instant::now();
+        let mut tokens = self.tokens.get(&uid).copied().unwrap_or_else(|| Tokens::full(now));
+        let is_taken = tokens.take(now);
+        self.tokens.insert(uid, tokens);
+        is_taken
+    }
+}
+
+/// [`BURST`] at first, then one more each [`REFILL`].
+#[derive(Clone, Copy, Debug)]
+struct Tokens {
+    left: u32,
+    /// When the last one was earned.
+    earned_at: Instant,
+}
+
+impl Tokens {
+    const fn full(now: Instant) -> Self {
+        Self {
+            left: BURST,
+            earned_at: now,
+        }
+    }
+
+    fn take(&mut self, now: Instant) -> bool {
+        let earned = now.duration_since(self.earned_at).as_secs() / REFILL.as_secs();
+        let earned = u32::try_from(earned).unwrap_or(u32::MAX).min(BURST);
+        self.earned_at = if self.left.saturating_add(earned) >= BURST {
+            now
+        } else {
+            self.earned_at + REFILL * earned
+        };
+        self.left = self.left.saturating_add(earned).min(BURST);
+        let is_taken = self.left > 0;
+        self.left = self.left.saturating_sub(1);
+        is_taken
     }
 }
 

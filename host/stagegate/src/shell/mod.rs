@@ -10,13 +10,16 @@ pub mod controller;
 pub mod counters;
 pub mod evaluator;
 pub mod events;
-pub mod lease;
+pub mod health;
 pub mod links;
+mod measured;
+pub mod progress;
 pub mod queue;
 pub mod request;
+mod scrape;
 pub mod start;
 pub mod store;
 pub mod watch;
 
 pub use counters::Counters;
-pub use start::{ControllerName, Delays, Imitation, Options, Running, start};
+pub use start::{ControllerName, Delays, Imitation, Metrics, Options, Running, start};

@@ -6,11 +6,13 @@
 use std::collections::{BTreeSet, HashMap};
 use std::fmt::Debug;
 use std::hash::Hash;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::Notify;
 use tokio::time::Instant;
+
+use super::progress::Work;
 
 /// First delay after a failure; doubled by each further one.
 const BACK_OFF_FIRST: Duration = Duration::from_millis(5);
@@ -28,6 +30,29 @@ pub enum Ended {
     Failed,
 }
 
+/// How busy a queue is, at one moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Load {
+    /// Keys that are due and not handed out.
+    pub due: usize,
+    /// How long the first of them has been due.
+    pub oldest: Duration,
+    /// How long keys have been due while a place was free for one and none was handed out.
+    pub untaken: Duration,
+    pub running: usize,
+    /// How long the slowest of the running ones has not come a step further.
+    pub longest_step: Duration,
+    /// Keys that failed last time.
+    pub failing: usize,
+    /// Failures so far: each is followed by another try.
+    pub retries: u64,
+}
+
+/// Whatever can be asked how busy it is.
+pub trait Loaded: Send + Sync {
+    fn load(&self) -> Load;
+}
+
 /// A keyed queue with due times.
 #[derive(Debug)]
 pub struct Queue<K> {
@@ -41,8 +66,25 @@ struct State<K> {
     due: HashMap<K, Instant>,
     /// The same, in order of time.
     order: BTreeSet<(Instant, K)>,
-    running: HashMap<K, Option<Instant>>,
+    running: HashMap<K, Running>,
     failing: HashMap<K, Failing>,
+    retries: u64,
+    /// Since keys are handed out.
+    open: Option<Open>,
+}
+
+#[derive(Debug)]
+struct Running {
+    /// When it is due again by what came meanwhile.
+    again: Option<Instant>,
+    work: Arc<Work>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Open {
+    /// Keys that are handed out at the same time.
+    places: usize,
+    last_taken: Instant,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -59,6 +101,8 @@ impl<K: Clone + Debug + Eq + Hash + Ord> Queue<K> {
             order: BTreeSet::new(),
             running: HashMap::new(),
             failing: HashMap::new(),
+            retries: 0,
+            open: None,
         };
         Self {
             state: Mutex::new(state),
@@ -80,8 +124,8 @@ impl<K: Clone + Debug + Eq + Hash + Ord> Queue<K> {
         if let Some(failing) = state.failing.get(&key) {
             at = at.max(failing.not_before);
         }
-        if let Some(again) = state.running.get_mut(&key) {
-            *again = Some(again.map_or(at, |earlier| earlier.min(at)));
+        if let Some(running) = state.running.get_mut(&key) {
+            running.again = Some(running.again.map_or(at, |earlier| earlier.min(at)));
             return;
         }
         state.schedule(key, at);
@@ -114,7 +158,11 @@ impl<K: Clone + Debug + Eq + Hash + Ord> Queue<K> {
                     Some((at, key)) if at <= Instant::now() => {
                         state.order.pop_first();
                         state.due.remove(&key);
-                        state.running.insert(key.clone(), None);
+                        let work = Arc::new(Work::caused_at(at));
+                        state.running.insert(key.clone(), Running { again: None, work });
+                        if let Some(open) = &mut state.open {
+                            open.last_taken = Instant::now();
+                        }
                         return key;
                     }
                     Some((at, _)) => Some(at),
@@ -134,7 +182,7 @@ impl<K: Clone + Debug + Eq + Hash + Ord> Queue<K> {
     pub fn end(&self, key: &K, ended: Ended) {
         let now = Instant::now();
         let mut state = self.lock();
-        let mut at = state.running.remove(key).flatten();
+        let mut at = state.running.remove(key).and_then(|running| running.again);
         match ended {
             Ended::Done { wake_in } => {
                 state.failing.remove(key);
@@ -142,6 +190,7 @@ impl<K: Clone + Debug + Eq + Hash + Ord> Queue<K> {
                 at = [at, wake_at].into_iter().flatten().min();
             }
             Ended::Failed => {
+                state.retries += 1;
                 let times = state.failing.get(key).map_or(0, |failing| failing.times) + 1;
                 let delay = back_off(times);
                 let failing = Failing {
@@ -160,9 +209,50 @@ impl<K: Clone + Debug + Eq + Hash + Ord> Queue<K> {
         self.changed.notify_one();
     }
 
+    /// From now on keys are handed out, this many at a time.
+    pub fn open(&self, places: usize) {
+        self.lock().open = Some(Open {
+            places,
+            last_taken: Instant::now(),
+        });
+    }
+
+    /// From now on nobody takes any, and keys that wait are no sign of anything.
+    pub fn close(&self) {
+        self.lock().open = None;
+    }
+
+    /// The work on a key that is handed out.
+    pub fn work(&self, key: &K) -> Option<Arc<Work>> {
+        self.lock().running.get(key).map(|running| running.work.clone())
+    }
+
     fn lock(&self) -> MutexGuard<'_, State<K>> {
         // No code that can panic runs under the lock, so a poisoned one still holds a consistent state.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<K: Clone + Debug + Eq + Hash + Ord + Send> Loaded for Queue<K> {
+    fn load(&self) -> Load {
+        let now = Instant::now();
+        let state = self.lock();
+        let mut due = state.order.iter().take_while(|(at, _)| *at <= now).peekable();
+        let oldest = due.peek().map_or(Duration::ZERO, |(at, _)| now.duration_since(*at));
+        let untaken = match state.open {
+            Some(open) if state.running.len() < open.places => oldest.min(now.duration_since(open.last_taken)),
+            _ => Duration::ZERO,
+        };
+        let steps = state.running.values().map(|running| running.work.last_step().elapsed());
+        Load {
+            due: due.count(),
+            oldest,
+            untaken,
+            running: state.running.len(),
+            longest_step: steps.max().unwrap_or_default(),
+            failing: state.failing.len(),
+            retries: state.retries,
+        }
     }
 }
 

@@ -83,7 +83,9 @@ pub async fn request<T>(
     what: impl Into<String>,
     call: impl Future<Output = kube::Result<T>>,
 ) -> Result<T, RequestError> {
-    match tokio::time::timeout(DEADLINE, call).await {
+    let answered = tokio::time::timeout(DEADLINE, call).await;
+    super::progress::step();
+    match answered {
         Err(_elapsed) => Err(RequestError::NoAnswer { what: what.into() }),
         Ok(Ok(answer)) => Ok(answer),
         Ok(Err(kube::Error::Api(status))) => Err(RequestError::Refused {

@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use anyhow::{Error, anyhow};
 use kube::Client;
+use prometheus_client::encoding::text;
+use prometheus_client::registry::Registry;
 use stagegate_decide::staging::GateNamespaces;
 use stagegate_embedded::SharedClock;
 use tokio::sync::watch;
@@ -16,12 +18,17 @@ use tracing::{info, warn};
 use super::counters::{Counters, Live};
 use super::evaluator::Evaluator;
 use super::events::Events;
-use super::lease::{self, Election, Leadership, Permit, Standing};
-use crate::controllers::{self, Rivals};
+use super::health::Health;
+use super::measured::measured;
+use super::scrape::Scrape;
+use crate::controllers;
 use crate::sandbox::{Sandbox, SandboxOptions};
 
 /// Longest wait for reconciles that have begun when the process is told to stop.
 const STOP_MAX: Duration = Duration::from_secs(12);
+
+/// The names that controllers go by in numbers and logs.
+pub const CONTROLLERS: &[&str] = &["staging", "binding", "combine"];
 
 /// The controllers there are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -114,11 +121,8 @@ pub type Tasks = JoinSet<&'static str>;
 /// The controllers at work. Dropping it breaks them off, as a kill would.
 pub struct Running {
     tasks: Tasks,
-    counters: Arc<Live>,
-    stop: CancellationToken,
-    standing: Arc<Standing>,
-    election: Option<lease::Running>,
-    rivals: Arc<Rivals>,
+    health: Health,
+    scrape: Arc<Scrape>,
 }
 
 /// Starts the controllers. Kinds that the API server does not know yet are waited for, with a line in the log.
@@ -129,24 +133,17 @@ pub async fn start(client: Client, clock: SharedClock, options: Options) -> anyh
     let version = super::request::request("get the API server's version", client.apiserver_version()).await?;
     info!(server = version.git_version, controllers = ?options.controllers, settle_ms = options.settle_ms, "starting");
     let counters = Arc::new(Live::default());
+    let client = measured(client, counters.clone());
     let stop = CancellationToken::new();
-    let (election, standing) = match options.election.clone() {
-        Some(election) => {
-            let (running, standing) = lease::Running::start(&client, clock.clone(), election);
-            (Some(running), standing)
-        }
-        None => (None, Standing::unelected()),
-    };
-    let client = if election.is_some() {
-        lease::gated(&client, Permit::Lease(standing.clone()))
-    } else {
-        client
-    };
-    let (events, writer) = Events::new(client.clone(), clock.clone());
+    let (events, writer) = Events::new(client.clone(), clock.clone(), counters.clone());
     let mut tasks = Tasks::new();
     tasks.spawn(async move {
         writer.run().await;
         "writing Events"
+    });
+    let scrape = Arc::new(Scrape {
+        counters: counters.clone(),
+        sandbox: options.sandbox.clone(),
     });
     let context = Context {
         evaluator: Evaluator::new(counters.clone()),
@@ -158,21 +155,18 @@ pub async fn start(client: Client, clock: SharedClock, options: Options) -> anyh
         counters: counters.clone(),
         stop: stop.clone(),
     };
-    let rivals = controllers::spawn(&context, &mut tasks);
+    controllers::spawn(&context, &mut tasks);
     Ok(Running {
         tasks,
-        counters,
-        stop,
-        standing,
-        election,
-        rivals,
+        health: Health::new(counters, stop),
+        scrape,
     })
 }
 
 impl Running {
     /// Lets the reconciles that have begun end, for at most 12 s, stops everything, and lets another process lead.
     pub async fn stop(mut self) {
-        self.stop.cancel();
+        self.health.begin_stop();
         let all_ended = async { while self.tasks.join_next().await.is_some() {} };
         if tokio::time::timeout(STOP_MAX, all_ended).await.is_err() {
             warn!("something did not stop in time and is broken off");
@@ -189,7 +183,17 @@ impl Running {
     }
 
     pub fn counters(&self) -> Counters {
-        self.counters.snapshot()
+        self.scrape.counters.snapshot()
+    }
+
+    /// Stays of use after [`Self::stop`].
+    pub fn health(&self) -> Health {
+        self.health.clone()
+    }
+
+    /// What [`Self::health`] is about, in numbers.
+    pub fn metrics(&self) -> Metrics {
+        Metrics(self.scrape.clone())
     }
 
     /// Returns when this process cannot do its work any more: a task has ended that must not, or KubeStellar does the same
@@ -211,5 +215,22 @@ impl Running {
                 None => anyhow!("no task is left"),
             },
         }
+    }
+}
+
+/// The numbers of a process, for whoever serves them.
+#[derive(Clone, Debug)]
+pub struct Metrics(Arc<Scrape>);
+
+impl Metrics {
+    /// Appends them as OpenMetrics text, without its end mark.
+    ///
+    /// # Errors
+    /// Never, as long as text can be written.
+    pub fn encode(&self, text: &mut String) -> std::fmt::Result {
+        self.0.counters.encode(text)?;
+        let mut registry = Registry::with_prefix("stagegate");
+        registry.register_collector(Box::new(self.0.clone()));
+        text::encode_registry(text, &registry)
     }
 }

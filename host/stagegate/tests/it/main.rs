@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails by the panic")]
 
+mod admin;
 mod cli;
 mod deploy;
 mod guests;

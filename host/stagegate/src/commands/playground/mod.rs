@@ -16,7 +16,7 @@ use self::goal::{Ended, Until};
 use self::kubeconfig::Written;
 use super::signals::Signals;
 use super::{Failure, Outcome, Result, log};
-use crate::args::{Format, PlaygroundArgs};
+use crate::args::{Format, LogFormat, PlaygroundArgs};
 use crate::manifests::{self, Manifest};
 use crate::shell::{self, ControllerName, Delays, Imitation, Options};
 use crate::view::follow::follow;
@@ -36,7 +36,13 @@ const TIMEOUT: Duration = Duration::from_secs(60);
 pub async fn play(args: &PlaygroundArgs) -> Result {
     let began = Instant::now();
     // The view says what matters; a log between its lines is for those who ask for it.
-    log::to_stderr("off");
+    let log = log::to_stderr("off", LogFormat::Text);
+    let ended = rollout(args, began).await;
+    log.end().await;
+    ended
+}
+
+async fn rollout(args: &PlaygroundArgs, began: Instant) -> Result {
     let mut signals = Signals::catch()?;
     let manifests = manifests::read(&args.files).map_err(|error| Failure::Input(error.into()))?;
     let until = until(args, &manifests)?;

@@ -28,7 +28,7 @@ use crate::shell::queue::Queue;
 use crate::shell::request::RequestError;
 use crate::shell::start::{Context, Tasks};
 use crate::shell::store::{Change, Store};
-use crate::shell::watch::{ManagedFields, keep};
+use crate::shell::watch::{ManagedFields, Need, Watched, keep};
 
 const WRITER: Writer = Writer {
     manager: "stagegate-binding",
@@ -164,15 +164,12 @@ fn labels_differ<K: kube::Resource>(change: &Change<'_, K>) -> bool {
 
 fn spawn_definitions(context: &Context, stores: &Stores, tasks: &mut Tasks) {
     let api: Api<PartialObjectMeta<CustomResourceDefinition>> = Api::all(context.client.clone());
-    let (definitions, counters, stop) = (
-        stores.definitions.clone(),
-        context.counters.clone(),
-        context.stop.clone(),
-    );
+    let watched = Watched::new("customresourcedefinitions", Need::WhenNamed, &context.counters);
+    let (definitions, stop) = (stores.definitions.clone(), context.stop.clone());
     tasks.spawn(async move {
         tokio::select! {
             () = stop.cancelled() => {}
-            () = keep(api, definitions, ManagedFields::Dropped, counters) => {}
+            () = keep(api, definitions, ManagedFields::Dropped, watched) => {}
         }
         "the watch of CustomResourceDefinitions"
     });

@@ -20,7 +20,7 @@ use crate::controllers::objects::api_resource;
 use crate::shell::request::{RequestError, request};
 use crate::shell::start::Context;
 use crate::shell::store::{Change, Store};
-use crate::shell::watch::{ManagedFields, keep_named};
+use crate::shell::watch::{ManagedFields, Need, Watched, keep};
 
 /// A workload object as far as clauses can see it.
 pub type Object = PartialObjectMeta<DynamicObject>;
@@ -200,14 +200,14 @@ impl Watches {
         store.listen(move |change| on_change(&of, change));
         let resource = api_resource(&kind.group, &kind.version, &kind.resource);
         let api: Api<Object> = Api::all_with(self.context.client.clone(), &resource);
-        let (counters, on_kinds) = (self.context.counters.clone(), self.listeners.on_kinds.clone());
-        let (filled, plural) = (store.clone(), kind.resource.clone());
+        let watched = Watched::new(&kind.resource, Need::WhenNamed, &self.context.counters);
+        let (filled, on_kinds) = (store.clone(), self.listeners.on_kinds.clone());
         let handle = self.tasks.spawn(async move {
             let first_list = async {
                 filled.complete().await;
                 on_kinds();
             };
-            let watch = keep_named(&plural, api, filled.clone(), (ManagedFields::Dropped, counters));
+            let watch = keep(api, filled.clone(), ManagedFields::Dropped, watched);
             tokio::join!(first_list, watch);
         });
         self.handles.insert(kind, handle);

@@ -12,12 +12,14 @@ use stagegate_decide::names::Digest;
 use stagegate_decide::staging::{
     COMBINED_STATUS_BYTES_MAX, Compilation, Evidence, Facts, Question, Root, Verdict, VerdictKey,
 };
+use tracing::debug_span;
 
 use super::gates::{GateTalk, Gates};
 use super::gather::Memory;
 use super::read::{self, Wanted};
 use crate::controllers::kinds::Guarded;
 use crate::shell::evaluator::{Evaluator, Lasting};
+use crate::shell::progress;
 use crate::shell::request::{RequestError, request};
 
 /// CombinedStatuses read at once: each may be large.
@@ -199,7 +201,9 @@ async fn evaluate(evaluator: Arc<Evaluator>, work: Vec<Work>) -> Vec<Worked> {
     if work.is_empty() {
         return Vec::new();
     }
+    let span = debug_span!("evaluate", expressions = work.len());
     let evaluated = tokio::task::spawn_blocking(move || {
+        let _entered = span.enter();
         work.into_iter()
             .map(|work| match work {
                 Work::Compile { digest, text, root } => Worked::Compiled(digest, evaluator.compilation(&text, root)),
@@ -216,7 +220,9 @@ async fn evaluate(evaluator: Arc<Evaluator>, work: Vec<Work>) -> Vec<Worked> {
             .collect()
     });
     // A panic or a shutdown answers nothing: the questions stay open.
-    evaluated.await.unwrap_or_default()
+    let worked = evaluated.await.unwrap_or_default();
+    progress::step();
+    worked
 }
 
 enum Seen {

@@ -12,6 +12,7 @@ mod audit;
 mod list;
 mod trouble;
 mod version;
+mod watched;
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -27,10 +28,10 @@ use tracing::{debug, warn};
 
 use self::audit::Audit;
 use self::trouble::{Row, Trouble};
-use super::counters::Live;
 use super::store::Store;
 
 pub use self::version::{order, order_of};
+pub use self::watched::{Ailment, Need, WATCHED, WORKLOAD, Watched};
 
 /// Longest wait for a page of a list, and for a watch to begin.
 const ANSWER_MAX: Duration = Duration::from_secs(30);
@@ -54,36 +55,23 @@ pub enum ManagedFields {
     Shown(Arc<dyn Fn(&ObjectMeta) + Send + Sync>),
 }
 
-/// Fills `store` until it is dropped; never returns.
-pub async fn keep<T>(api: Api<T>, store: Arc<Store<T>>, managed: ManagedFields, counters: Arc<Live>)
+/// Fills `store` until it is dropped; never returns. How it is doing is told to `watched`.
+pub async fn keep<T>(api: Api<T>, store: Arc<Store<T>>, managed: ManagedFields, watched: Arc<Watched>)
 where
-    T: Resource + Clone + Debug + DeserializeOwned + Send + 'static,
-    T::DynamicType: Default,
-{
-    let kind = T::plural(&T::DynamicType::default()).into_owned();
-    keep_named(&kind, api, store, (managed, counters)).await;
-}
-
-/// The same for kinds that are known at run time only; `kind` is for the log.
-pub async fn keep_named<T>(
-    kind: &str,
-    api: Api<T>,
-    store: Arc<Store<T>>,
-    (managed, counters): (ManagedFields, Arc<Live>),
-) where
     T: Resource + Clone + Debug + DeserializeOwned + Send + 'static,
 {
     let mut keeper = Keeper {
-        kind,
+        kind: watched.name(),
         api,
         store,
         managed,
         row: Row::default(),
-        audit: Audit::of(kind),
+        audit: Audit::of(watched.name()),
+        watched: &watched,
         older_since: None,
     };
     loop {
-        counters.list();
+        watched.listing();
         match list::whole(&keeper.api, keeper.store.seen()).await {
             Ok(listed) => {
                 let position = keeper.take_list(listed);
@@ -118,6 +106,7 @@ struct Keeper<'k, T> {
     managed: ManagedFields,
     row: Row,
     audit: Audit,
+    watched: &'k Watched,
     /// Since when all lists have been older than what was seen.
     older_since: Option<Instant>,
 }
@@ -133,6 +122,7 @@ where
         let objects = listed.objects.into_iter().map(|object| self.trimmed(object));
         self.store.replace(objects.collect());
         self.audit.begin_anew();
+        self.watched.listed();
         listed.position
     }
 
@@ -158,6 +148,7 @@ where
         loop {
             let begun = Instant::now();
             let ended = self.watch(&mut position).await;
+            self.watched.over();
             let held = begun.elapsed();
             if held >= HELD {
                 self.row.end();
@@ -180,6 +171,7 @@ where
         let params = WatchParams::default().timeout(WATCH_S);
         let begun = timeout(ANSWER_MAX, self.api.watch(&params, &position.version)).await;
         let events = begun.map_err(|_elapsed| Trouble::NoAnswer)?.map_err(Trouble::Begin)?;
+        self.watched.watching();
         let mut events = std::pin::pin!(events);
         let mut silent_at = Instant::now() + SILENCE_MAX;
         loop {
@@ -231,6 +223,7 @@ where
         if self.audit.is_ripe(untold) && !self.audit.agrees(&self.store) {
             return Ok(self.differs());
         }
+        self.watched.told();
         self.store.see(after);
         position.version = version;
         match event {
@@ -269,6 +262,7 @@ where
     async fn pause(&mut self, trouble: &Trouble) {
         let in_row = self.row.add(trouble);
         trouble.report(self.kind, in_row);
+        self.watched.troubled(trouble.cause());
         self.store.trouble(trouble.cause());
         sleep(self.row.pause()).await;
     }

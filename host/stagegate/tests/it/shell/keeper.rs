@@ -8,9 +8,8 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{DeleteParams, PostParams};
 use kube::{Api, ResourceExt as _};
 use serde_json::{Value, json};
-use stagegate::shell::counters::Live;
 use stagegate::shell::store::Store;
-use stagegate::shell::watch::{ManagedFields, keep};
+use stagegate::shell::watch::{ManagedFields, Need, Watched, keep};
 use stagegate_embedded::{Server, TokioClock};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep};
@@ -62,7 +61,7 @@ impl Kept {
             Api::all(wire.client()),
             store.clone(),
             ManagedFields::Dropped,
-            Arc::new(Live::default()),
+            Watched::new("configmaps", Need::Always, &Arc::default()),
         );
         Kept {
             server: server.clone(),

@@ -10,5 +10,5 @@ mod retries;
 mod rivals;
 mod rollout;
 mod watch;
-mod wire;
-mod world;
+pub mod wire;
+pub mod world;

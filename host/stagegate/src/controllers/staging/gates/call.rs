@@ -4,6 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Instant;
 
 use futures::stream::{self, StreamExt as _, TryStreamExt as _};
 use jiff::Timestamp;
@@ -16,12 +17,14 @@ use stagegate_decide::staging::{
 };
 use stagegate_evaluate::gate::limits::REQUEST_BYTES_MAX;
 use stagegate_evaluate::gate::{Evaluation, Failure, Limits, wire};
-use tracing::debug;
+use tracing::{Instrument as _, debug, debug_span};
 
 use super::columns;
 use super::modules::{Modules, Unloaded};
 use crate::controllers::kinds::Guarded;
+use crate::shell::counters::Live;
 use crate::shell::evaluator::Lasting;
+use crate::shell::progress;
 use crate::shell::request::{RequestError, cut, request};
 
 /// Longest reason that a decision passes on.
@@ -37,11 +40,16 @@ pub struct SeenEvidence(BTreeMap<CombinedRef, Arc<wire::CombinedStatus>>);
 pub struct Calls {
     client: Client,
     modules: Arc<Modules>,
+    counters: Arc<Live>,
 }
 
 impl Calls {
-    pub fn new(client: Client, modules: Arc<Modules>) -> Self {
-        Self { client, modules }
+    pub fn new(client: Client, modules: Arc<Modules>, counters: Arc<Live>) -> Self {
+        Self {
+            client,
+            modules,
+            counters,
+        }
     }
 
     /// Asks the gate.
@@ -66,18 +74,26 @@ impl Calls {
         };
         let (request, digest) = (Arc::new(request), call.module.clone());
         let limits = Limits::new(call.timeout_ms, call.memory_mib);
+        let begun = Instant::now();
+        let span = debug_span!("gate", policy = call.request.policy, stage = call.request.stage, gate = %call.source);
         let answer = self
             .modules
             .with_loaded((&call.source, &call.module), move |sandbox| {
                 sandbox.evaluate(&digest, &request, limits)
             })
+            .instrument(span)
             .await;
-        Ok(match answer {
+        progress::step();
+        let called = match answer {
             Err(Unloaded::Outdated) => Called::ComponentMoved,
             Err(Unloaded::Failed(message)) => Called::Verdict(unknown(call.now, &message), Lasting::No),
             Ok(Err(failure)) => failed(call, &failure),
             Ok(Ok(evaluation)) => Called::Verdict(answered(call, evaluation), Lasting::Yes),
-        })
+        };
+        if let Called::Verdict(verdict, _) = &called {
+            self.counters.gate_verdict(word(&verdict.answer), begun.elapsed());
+        }
+        Ok(called)
     }
 
     /// Brings what `seen` holds to what these objects need. One that has moved on keeps none of the others from being
@@ -197,6 +213,15 @@ fn outcome(outcome: Outcome) -> wire::Outcome {
 
 fn milliseconds(at: Timestamp) -> u64 {
     u64::try_from(at.as_millisecond()).unwrap_or_default()
+}
+
+const fn word(answer: &GateAnswer) -> &'static str {
+    match answer {
+        GateAnswer::Pass { .. } => "pass",
+        GateAnswer::Hold { .. } => "hold",
+        GateAnswer::Fail { .. } => "fail",
+        GateAnswer::Unknown { .. } => "unknown",
+    }
 }
 
 fn failed(call: &GateCall, failure: &Failure) -> Called {

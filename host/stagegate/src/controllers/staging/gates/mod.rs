@@ -56,7 +56,7 @@ impl Gates {
     pub fn new(context: &Context) -> Self {
         let sandbox = context.options.sandbox.clone();
         let modules = Arc::new(Modules::new(context.client.clone(), context.clock.clone(), sandbox));
-        let calls = Calls::new(context.client.clone(), modules.clone());
+        let calls = Calls::new(context.client.clone(), modules.clone(), context.counters.clone());
         Self {
             modules,
             calls,

@@ -17,7 +17,7 @@ use crate::shell::queue::Queue;
 use crate::shell::request::cut;
 use crate::shell::start::{Context, Tasks};
 use crate::shell::store::{Change, Listing, ObjectId, Store};
-use crate::shell::watch::{ManagedFields, keep};
+use crate::shell::watch::{self, ManagedFields, Need, keep};
 
 /// A ConfigMap without its data.
 pub type Slim = PartialObjectMeta<ConfigMap>;
@@ -142,8 +142,9 @@ impl Sources {
                 let watched = &sources.watched[&namespace];
                 let watching = async {
                     watched.wanted.notified().await;
+                    let told = watch::Watched::new("configmaps", Need::WhenNamed, &counters);
                     tokio::join!(
-                        keep(api, watched.store.clone(), ManagedFields::Dropped, counters),
+                        keep(api, watched.store.clone(), ManagedFields::Dropped, told),
                         sources.tell_of_lists(&namespace, &queue)
                     )
                 };

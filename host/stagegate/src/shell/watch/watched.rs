@@ -1,0 +1,164 @@
+//! How one watch is, for those who ask: whether its kind was listed, when the server told something last, what is in its
+//! way. Must not influence the watch.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::HELD;
+use crate::shell::counters::Live;
+
+/// The kinds that are told apart in numbers; what is workload has whatever kinds users have.
+pub const WATCHED: &[&str] = &[
+    "stagedbindingpolicies",
+    "bindingpolicies",
+    "bindings",
+    "statuscollectors",
+    "combinedstatuses",
+    "workstatuses",
+    "managedclusters",
+    "namespaces",
+    "configmaps",
+    "customresourcedefinitions",
+    WORKLOAD,
+];
+/// All other kinds together.
+pub const WORKLOAD: &str = "workload";
+
+/// Whether decisions wait for the kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Need {
+    /// No controller decides anything before it was listed.
+    Always,
+    /// Only what names it waits for it: ConfigMaps of gates, workload.
+    WhenNamed,
+}
+
+/// One watch.
+#[derive(Debug)]
+pub struct Watched {
+    /// For the log: the plural.
+    name: String,
+    label: &'static str,
+    need: Need,
+    counters: Arc<Live>,
+    state: Mutex<State>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct State {
+    is_listed: bool,
+    /// Since when a watch runs; none between two.
+    running_since: Option<Instant>,
+    last_told: Option<Instant>,
+    trouble: Option<Trouble>,
+}
+
+#[derive(Clone, Debug)]
+struct Trouble {
+    since: Instant,
+    cause: String,
+}
+
+/// What is wrong with a watch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Ailment {
+    /// `cause`: why not, as far as it is known.
+    NeverListed { cause: Option<String> },
+    /// Once listed, but nothing new is known for so long.
+    Behind { since: Duration, cause: String },
+}
+
+impl Watched {
+    /// Known to `counters` as long as it lives.
+    pub fn new(name: &str, need: Need, counters: &Arc<Live>) -> Arc<Self> {
+        let label = WATCHED.iter().find(|known| **known == name).copied();
+        let watched = Arc::new(Self {
+            name: name.to_owned(),
+            label: label.unwrap_or(WORKLOAD),
+            need,
+            counters: counters.clone(),
+            state: Mutex::default(),
+        });
+        counters.add_watch(&watched);
+        watched
+    }
+
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    pub const fn label(&self) -> &'static str {
+        self.label
+    }
+
+    pub const fn need(&self) -> Need {
+        self.need
+    }
+
+    pub fn is_listed(&self) -> bool {
+        self.state().is_listed
+    }
+
+    /// When a list, an event or a bookmark came last.
+    pub fn last_told(&self) -> Option<Instant> {
+        self.state().last_told
+    }
+
+    /// A trouble is over when the server has told something since, or when a watch has held.
+    pub fn ailment(&self) -> Option<Ailment> {
+        let state = self.state();
+        if !state.is_listed {
+            let cause = state.trouble.as_ref().map(|trouble| trouble.cause.clone());
+            return Some(Ailment::NeverListed { cause });
+        }
+        let holds = state.running_since.is_some_and(|since| since.elapsed() >= HELD);
+        let trouble = state.trouble.as_ref().filter(|_| !holds)?;
+        Some(Ailment::Behind {
+            since: trouble.since.elapsed(),
+            cause: trouble.cause.clone(),
+        })
+    }
+
+    pub(super) fn listing(&self) {
+        self.counters.list(self.label);
+    }
+
+    /// A list alone ends no trouble: a server may list and refuse to be watched.
+    pub(super) fn listed(&self) {
+        let mut state = self.state();
+        state.is_listed = true;
+        state.last_told = Some(Instant::now());
+    }
+
+    pub(super) fn watching(&self) {
+        self.counters.watch(self.label);
+        self.state().running_since = Some(Instant::now());
+    }
+
+    pub(super) fn told(&self) {
+        let mut state = self.state();
+        state.last_told = Some(Instant::now());
+        state.trouble = None;
+    }
+
+    /// The watch is over, well or not.
+    pub(super) fn over(&self) {
+        let mut state = self.state();
+        if state.running_since.take().is_some_and(|since| since.elapsed() >= HELD) {
+            state.trouble = None;
+        }
+    }
+
+    pub(super) fn troubled(&self, cause: String) {
+        let mut state = self.state();
+        let since = state.trouble.take().map_or_else(Instant::now, |before| before.since);
+        state.trouble = Some(Trouble { since, cause });
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        // No code that can panic runs under the lock, so a poisoned one is whole.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,178 @@
+//! The numbers after a rollout: that they are true, that they are few, and that `deploy/metrics.md` knows each of them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+use std::path::Path;
+use std::time::Duration;
+
+use stagegate_api::Phase;
+
+use super::{asked, serve};
+use crate::harness::{policy, shop, workload};
+use crate::shell::world::{World, three_stages};
+
+/// Most series of one process, whatever it watches.
+const SERIES_MAX: usize = 1_500;
+
+struct Family {
+    kind: String,
+    help: String,
+    labels: BTreeSet<String>,
+}
+
+/// The text as families, and the value of each series.
+fn parsed(text: &str) -> (BTreeMap<String, Family>, BTreeMap<String, f64>) {
+    let (mut families, mut series) = (BTreeMap::<String, Family>::new(), BTreeMap::new());
+    let mut current = String::new();
+    assert!(text.ends_with("# EOF\n"), "no end mark");
+    assert_eq!(text.matches("# EOF").count(), 1);
+    for line in text.lines().filter(|line| *line != "# EOF") {
+        if let Some(rest) = line.strip_prefix("# HELP ") {
+            let (name, help) = rest.split_once(' ').unwrap();
+            current = name.to_owned();
+            let family = Family {
+                kind: String::new(),
+                help: help.trim_end_matches('.').to_owned(),
+                labels: BTreeSet::new(),
+            };
+            assert!(families.insert(current.clone(), family).is_none(), "{name} twice");
+        } else if let Some(rest) = line.strip_prefix("# TYPE ") {
+            families.get_mut(&current).unwrap().kind = rest.split_once(' ').unwrap().1.to_owned();
+        } else {
+            let (of, value) = line.rsplit_once(' ').unwrap();
+            assert!(of.starts_with(&current), "{line} is none of {current}");
+            series.insert(of.to_owned(), value.parse().unwrap());
+            let labels = of
+                .split_once('{')
+                .map_or("", |(_, labels)| labels.trim_end_matches('}'));
+            let names = labels
+                .split("\",")
+                .filter_map(|pair| Some(pair.split_once('=')?.0.to_owned()));
+            families.get_mut(&current).unwrap().labels.extend(names);
+        }
+    }
+    (families, series)
+}
+
+/// As a client of Prometheus shows it: of a counter and of an info with their endings.
+fn shown(name: &str, kind: &str) -> String {
+    match kind {
+        "counter" => format!("{name}_total"),
+        "info" => format!("{name}_info"),
+        _ => name.to_owned(),
+    }
+}
+
+fn table(families: &BTreeMap<String, Family>) -> String {
+    let mut text = "\
+# Metrics
+
+What `/metrics` of the port of `--admin-address` serves, as OpenMetrics text. Written by a test from what is served. No label
+has a value that users or clusters choose: how many series there are depends on the program alone.
+
+| metric | type | labels | what it says |
+| --- | --- | --- | --- |
+"
+    .to_owned();
+    for (name, family) in families {
+        let labels: Vec<String> = family
+            .labels
+            .iter()
+            .filter(|label| *label != "le")
+            .map(|label| format!("`{label}`"))
+            .collect();
+        let name = shown(name, &family.kind);
+        writeln!(
+            text,
+            "| `{name}` | {} | {} | {} |",
+            family.kind,
+            labels.join(", "),
+            family.help
+        )
+        .unwrap();
+    }
+    text
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_numbers_of_a_rollout_are_true_and_few_and_the_table_of_them_is_fresh() {
+    let world = World::start().await;
+    let port = serve(&world.running).await;
+    for text in three_stages() {
+        world.create(&text).await;
+    }
+    world
+        .until_phase("nginx", Phase::Completed, Duration::from_secs(60))
+        .await;
+    let (code, text) = asked(port.address, "/metrics").await;
+    assert_eq!(code, 200);
+    let (families, series) = parsed(&text);
+    let value = |of: &str| *series.get(of).unwrap_or_else(|| panic!("no {of} in\n{text}"));
+
+    assert_eq!(value("stagegate_stages_opened_total"), 3.0);
+    assert_eq!(value("stagegate_transition_duration_seconds_count"), 3.0);
+    assert_eq!(value("stagegate_policies{phase=\"Completed\"}"), 1.0);
+    assert_eq!(value("stagegate_policies{phase=\"Progressing\"}"), 0.0);
+    assert!(value("stagegate_gate_verdicts_total{outcome=\"pass\"}") >= 1.0);
+    assert!(value("stagegate_gate_verdicts_total{outcome=\"hold\"}") >= 1.0);
+    assert_eq!(value("stagegate_sandbox_children"), 1.0);
+    assert_eq!(value("stagegate_sandbox_kills_total"), 0.0);
+    let counters = world.counters();
+    assert!(value("stagegate_writes_total") >= 7.0 && counters.writes as f64 >= value("stagegate_writes_total"));
+    assert_eq!(value("stagegate_evaluations_total"), counters.evaluations as f64);
+    assert_eq!(
+        value("stagegate_evaluation_duration_seconds_count"),
+        counters.evaluations as f64
+    );
+    assert_eq!(value("stagegate_watch_lists_total{kind=\"bindings\"}"), 1.0);
+    assert_eq!(value("stagegate_watch_listed{kind=\"bindings\"}"), 1.0);
+    assert!(value("stagegate_watch_silence_seconds{kind=\"bindings\"}") < 60.0);
+    assert!(value("stagegate_reconciles_total{controller=\"staging\",outcome=\"done\"}") >= 6.0);
+    assert_eq!(
+        value("stagegate_reconciles_total{controller=\"staging\",outcome=\"broken\"}"),
+        0.0
+    );
+    let created = "stagegate_api_requests_total{verb=\"create\",kind=\"bindingpolicies\",code=\"2xx\"}";
+    assert_eq!(value(created), 3.0);
+    assert!(value("process_resident_memory_bytes") > 1e6);
+    assert!(value("process_start_time_seconds") > 1.7e9);
+
+    assert!(series.len() < SERIES_MAX, "{} series", series.len());
+    for chosen in ["nginx", "dev-1", "test-1", "min-available", "shop"] {
+        assert!(!text.contains(chosen), "{chosen} is a name that a user chose");
+    }
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy/metrics.md");
+    let fresh = table(&families);
+    if std::env::var_os("STAGEGATE_WRITE").is_some() {
+        std::fs::write(&path, &fresh).unwrap();
+    }
+    let known = std::fs::read_to_string(&path).unwrap();
+    assert_eq!(known, fresh, "STAGEGATE_WRITE=1 writes it anew");
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn more_policies_are_no_more_series() {
+    let world = World::start().await;
+    let port = serve(&world.running).await;
+    world.create(&shop()).await;
+    let series = async |names: &[&str]| {
+        for name in names {
+            world.create(&workload(name)).await;
+            world.create(&policy(name)).await;
+        }
+        for name in names {
+            world.until_phase(name, Phase::Completed, Duration::from_secs(60)).await;
+        }
+        let (_, text) = asked(port.address, "/metrics").await;
+        parsed(&text).1.into_keys().collect::<BTreeSet<String>>()
+    };
+    let few = series(&["one", "two", "three"]).await;
+    let many = series(&["four", "five", "six", "seven", "eight", "nine", "ten"]).await;
+    // Codes and outcomes that had not come up before may come up; they are words of the program.
+    let added: Vec<&String> = many
+        .difference(&few)
+        .filter(|of| !of.contains("code=") && !of.contains("le="))
+        .collect();
+    assert_eq!(added, Vec::<&String>::new());
+}
