@@ -108,12 +108,16 @@ impl Sender {
 #[async_trait]
 impl HttpClient for Sender {
     async fn send_bytes(&self, request: Request<Bytes>) -> Result<Response<Bytes>, HttpError> {
-        let sending = self.client.request(request.map(Full::new));
-        let sent = self.runtime.spawn(tokio::time::timeout(SEND_MAX, async move {
-            let (head, body) = sending.await?.into_parts();
-            let body = Limited::new(body, ANSWER_BYTES_MAX).collect().await?.to_bytes();
-            Ok::<_, HttpError>(Response::from_parts(head, body))
-        }));
+        let client = self.client.clone();
+        // Everything that has to do with time or sockets, even its making, is for a thread of the runtime.
+        let sent = self.runtime.spawn(async move {
+            let sending = async {
+                let (head, body) = client.request(request.map(Full::new)).await?.into_parts();
+                let body = Limited::new(body, ANSWER_BYTES_MAX).collect().await?.to_bytes();
+                Ok::<_, HttpError>(Response::from_parts(head, body))
+            };
+            tokio::time::timeout(SEND_MAX, sending).await
+        });
         sent.await??
     }
 }

@@ -260,8 +260,8 @@ where
     }
 
     async fn pause(&mut self, trouble: &Trouble) {
-        let in_row = self.row.add(trouble);
-        trouble.report(self.kind, in_row);
+        let following = self.row.add(trouble);
+        trouble.report(self.kind, following);
         self.watched.troubled(trouble.cause());
         self.store.trouble(trouble.cause());
         sleep(self.row.pause()).await;

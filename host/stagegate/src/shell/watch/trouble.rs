@@ -64,9 +64,16 @@ impl Trouble {
         }
     }
 
-    pub fn report(&self, kind: &str, in_row: u32) {
+    pub fn report(
+        &self,
+        kind: &str,
+        Following {
+            in_row,
+            is_missing_still,
+        }: Following,
+    ) {
         match self {
-            _ if self.is_code(404) && in_row > 1 => {}
+            _ if is_missing_still => {}
             _ if self.is_code(404) => info!(
                 kind,
                 "the API server does not know this kind yet: waiting for its CustomResourceDefinition"
@@ -88,16 +95,25 @@ impl Trouble {
     }
 }
 
+/// How a trouble follows those before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Following {
+    pub in_row: u32,
+    /// The kind is not known to the server, and was not known to it before.
+    pub is_missing_still: bool,
+}
+
 /// Troubles in a row: a quiet watch says nothing, so a time without trouble ends the row too.
 #[derive(Debug, Default)]
 pub struct Row {
     count: u32,
     refusals: u32,
     last: Option<Instant>,
+    is_missing: bool,
 }
 
 impl Row {
-    pub fn add(&mut self, trouble: &Trouble) -> u32 {
+    pub fn add(&mut self, trouble: &Trouble) -> Following {
         let now = Instant::now();
         if self.last.is_some_and(|last| now.duration_since(last) > ROW_GAP_MAX) {
             self.end();
@@ -107,12 +123,16 @@ impl Row {
         if matches!(trouble, Trouble::Begin(_) | Trouble::NoAnswer) {
             self.refusals = self.refusals.saturating_add(1);
         }
-        self.count
+        let was_missing = std::mem::replace(&mut self.is_missing, trouble.is_code(404));
+        Following {
+            in_row: self.count,
+            is_missing_still: was_missing && self.is_missing,
+        }
     }
 
     /// A watch held.
     pub fn end(&mut self) {
-        (self.count, self.refusals) = (0, 0);
+        (self.count, self.refusals, self.is_missing) = (0, 0, false);
     }
 
     /// The position was refused too often; counts anew.
