@@ -3,7 +3,6 @@
 use std::io::{self, IsTerminal as _};
 
 use prometheus_client::metrics::counter::Counter;
-use tracing_subscriber::filter::FilterExt as _;
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 use tracing_subscriber::{EnvFilter, Layer as _, fmt};
@@ -36,7 +35,7 @@ pub fn to_stderr(default: &str, format: LogFormat) -> Log {
         LogFormat::Text => lines.boxed(),
         LogFormat::Json => lines.json().flatten_event(true).with_span_list(false).boxed(),
     };
-    let lines = lines.with_filter(filter.and(Repeats::counted_by(suppressed.clone())));
+    let lines = Repeats::of(lines, suppressed.clone()).with_filter(filter);
     let subscriber = tracing_subscriber::registry().with(lines);
     #[cfg(not(feature = "otel"))]
     {

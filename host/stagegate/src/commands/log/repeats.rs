@@ -1,5 +1,8 @@
 //! Holds back warnings that say again what was just said: a kind that is refused for ever, a policy that fails for ever, ten
 //! thousand of them when the API server is away. Must not hold back anything below a warning, nor the first of its sort.
+//!
+//! A layer around another, and no filter: where every filter of a subscriber refuses an event only when it sees it, the
+//! refusal sticks to the thread (tracing-subscriber 0.3.23, `FilterState`).
 
 use std::collections::HashMap;
 use std::fmt::{Debug, Write as _};
@@ -10,11 +13,10 @@ use std::time::{Duration, Instant};
 use prometheus_client::metrics::counter::Counter;
 use tracing::callsite::Identifier;
 use tracing::field::{Field, Visit};
-use tracing::level_filters::LevelFilter;
-use tracing::span::{Attributes, Id};
-use tracing::subscriber::Interest;
-use tracing::{Event, Level, Metadata, Subscriber};
-use tracing_subscriber::layer::{Context, Filter};
+use tracing::span::{Attributes, Id, Record};
+use tracing::{Event, Level, Subscriber};
+use tracing_subscriber::Layer;
+use tracing_subscriber::layer::Context;
 use tracing_subscriber::registry::LookupSpan;
 
 /// Lines that are equal but for how often: so many at once, and one more each time.
@@ -38,9 +40,9 @@ struct Rate {
     refill: Duration,
 }
 
-/// The filter.
-#[derive(Debug)]
-pub struct Repeats {
+/// What is written by `lines`, without repeats.
+pub struct Repeats<L> {
+    lines: L,
     suppressed: Counter,
     hasher: RandomState,
     buckets: Mutex<Buckets>,
@@ -59,9 +61,11 @@ struct Bucket {
     at: Instant,
 }
 
-impl Repeats {
-    pub fn counted_by(suppressed: Counter) -> Self {
+impl<L> Repeats<L> {
+    /// What is held back is counted by `suppressed`.
+    pub fn of(lines: L, suppressed: Counter) -> Self {
         Self {
+            lines,
             suppressed,
             hasher: RandomState::new(),
             buckets: Mutex::default(),
@@ -111,30 +115,10 @@ fn take(bucket: &mut Bucket, rate: Rate, now: Instant) -> bool {
 #[derive(Clone, Copy)]
 struct Subject(u64);
 
-impl<S: Subscriber + for<'a> LookupSpan<'a>> Filter<S> for Repeats {
-    fn enabled(&self, _of: &Metadata<'_>, _context: &Context<'_, S>) -> bool {
-        true
-    }
-
-    fn callsite_enabled(&self, _of: &'static Metadata<'static>) -> Interest {
-        Interest::always()
-    }
-
-    fn max_level_hint(&self) -> Option<LevelFilter> {
-        Some(LevelFilter::TRACE)
-    }
-
-    fn on_new_span(&self, attributes: &Attributes<'_>, id: &Id, context: Context<'_, S>) {
-        let mut words = Words(self.hasher.build_hasher());
-        attributes.record(&mut words);
-        if let Some(span) = context.span(id) {
-            span.extensions_mut().replace(Subject(words.0.finish()));
-        }
-    }
-
-    fn event_enabled(&self, event: &Event<'_>, context: &Context<'_, S>) -> bool {
+impl<L> Repeats<L> {
+    fn is_repeat<S: Subscriber + for<'a> LookupSpan<'a>>(&self, event: &Event<'_>, context: &Context<'_, S>) -> bool {
         if *event.metadata().level() > Level::WARN {
-            return true;
+            return false;
         }
         let place = event.metadata().callsite();
         let mut words = Words(self.hasher.build_hasher());
@@ -145,11 +129,50 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Filter<S> for Repeats {
         {
             subject.hash(&mut words.0);
         }
-        let is_wanted = self.is_wanted(place, words.0.finish(), Instant::now());
-        if !is_wanted {
-            self.suppressed.inc();
+        !self.is_wanted(place, words.0.finish(), Instant::now())
+    }
+}
+
+impl<S, L> Layer<S> for Repeats<L>
+where
+    S: Subscriber + for<'a> LookupSpan<'a>,
+    L: Layer<S>,
+{
+    fn on_layer(&mut self, subscriber: &mut S) {
+        self.lines.on_layer(subscriber);
+    }
+
+    fn on_new_span(&self, attributes: &Attributes<'_>, id: &Id, context: Context<'_, S>) {
+        let mut words = Words(self.hasher.build_hasher());
+        attributes.record(&mut words);
+        if let Some(span) = context.span(id) {
+            span.extensions_mut().replace(Subject(words.0.finish()));
         }
-        is_wanted
+        self.lines.on_new_span(attributes, id, context);
+    }
+
+    fn on_record(&self, id: &Id, values: &Record<'_>, context: Context<'_, S>) {
+        self.lines.on_record(id, values, context);
+    }
+
+    fn on_event(&self, event: &Event<'_>, context: Context<'_, S>) {
+        if self.is_repeat(event, &context) {
+            self.suppressed.inc();
+        } else {
+            self.lines.on_event(event, context);
+        }
+    }
+
+    fn on_enter(&self, id: &Id, context: Context<'_, S>) {
+        self.lines.on_enter(id, context);
+    }
+
+    fn on_exit(&self, id: &Id, context: Context<'_, S>) {
+        self.lines.on_exit(id, context);
+    }
+
+    fn on_close(&self, id: Id, context: Context<'_, S>) {
+        self.lines.on_close(id, context);
     }
 }
 
@@ -176,8 +199,8 @@ mod tests {
 
     use prometheus_client::metrics::counter::Counter;
     use tracing::{info, info_span, warn};
+    use tracing_subscriber::fmt;
     use tracing_subscriber::layer::SubscriberExt as _;
-    use tracing_subscriber::{Layer as _, fmt};
 
     use super::Repeats;
 
@@ -200,7 +223,7 @@ mod tests {
         let (written, suppressed) = (Written::default(), Counter::default());
         let writer = written.clone();
         let layer = fmt::layer().with_ansi(false).with_writer(move || writer.clone());
-        let layer = layer.with_filter(Repeats::counted_by(suppressed.clone()));
+        let layer = Repeats::of(layer, suppressed.clone());
         tracing::subscriber::with_default(tracing_subscriber::registry().with(layer), saying);
         let text = String::from_utf8(written.0.lock().unwrap().clone()).unwrap();
         (text.lines().map(str::to_owned).collect(), suppressed.get())

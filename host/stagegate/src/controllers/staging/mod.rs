@@ -10,6 +10,7 @@ mod contest;
 mod gates;
 mod gather;
 mod index;
+mod phases;
 mod read;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,7 +20,7 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::{Resource as _, ResourceExt as _};
-use stagegate_api::{Binding, Outcome, Phase, StageStatus, StagedBindingPolicy, StagedBindingPolicyStatus, evidence};
+use stagegate_api::{Binding, Outcome, StageStatus, StagedBindingPolicy, StagedBindingPolicyStatus, evidence};
 use stagegate_decide::names::{Digest, PlacementName};
 use stagegate_decide::staging::{
     BindingFacts, Decision, Decoded, Facts, Plan, Question, Read, Settings, Source, Write, decide, newest_lease,
@@ -34,7 +35,7 @@ use self::gates::{GateTalk, Gates};
 use self::gather::{Memory, Stores};
 use self::index::Index;
 use self::read::{Reader, Wanted};
-use super::kinds::{Guarded, Kinds};
+use super::kinds::Kinds;
 use super::objects::object_key;
 use crate::shell::controller::{self, Controller, Next};
 use crate::shell::events::Notice;
@@ -89,10 +90,7 @@ pub fn spawn(context: &Context, kinds: &Kinds, tasks: &mut Tasks) {
     stores.collectors.listen(touching(&index, &queue, move |index, change| {
         index.collector(change, now.now())
     }));
-    let counters = context.counters.clone();
-    stores
-        .policies
-        .listen(move |change| counters.policy(phase(change.before), phase(change.after)));
+    stores.policies.listen(phases::counted(context.counters.clone()));
     stores.sources.spawn(context, &queue, tasks);
     let staging = Staging {
         context: context.clone(),
@@ -106,22 +104,6 @@ pub fn spawn(context: &Context, kinds: &Kinds, tasks: &mut Tasks) {
         controller::run(staging, queue, context).await;
         "the staging controller"
     });
-}
-
-/// What a policy is counted under: its phase, as status has it.
-fn phase(policy: Option<&Arc<Guarded<StagedBindingPolicy>>>) -> Option<&'static str> {
-    let Ok(policy) = &policy?.0 else {
-        return Some("Undecodable");
-    };
-    let phase = policy.status.as_ref().and_then(|status| status.phase);
-    Some(match phase {
-        None => "None",
-        Some(Phase::Progressing) => "Progressing",
-        Some(Phase::Holding) => "Holding",
-        Some(Phase::Paused) => "Paused",
-        Some(Phase::Completed) => "Completed",
-        Some(Phase::Failed) => "Failed",
-    })
 }
 
 /// A listener that keeps the index and queues the policies it names.

@@ -149,3 +149,28 @@ impl Row {
         (PAUSE_FIRST * 2u32.pow(doublings)).min(PAUSE_MAX)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use kube::core::Status;
+
+    use super::{Row, Trouble};
+
+    #[test]
+    fn a_kind_that_goes_away_is_told_once_whatever_went_wrong_before() {
+        let missing = || {
+            Trouble::List(kube::Error::Api(
+                Status::failure("gone", "NotFound").with_code(404).boxed(),
+            ))
+        };
+        let short = Trouble::Short { after: Duration::ZERO };
+        let mut row = Row::default();
+        let troubles = [&short, &missing(), &missing(), &short, &missing()];
+        let is_still = troubles.map(|trouble| row.add(trouble).is_missing_still);
+        assert_eq!(is_still, [false, false, true, false, false]);
+        row.end();
+        assert!(!row.add(&missing()).is_missing_still);
+    }
+}

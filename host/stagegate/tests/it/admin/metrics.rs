@@ -138,7 +138,7 @@ async fn the_numbers_of_a_rollout_are_true_and_few_and_the_table_of_them_is_fres
     assert!(value("process_start_time_seconds") > 1.7e9);
 
     assert!(series.len() < SERIES_MAX, "{} series", series.len());
-    for chosen in ["nginx", "dev-1", "test-1", "min-available", "shop"] {
+    for chosen in ["nginx", "dev-1", "test-1", "min-available", "shop", "deployments"] {
         assert!(!text.contains(chosen), "{chosen} is a name that a user chose");
     }
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy/metrics.md");

@@ -66,6 +66,13 @@ const ODD: &[(&[u8], &str)] = &[
     ),
 ];
 
+/// Whether the server has neither closed nor reset it within so long.
+fn is_open(mut stream: &TcpStream, within: Duration) -> bool {
+    stream.set_read_timeout(Some(within)).unwrap();
+    let ended = stream.read_to_end(&mut Vec::new());
+    ended.is_err_and(|error| error.kind() == std::io::ErrorKind::WouldBlock)
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn odd_requests_are_answered_shortly_and_a_probe_gets_through_whoever_else_hangs_on() {
     let world = World::start().await;
@@ -107,12 +114,16 @@ async fn odd_requests_are_answered_shortly_and_a_probe_gets_through_whoever_else
                 assert!(asked.elapsed() < Duration::from_secs(1), "{:?}", asked.elapsed());
             }
         }
+        let open = hanging
+            .iter()
+            .filter(|stream| is_open(stream, Duration::from_millis(1)));
+        assert!(open.count() <= 64, "the oldest make room for the newest");
         std::thread::sleep(Duration::from_secs(6));
-        for mut stream in hanging {
-            stream.set_read_timeout(Some(Duration::from_secs(6))).unwrap();
-            let ended = stream.read_to_end(&mut Vec::new());
-            let is_open = ended.is_err_and(|error| error.kind() == std::io::ErrorKind::WouldBlock);
-            assert!(!is_open, "a connection outlives its time");
+        for stream in hanging {
+            assert!(
+                !is_open(&stream, Duration::from_secs(6)),
+                "a connection outlives its time"
+            );
         }
     })
     .await

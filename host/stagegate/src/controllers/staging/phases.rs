@@ -1,0 +1,27 @@
+//! How many policies there are in each phase, kept by what the watch tells. Must not look at all of them.
+
+use std::sync::Arc;
+
+use stagegate_api::{Phase, StagedBindingPolicy};
+
+use crate::controllers::kinds::Guarded;
+use crate::shell::counters::Live;
+use crate::shell::store::Change;
+
+/// Counts policies from where they were to where they are.
+pub fn counted(counters: Arc<Live>) -> impl Fn(&Change<'_, Guarded<StagedBindingPolicy>>) + Send + Sync + 'static {
+    move |change| counters.policy(change.before.map(phase), change.after.map(phase))
+}
+
+/// As status has it.
+fn phase(policy: &Arc<Guarded<StagedBindingPolicy>>) -> &'static str {
+    let Ok(policy) = &policy.0 else { return "Undecodable" };
+    match policy.status.as_ref().and_then(|status| status.phase) {
+        None => "None",
+        Some(Phase::Progressing) => "Progressing",
+        Some(Phase::Holding) => "Holding",
+        Some(Phase::Paused) => "Paused",
+        Some(Phase::Completed) => "Completed",
+        Some(Phase::Failed) => "Failed",
+    }
+}
