@@ -92,6 +92,12 @@ impl KubeStellar {
         Ok(())
     }
 
+    /// # Errors
+    /// When it has ended: with the end of its log.
+    pub fn check(&mut self) -> anyhow::Result<()> {
+        self.process.as_mut().map_or(Ok(()), Process::check)
+    }
+
     fn said(&self, words: &str) -> usize {
         let log = std::fs::read(&self.log).unwrap_or_default();
         String::from_utf8_lossy(&log).matches(words).count()

@@ -5,6 +5,7 @@ mod like;
 mod rights;
 mod scenario;
 mod story;
+mod translations;
 mod world;
 
 use std::path::{Path, PathBuf};
@@ -42,21 +43,10 @@ fn main() {
     trials.push(Trial::test("leaders_are_killed_at_random_moments", || {
         within("leaders", async |folder| leaders::leaders_are_killed(folder).await)
     }));
-    let conclusion = libtest_mimic::run(&arguments, trials);
-    conclusion.exit_if_failed();
-    if arguments.list {
-        return;
-    }
-    // What was used is known when all have ended; what was not, only when there was no other choice of trials.
-    let whole = conclusion.num_filtered_out == 0;
-    let of_rights = [Kind::PlainCluster, Kind::BesideKubeStellar].map(|kind| {
-        let name = format!("rights_used_are_rights_granted::{kind:?}");
-        Trial::test(name, move || {
-            Ok(rights::used_is_granted(kind, whole).map_err(|error| format!("{error:#}"))?)
-        })
-    });
-    arguments.filter = None;
-    libtest_mimic::run(&arguments, of_rights.into()).exit();
+    trials.push(Trial::test("binding_and_combine_do_as_kubestellars_do", || {
+        within("translations", async |folder| translations::agree(folder).await)
+    }));
+    libtest_mimic::run(&arguments, trials).exit();
 }
 
 fn files() -> Vec<PathBuf> {

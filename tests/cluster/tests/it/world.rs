@@ -270,11 +270,14 @@ impl World {
     }
 }
 
-/// What must be served before anything runs and is not part of an installation.
-fn definitions(beside_kubestellar: bool) -> Vec<CustomResourceDefinition> {
-    let inventory = [
-        "managedclusters.cluster.open-cluster-management.io",
-        "workstatuses.control.kubestellar.io",
+/// What must be served before anything runs; beside KubeStellar, that which it does not bring itself.
+pub fn definitions(beside_kubestellar: bool) -> Vec<CustomResourceDefinition> {
+    let own_of_kubestellar = [
+        "bindingpolicies.control.kubestellar.io",
+        "bindings.control.kubestellar.io",
+        "combinedstatuses.control.kubestellar.io",
+        "customtransforms.control.kubestellar.io",
+        "statuscollectors.control.kubestellar.io",
     ];
     let is_of_inventory = |definition: &CustomResourceDefinition| inventory.contains(&definition.name_any().as_str());
     let foreign = crd::foreign()
@@ -283,7 +286,7 @@ fn definitions(beside_kubestellar: bool) -> Vec<CustomResourceDefinition> {
     crd::playground().into_iter().chain(foreign).collect()
 }
 
-async fn install(client: &Client, definition: &CustomResourceDefinition) -> anyhow::Result<()> {
+pub async fn install(client: &Client, definition: &CustomResourceDefinition) -> anyhow::Result<()> {
     let api: kube::Api<CustomResourceDefinition> = kube::Api::all(client.clone());
     api.create(&Default::default(), definition).await?;
     let name = definition.name_any();
