@@ -48,13 +48,17 @@ pub(super) fn result(name: &str, collector: &Collector, clusters: &[&str]) -> Co
                 group.members.push(member);
             }
             Ok(None) => {}
-            Err((column, error)) => row_errors.note(column, || RowError {
-                wec: Destination {
-                    cluster_id: cluster.to_owned(),
-                },
-                column_name: column.to_owned(),
-                error: error_text(&error),
-            }),
+            Err(errors) => {
+                for (column, error) in errors {
+                    row_errors.note(column, || RowError {
+                        wec: Destination {
+                            cluster_id: cluster.to_owned(),
+                        },
+                        column_name: column.to_owned(),
+                        error: error_text(&error),
+                    });
+                }
+            }
         }
     }
     // Nothing to combine is one row of neutral values, unless the reason is that every cluster failed.
@@ -81,15 +85,16 @@ pub(super) fn result(name: &str, collector: &Collector, clusters: &[&str]) -> Co
 
 type ColumnError<'a> = (&'a str, String);
 
-/// A cluster's group keys and values; nothing when the filter drops it. Its first error leaves it out as a whole.
+/// A cluster's group keys and values; nothing when the filter drops it. Any error leaves it out as a whole, and all of them are said.
 fn member<'a>(
     collector: &'a Collector,
     cluster: &'a str,
-) -> Result<Option<(Vec<&'a Computed>, Member<'a>)>, ColumnError<'a>> {
+) -> Result<Option<(Vec<&'a Computed>, Member<'a>)>, Vec<ColumnError<'a>>> {
     let evaluation = collector.evaluations.get(cluster);
+    let mut errors = Vec::new();
     match cluster_verdict(evaluation) {
         Verdict::Drop => return Ok(None),
-        Verdict::Error(error) => return Err(("", error)),
+        Verdict::Error(error) => errors.push(("", error)),
         Verdict::Keep => {}
     }
     let mut at = 0;
@@ -99,21 +104,26 @@ fn member<'a>(
     };
     let mut keys = Vec::new();
     for group in &collector.spec.group_by {
-        let key = next(&group.name)?;
-        if matches!(key, Computed::Json(_) | Computed::BuiltMap | Computed::Bytes(_)) {
-            return Err((&group.name, "a list, a map or bytes cannot be grouped by".to_owned()));
+        match next(&group.name) {
+            Ok(Computed::Json(_) | Computed::BuiltMap | Computed::Bytes(_)) => {
+                errors.push((&group.name, "a list, a map or bytes cannot be grouped by".to_owned()));
+            }
+            Ok(key) => keys.push(key),
+            Err(error) => errors.push(error),
         }
-        keys.push(key);
     }
-    let fields = collector.spec.combined_fields.iter();
-    let subjects = fields.map(|field| field.subject.as_ref().map(|_| next(&field.name)).transpose());
-    Ok(Some((
-        keys,
-        Member {
-            cluster,
-            subjects: subjects.collect::<Result<_, _>>()?,
-        },
-    )))
+    let mut subjects = Vec::new();
+    for field in &collector.spec.combined_fields {
+        match field.subject.as_ref().map(|_| next(&field.name)).transpose() {
+            Ok(subject) => subjects.push(subject),
+            Err(error) => errors.push(error),
+        }
+    }
+    if errors.is_empty() {
+        Ok(Some((keys, Member { cluster, subjects })))
+    } else {
+        Err(errors)
+    }
 }
 
 fn row(fields: &[CombinedField], group: &Group, errors: &mut FirstErrors<AggregationError>) -> Row {

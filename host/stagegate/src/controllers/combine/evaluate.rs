@@ -127,10 +127,10 @@ fn evaluations(evaluator: &Evaluator, inputs: &Inputs, collectors: &BTreeMap<Str
     evaluations
 }
 
-/// KubeStellar's environment: no WorkStatus is an empty `returned` and the year 1970.
+/// KubeStellar's environment: no WorkStatus is an empty status, which is there all the same, and the year 1970.
 fn variables(cluster: &str, content: Value, returned: Option<&Returned>) -> Vec<(&'static str, Value)> {
     let status = returned.and_then(|returned| returned.status.as_ref());
-    let status = status.map_or_else(|| json!({}), |status| json!({"status": status}));
+    let status = json!({"status": status.unwrap_or(&json!({}))});
     let (seconds, nanos) = match returned {
         None => (0, 0),
         Some(Returned { at: None, .. }) => (YEAR_1_SECONDS, 0),
