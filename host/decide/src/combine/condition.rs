@@ -9,8 +9,8 @@ use stagegate_api::{Binding, STATUS_COLLECTORS_AVAILABLE};
 use super::Write;
 use crate::binding::precondition;
 
-/// The write that brings the condition up to date, if it is not. `existing` are the StatusCollectors that exist, valid
-/// or not; a change of the condition's status is dated `now`.
+/// The write that brings the condition up to date, if it is not. `existing` are the StatusCollectors that exist and are
+/// valid: one that is refused counts as missing. A change of the condition's status is dated `now`.
 pub fn binding_status(binding: &Binding, existing: &BTreeSet<String>, now: Timestamp) -> Option<Write> {
     let named: BTreeSet<&str> = binding
         .spec

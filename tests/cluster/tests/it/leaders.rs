@@ -71,7 +71,6 @@ async fn kill_leaders(folder: &Path, (kills, seed): (u32, u64)) -> anyhow::Resul
         completed(&world, &name).await?;
         world.judge()?;
     }
-    crate::note_rights(&world)?;
     eprintln!(
         "{kills} leaders killed: taken over after at most {} ms",
         slowest.as_millis()

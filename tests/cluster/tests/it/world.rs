@@ -216,20 +216,14 @@ impl World {
     ///
     /// # Errors
     /// On the playground, which is one itself.
-    pub fn another_host(&self, name: &str) -> anyhow::Result<Host> {
-        let installation = self
-            .installation
-            .as_ref()
-            .context("the playground is not started again")?;
-        Host::start(&installation.arguments()?, &self.folder.join(format!("{name}.log")))
-    }
-
-    /// How the hosts are installed; not at all in the playground.
-    pub fn kind(&self) -> Option<Kind> {
-        match self.backend {
-            Backend::Playground => None,
-            Backend::Kubernetes => Some(Kind::PlainCluster),
-            Backend::KubeStellar => Some(Kind::BesideKubeStellar),
+    pub fn another_host(&self, name: &str, flags: &[&str]) -> anyhow::Result<Host> {
+        let plane = self.plane.as_ref().context("the playground is not started again")?;
+        let mut arguments = vec![
+            "run".to_owned(),
+            format!("--kubeconfig={}", plane.kubeconfig().display()),
+        ];
+        if self.backend == Backend::Kubernetes {
+            arguments.push("--controllers=staging,binding,combine".to_owned());
         }
     }
 

@@ -135,7 +135,7 @@ impl Controller for Combine {
     async fn reconcile(&self, key: &Key) -> Result<Next, RequestError> {
         let writes = match key {
             Key::Combination { binding, object } => self.combination(binding, object).await?,
-            Key::Binding(name) => self.binding_status(name),
+            Key::Binding(name) => self.binding_status(name).await,
             Key::Collector(name) => self.collector_status(name).await,
         };
         for write in writes {
@@ -301,26 +301,26 @@ impl Combine {
             .collect()
     }
 
-    fn binding_status(&self, name: &str) -> Vec<Write> {
-        let Some(stored) = self.stores.bindings.named(name) else {
+    /// A collector that is refused counts as missing, as with KubeStellar.
+    async fn binding_status(&self, name: &str) -> Vec<Write> {
+        let stored = self.stores.bindings.named(name);
+        let Some(binding) = stored.and_then(|stored| stored.0.as_ref().ok().cloned()) else {
             return Vec::new();
         };
-        let Ok(binding) = &stored.0 else { return Vec::new() };
         if binding.metadata.deletion_timestamp.is_some() {
             return Vec::new();
         }
-        let named = binding
-            .spec
-            .workload
-            .objects()
-            .flat_map(|object| &object.status_collectors);
-        let existing: BTreeSet<String> = named
-            .filter(|name| self.stores.collectors.named(name).is_some())
-            .cloned()
-            .collect();
-        combine::binding_status(binding, &existing, self.context.clock.now())
-            .into_iter()
-            .collect()
+        let objects = binding.spec.workload.objects();
+        let specs: BTreeMap<String, StatusCollectorSpec> = objects.flat_map(|object| self.specs(object)).collect();
+        let (evaluator, now) = (self.context.evaluator.clone(), self.context.clock.now());
+        let written = tokio::task::spawn_blocking(move || {
+            let valid = specs
+                .iter()
+                .filter(|(_, spec)| evaluate::errors(&evaluator, spec).is_empty());
+            let valid: BTreeSet<String> = valid.map(|(name, _)| name.clone()).collect();
+            combine::binding_status(&binding, &valid, now)
+        });
+        written.await.ok().flatten().into_iter().collect()
     }
 
     async fn collector_status(&self, name: &str) -> Vec<Write> {

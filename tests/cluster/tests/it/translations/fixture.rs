@@ -150,7 +150,10 @@ impl Names {
     pub fn of<'a>(objects: impl Iterator<Item = &'a Value>) -> Names {
         let mut names = Names::default();
         for object in objects {
-            let name = object.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default();
+            let name = object
+                .pointer("/metadata/name")
+                .and_then(Value::as_str)
+                .unwrap_or_default();
             match object["kind"].as_str() {
                 Some("BindingPolicy") => names.policies.insert(name.to_owned()),
                 Some("StatusCollector") => names.collectors.insert(name.to_owned()),
@@ -168,7 +171,9 @@ impl Step {
         match self {
             Step::Apply(object) => apply(client, object).await,
             Step::Patch { of, to } => {
-                of.api(client).patch(&of.name, &PatchParams::default(), &Patch::Merge(to)).await?;
+                of.api(client)
+                    .patch(&of.name, &PatchParams::default(), &Patch::Merge(to))
+                    .await?;
                 Ok(())
             }
             Step::Delete(of) => {
@@ -177,7 +182,9 @@ impl Step {
             }
             Step::Report { from, of, status } => of.report(client, from, status.as_ref()).await,
             Step::Withdraw { from, of } => {
-                work_statuses(client, from).delete(&of.report_name(), &DeleteParams::default()).await?;
+                work_statuses(client, from)
+                    .delete(&of.report_name(), &DeleteParams::default())
+                    .await?;
                 Ok(())
             }
             Step::Mark(_) => Ok(()),
@@ -202,7 +209,9 @@ impl Subject {
             let mut reported = identity;
             reported["status"] = status.clone();
             let by_agent = PatchParams::apply(AGENT).force();
-            work_statuses(client, from).patch_status(&name, &by_agent, &Patch::Apply(&reported)).await?;
+            work_statuses(client, from)
+                .patch_status(&name, &by_agent, &Patch::Apply(&reported))
+                .await?;
         }
         Ok(())
     }
@@ -215,7 +224,11 @@ impl Subject {
 }
 
 fn work_statuses(client: &Client, cluster: &str) -> Api<DynamicObject> {
-    let resource = ApiResource::from_gvk(&GroupVersionKind::gvk("control.kubestellar.io", "v1alpha1", "WorkStatus"));
+    let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(
+        "control.kubestellar.io",
+        "v1alpha1",
+        "WorkStatus",
+    ));
     Api::namespaced_with(client.clone(), cluster, &resource)
 }
 
@@ -248,7 +261,10 @@ impl Difference {
         for (side, shown, expected) in [("KubeStellar", theirs, &self.theirs), ("stagegate", ours, &self.ours)] {
             let found = take(shown, &self.at);
             if found != *expected {
-                faults.push(format!("{}: {side} has {found}, not {expected}, although {}", self.at, self.because));
+                faults.push(format!(
+                    "{}: {side} has {found}, not {expected}, although {}",
+                    self.at, self.because
+                ));
             }
         }
         if self.theirs == self.ours {
@@ -272,7 +288,12 @@ fn compare(path: &str, wanted: &Value, found: &Value, faults: &mut Vec<String>) 
     match (wanted, found) {
         (Value::Object(wanted), Value::Object(found)) => {
             for (name, wanted) in wanted {
-                compare(&format!("{path}/{name}"), wanted, found.get(name).unwrap_or_default(), faults);
+                compare(
+                    &format!("{path}/{name}"),
+                    wanted,
+                    found.get(name).unwrap_or_default(),
+                    faults,
+                );
             }
         }
         _ if wanted == found => {}

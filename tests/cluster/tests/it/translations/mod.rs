@@ -91,7 +91,11 @@ fn fixtures() -> anyhow::Result<Vec<Fixture>> {
             fixtures.push(fixture);
         }
     }
-    ensure!(!fixtures.is_empty(), "no file of {} is called so: {only}", folder.display());
+    ensure!(
+        !fixtures.is_empty(),
+        "no file of {} is called so: {only}",
+        folder.display()
+    );
     Ok(fixtures)
 }
 
@@ -137,7 +141,12 @@ impl Pair {
                 return Ok(());
             }
             let waited = begun.elapsed();
-            ensure!(waited < EQUAL_MAX, "mark {:?}, after {waited:?}:\n{}", mark.name, faults.join("\n"));
+            ensure!(
+                waited < EQUAL_MAX,
+                "mark {:?}, after {waited:?}:\n{}",
+                mark.name,
+                faults.join("\n")
+            );
             tokio::time::sleep(LOOK).await;
         }
     }

@@ -22,10 +22,25 @@ const LABEL: &str = "random-world";
 const NAMESPACES: [&str; 3] = ["random-a", "random-b", "random-c"];
 /// Version, kind, group, resource; the first is cluster-scoped.
 const KINDS: [(&str, &str, &str, &str); 4] = [
-    ("rbac.authorization.k8s.io/v1", "ClusterRole", "rbac.authorization.k8s.io", "clusterroles"),
+    (
+        "rbac.authorization.k8s.io/v1",
+        "ClusterRole",
+        "rbac.authorization.k8s.io",
+        "clusterroles",
+    ),
     ("v1", "ConfigMap", "", "configmaps"),
-    ("networking.k8s.io/v1", "NetworkPolicy", "networking.k8s.io", "networkpolicies"),
-    ("autoscaling/v2", "HorizontalPodAutoscaler", "autoscaling", "horizontalpodautoscalers"),
+    (
+        "networking.k8s.io/v1",
+        "NetworkPolicy",
+        "networking.k8s.io",
+        "networkpolicies",
+    ),
+    (
+        "autoscaling/v2",
+        "HorizontalPodAutoscaler",
+        "autoscaling",
+        "horizontalpodautoscalers",
+    ),
 ];
 
 /// # Errors
@@ -40,7 +55,10 @@ pub fn seed() -> anyhow::Result<u64> {
 /// # Errors
 /// With the seed: the first round in which the sides differ.
 pub async fn agree(pair: &Pair, seed: u64) -> anyhow::Result<()> {
-    let mut world = World { random: SmallRng::seed_from_u64(seed), objects: Vec::new() };
+    let mut world = World {
+        random: SmallRng::seed_from_u64(seed),
+        objects: Vec::new(),
+    };
     world.work_through(pair).await.with_context(|| format!("{SEED}={seed}"))
 }
 
@@ -60,7 +78,7 @@ struct Object {
 
 impl World {
     async fn work_through(&mut self, pair: &Pair) -> anyhow::Result<()> {
-        let mut first: Vec<Value> = cluster("random-1", &[(LABEL.to_owned(), "it".to_owned())].into()).into();
+        let mut first: Vec<Value> = cluster("random-1", &[("fleet".to_owned(), LABEL.to_owned())].into()).into();
         for (at, name) in NAMESPACES.iter().enumerate() {
             let labels = json!({LABEL: "it", "tier": format!("tier-{}", at % 2)});
             first.push(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}}));
@@ -85,13 +103,24 @@ impl World {
                     self.edit(pair, round * EDITS + edit).await?;
                 }
             }
-            let mark = Mark { name: format!("round {round}"), shows: json!({}), differs: Vec::new() };
+            let mark = Mark {
+                name: format!("round {round}"),
+                shows: json!({}),
+                differs: Vec::new(),
+            };
             pair.reach(&names, &mark).await?;
             let now = snapshot::of(&pair.clients()[1], &names).await?["bindings"].take();
-            let bound = now.as_object().into_iter().flatten().map(|(_, binding)| binding["objects"].as_object().map_or(0, Map::len));
+            let bound = now
+                .as_object()
+                .into_iter()
+                .flatten()
+                .map(|(_, binding)| binding["objects"].as_object().map_or(0, Map::len));
             let bound: Vec<usize> = bound.collect();
             // Otherwise the clauses are no test of matching.
-            ensure!(bound.len() == POLICIES && bound.iter().any(|&some| some > 0 && some < OBJECTS), "round {round} binds {bound:?}");
+            ensure!(
+                bound.len() == POLICIES && bound.iter().any(|&some| some > 0 && some < OBJECTS),
+                "round {round} binds {bound:?}"
+            );
             ensure!(now != before, "round {round} changes nothing");
             before = now;
         }
@@ -102,10 +131,22 @@ impl World {
         let kind = self.random.random_range(0..KINDS.len());
         let namespace = (kind > 0).then(|| *self.any(&NAMESPACES));
         // Some names occur in several kinds and namespaces.
-        let name = format!("random-{}", if kind > 0 { number % 7 * 10 + number % 3 } else { number });
+        let name = format!(
+            "random-{}",
+            if kind > 0 { number % 7 * 10 + number % 3 } else { number }
+        );
         let taken = |known: &Object| (known.kind, known.namespace, &known.name) == (kind, namespace, &name);
-        let name = if self.objects.iter().any(taken) { format!("random-{number}-too") } else { name };
-        Object { kind, namespace, name, labels: self.labels() }
+        let name = if self.objects.iter().any(taken) {
+            format!("random-{number}-too")
+        } else {
+            name
+        };
+        Object {
+            kind,
+            namespace,
+            name,
+            labels: self.labels(),
+        }
     }
 
     fn labels(&mut self) -> Map<String, Value> {
@@ -122,7 +163,7 @@ impl World {
         let clauses: Vec<Value> = (0..self.random.random_range(1..4)).map(|_| self.clause()).collect();
         json!({
             "apiVersion": "control.kubestellar.io/v1alpha1", "kind": "BindingPolicy", "metadata": {"name": format!("random-{number}")},
-            "spec": {"clusterSelectors": [{"matchLabels": {LABEL: "it"}}], "downsync": clauses},
+            "spec": {"clusterSelectors": [{"matchLabels": {"fleet": LABEL}}], "downsync": clauses},
         })
     }
 
@@ -140,24 +181,59 @@ impl World {
         };
         let mut chance = |probability| self.random.random_bool(probability);
         put(chance(0.6), "apiGroup", json!(group));
-        let resources = [json!([resource]), json!([KINDS[other.kind].3, resource]), json!(["*"]), json!([])];
-        put(chance(0.6), "resources", resources[usize::from(chance(0.5)) + 2 * usize::from(chance(0.3))].clone());
+        let resources = [
+            json!([resource]),
+            json!([KINDS[other.kind].3, resource]),
+            json!(["*"]),
+            json!([]),
+        ];
+        put(
+            chance(0.6),
+            "resources",
+            resources[usize::from(chance(0.5)) + 2 * usize::from(chance(0.3))].clone(),
+        );
         let (mine, another) = (like.namespace.unwrap_or("*"), other.namespace.unwrap_or(""));
-        put(chance(0.4), "namespaces", if chance(0.5) { json!([mine]) } else { json!([another, mine]) });
-        put(chance(0.3), "objectNames", if chance(0.7) { json!([like.name, other.name]) } else { json!(["*"]) });
-        put(chance(0.3), "namespaceSelectors", if chance(0.7) {
-            json!([{"matchLabels": {LABEL: "it", "tier": "tier-0"}}])
-        } else {
-            json!([{}, {"matchLabels": {"tier": "tier-1"}}])
-        });
+        put(
+            chance(0.4),
+            "namespaces",
+            if chance(0.5) {
+                json!([mine])
+            } else {
+                json!([another, mine])
+            },
+        );
+        put(
+            chance(0.3),
+            "objectNames",
+            if chance(0.7) {
+                json!([like.name, other.name])
+            } else {
+                json!(["*"])
+            },
+        );
+        put(
+            chance(0.3),
+            "namespaceSelectors",
+            if chance(0.7) {
+                json!([{"matchLabels": {LABEL: "it", "tier": "tier-0"}}])
+            } else {
+                json!([{}, {"matchLabels": {"tier": "tier-1"}}])
+            },
+        );
         put(chance(0.3), "createOnly", json!(true));
         // Always one that only this world's objects match.
-        let labels = if chance(0.5) { json!(like.labels) } else { json!({LABEL: "it"}) };
+        let labels = if chance(0.5) {
+            json!(like.labels)
+        } else {
+            json!({LABEL: "it"})
+        };
         let mut selectors = vec![json!({"matchLabels": labels})];
         if chance(0.3) {
             let operator = if chance(0.5) { "In" } else { "NotIn" };
             let among = json!({"key": "b", "operator": operator, "values": ["v0", "v1"]});
-            selectors.push(json!({"matchLabels": {LABEL: "it"}, "matchExpressions": [among, {"key": "a", "operator": "Exists"}]}));
+            selectors.push(
+                json!({"matchLabels": {LABEL: "it"}, "matchExpressions": [among, {"key": "a", "operator": "Exists"}]}),
+            );
         }
         put(true, "objectSelectors", json!(selectors));
         Value::Object(clause)
@@ -169,7 +245,10 @@ impl World {
             0..2 => {
                 let gone = self.objects.swap_remove(at);
                 for client in pair.clients() {
-                    gone.reference().api(&client).delete(&gone.name, &DeleteParams::default()).await?;
+                    gone.reference()
+                        .api(&client)
+                        .delete(&gone.name, &DeleteParams::default())
+                        .await?;
                 }
             }
             2..4 => {
@@ -192,7 +271,11 @@ impl World {
                 }
                 let patch = Patch::Merge(json!({"metadata": {"labels": patch}}));
                 for client in pair.clients() {
-                    object.reference().api(&client).patch(&object.name, &PatchParams::default(), &patch).await?;
+                    object
+                        .reference()
+                        .api(&client)
+                        .patch(&object.name, &PatchParams::default(), &patch)
+                        .await?;
                 }
             }
         }
@@ -214,7 +297,8 @@ impl World {
 impl Object {
     fn whole(&self) -> Value {
         let (version, kind, _, _) = KINDS[self.kind];
-        let mut object = json!({"apiVersion": version, "kind": kind, "metadata": {"name": self.name, "labels": self.labels}});
+        let mut object =
+            json!({"apiVersion": version, "kind": kind, "metadata": {"name": self.name, "labels": self.labels}});
         if let Some(namespace) = self.namespace {
             object["metadata"]["namespace"] = json!(namespace);
         }

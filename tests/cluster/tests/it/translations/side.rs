@@ -2,7 +2,6 @@
 
 use std::path::Path;
 
-
 use kube::Client;
 use stagegate_cluster_tests::control_plane::ControlPlane;
 use stagegate_cluster_tests::host::Host;

@@ -13,7 +13,13 @@ use super::fixture::Names;
 
 /// How KubeStellar begins the text of a cell that has no value.
 const ERROR_IN_CELL: &str = "failed to evaluate expression";
-const LABELS: [&str; 5] = [label::API_GROUP, label::RESOURCE, label::NAMESPACE, label::NAME, label::BINDING_POLICY];
+const LABELS: [&str; 5] = [
+    label::API_GROUP,
+    label::RESOURCE,
+    label::NAMESPACE,
+    label::NAME,
+    label::BINDING_POLICY,
+];
 
 /// By kind, then by policy or collector: what stands in the API server.
 ///
@@ -33,10 +39,18 @@ pub async fn of(client: &Client, names: &Names) -> anyhow::Result<Value> {
         shown.policies.insert(name(policy).to_owned(), policy_shown(policy));
     }
     for binding in bindings.iter().filter(|binding| names.policies.contains(name(binding))) {
-        shown.bindings.insert(name(binding).to_owned(), binding_shown(binding, &uids));
+        shown
+            .bindings
+            .insert(name(binding).to_owned(), binding_shown(binding, &uids));
     }
-    for collector in collectors.iter().filter(|collector| names.collectors.contains(name(collector))) {
-        shown.collectors.insert(name(collector).to_owned(), json!({"invalid": has_any(collector, "/status/errors")}));
+    for collector in collectors
+        .iter()
+        .filter(|collector| names.collectors.contains(name(collector)))
+    {
+        shown.collectors.insert(
+            name(collector).to_owned(),
+            json!({"invalid": has_any(collector, "/status/errors")}),
+        );
     }
     for status in &combined {
         let policy = label_of(status, label::BINDING_POLICY);
@@ -111,15 +125,25 @@ fn object_shown(object: &Value) -> (String, Value) {
 
 fn combined_shown(status: &Value, policy_uid: Option<&String>) -> Value {
     let mut owners = status["metadata"]["ownerReferences"].clone();
-    let object_uid = owners.pointer("/0/uid").and_then(Value::as_str).unwrap_or_default().to_owned();
+    let object_uid = owners
+        .pointer("/0/uid")
+        .and_then(Value::as_str)
+        .unwrap_or_default()
+        .to_owned();
     for owner in owners.as_array_mut().into_iter().flatten() {
         // Of the object; its uid is in the name, which is compared.
         owner.as_object_mut().map(|owner| owner.remove("uid"));
     }
     let labels = status["metadata"]["labels"].as_object();
-    let others = labels.into_iter().flatten().filter(|(label, _)| !LABELS.contains(&label.as_str()));
+    let others = labels
+        .into_iter()
+        .flatten()
+        .filter(|(label, _)| !LABELS.contains(&label.as_str()));
     let results = status["results"].as_array().into_iter().flatten();
-    let by_name: Map<String, Value> = results.clone().map(|result| (result_name(result), result_shown(result))).collect();
+    let by_name: Map<String, Value> = results
+        .clone()
+        .map(|result| (result_name(result), result_shown(result)))
+        .collect();
     json!({
         "namespace": status["metadata"]["namespace"],
         "namedAfterBoth": policy_uid.is_some_and(|policy| name(status) == format!("{object_uid}.{policy}")),
@@ -166,14 +190,21 @@ fn cell_shown(cell: &Value) -> String {
 }
 
 fn columns_of(errors: &Value) -> Vec<&str> {
-    let mut columns: Vec<&str> = errors.as_array().into_iter().flatten().map(|error| text(error, "/columnName")).collect();
+    let mut columns: Vec<&str> = errors
+        .as_array()
+        .into_iter()
+        .flatten()
+        .map(|error| text(error, "/columnName"))
+        .collect();
     columns.sort_unstable();
     columns
 }
 
 fn conditions(of: &Value) -> BTreeMap<&str, &str> {
     let conditions = of["status"]["conditions"].as_array().into_iter().flatten();
-    conditions.map(|one| (text(one, "/type"), text(one, "/status"))).collect()
+    conditions
+        .map(|one| (text(one, "/type"), text(one, "/status")))
+        .collect()
 }
 
 /// `deployments.apps shop web`; without namespace for a cluster-scoped object.
@@ -201,5 +232,8 @@ fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
 }
 
 fn has_any(object: &Value, pointer: &str) -> bool {
-    object.pointer(pointer).and_then(Value::as_array).is_some_and(|list| !list.is_empty())
+    object
+        .pointer(pointer)
+        .and_then(Value::as_array)
+        .is_some_and(|list| !list.is_empty())
 }
