@@ -83,11 +83,7 @@ impl Process {
         };
         if matches!(self.child.try_wait(), Ok(None)) {
             let sent = Command::new("kill").args([name, &self.child.id().to_string()]).status();
-            assert!(
-                sent.is_ok_and(|status| status.success()),
-                "kill {name} of {}",
-                self.name
-            );
+            assert!(sent.is_ok_and(|status| status.success()), "kill {name} of {}", self.name);
         }
     }
 
@@ -122,11 +118,7 @@ fn mourn_for(pid: u32, alive: bool) {
     let list = LIST.get_or_init(|| {
         let assets = Assets::get().ok()?;
         let mut command = Command::new(&assets.kubernetes);
-        command
-            .arg("mourn")
-            .stdin(Stdio::piped())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null());
+        command.arg("mourn").stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
         let input = command.spawn().ok()?.stdin.take();
         input.map(Mutex::new)
     });

@@ -62,19 +62,13 @@ async fn kill_leaders(folder: &Path, (kills, seed): (u32, u64)) -> anyhow::Resul
         roll_out(&world, &name).await?;
         let pause_ms = random.random_range(0..ROLLOUT_MS);
         tokio::time::sleep(Duration::from_millis(pause_ms)).await;
-        let took = replicas
-            .kill_leader()
-            .await
-            .with_context(|| format!("killed {pause_ms} ms into {name}"))?;
+        let took = replicas.kill_leader().await.with_context(|| format!("killed {pause_ms} ms into {name}"))?;
         slowest = slowest.max(took);
         replicas.start()?;
         completed(&world, &name).await?;
         world.judge()?;
     }
-    eprintln!(
-        "{kills} leaders killed: taken over after at most {} ms",
-        slowest.as_millis()
-    );
+    eprintln!("{kills} leaders killed: taken over after at most {} ms", slowest.as_millis());
     Ok(())
 }
 
@@ -92,14 +86,9 @@ impl Replicas<'_> {
         let holder = self.holder_other_than("").await?;
         let leads = |replica: &Replica| replica.host.said().contains(&holder);
         let at = self.running.iter().position(leads);
-        let leader = self
-            .running
-            .remove(at.with_context(|| format!("nobody here is {holder}"))?);
+        let leader = self.running.remove(at.with_context(|| format!("nobody here is {holder}"))?);
         let number = leader.number;
-        leader
-            .host
-            .kill()
-            .with_context(|| format!("killing replica {number}"))?;
+        leader.host.kill().with_context(|| format!("killing replica {number}"))?;
         let begun = Instant::now();
         self.holder_other_than(&holder).await?;
         let took = begun.elapsed();
@@ -116,10 +105,7 @@ impl Replicas<'_> {
             if !holder.is_empty() && holder != known {
                 return Ok(holder);
             }
-            ensure!(
-                begun.elapsed() < 4 * (LEASE + TAKEOVER_MAX),
-                "the lease has no new holder"
-            );
+            ensure!(begun.elapsed() < 4 * (LEASE + TAKEOVER_MAX), "the lease has no new holder");
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     }

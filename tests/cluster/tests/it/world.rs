@@ -85,10 +85,7 @@ impl World {
     async fn playground(folder: &Path) -> anyhow::Result<World> {
         let (first, kubeconfig) = (folder.join("first.yaml"), folder.join("kubeconfig"));
         // It wants something to apply.
-        std::fs::write(
-            &first,
-            json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "first"}}).to_string(),
-        )?;
+        std::fs::write(&first, json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "first"}}).to_string())?;
         let arguments = [
             "playground".to_owned(),
             first.display().to_string(),
@@ -104,10 +101,7 @@ impl World {
             {
                 break client;
             }
-            ensure!(
-                begun.elapsed() < Duration::from_secs(30),
-                "the playground does not get ready"
-            );
+            ensure!(begun.elapsed() < Duration::from_secs(30), "the playground does not get ready");
             tokio::time::sleep(Duration::from_millis(50)).await;
         };
         Ok(World {
@@ -155,6 +149,7 @@ impl World {
         world.start_again(Part::Host).await?;
         Ok(world)
     }
+
 
     pub fn client(&self) -> Client {
         self.client.clone()
@@ -218,10 +213,7 @@ impl World {
     /// On the playground, which is one itself.
     pub fn another_host(&self, name: &str, flags: &[&str]) -> anyhow::Result<Host> {
         let plane = self.plane.as_ref().context("the playground is not started again")?;
-        let mut arguments = vec![
-            "run".to_owned(),
-            format!("--kubeconfig={}", plane.kubeconfig().display()),
-        ];
+        let mut arguments = vec!["run".to_owned(), format!("--kubeconfig={}", plane.kubeconfig().display())];
         if self.backend == Backend::Kubernetes {
             arguments.push("--controllers=staging,binding,combine".to_owned());
         }
@@ -280,6 +272,8 @@ pub fn definitions(beside_kubestellar: bool) -> Vec<CustomResourceDefinition> {
     crd::playground().into_iter().chain(foreign).collect()
 }
 
+/// # Errors
+/// When it is not established in time.
 pub async fn install(client: &Client, definition: &CustomResourceDefinition) -> anyhow::Result<()> {
     let api: kube::Api<CustomResourceDefinition> = kube::Api::all(client.clone());
     api.create(&Default::default(), definition).await?;
