@@ -42,6 +42,9 @@ pub struct Own<'a> {
     pub stamp: Option<Stamp>,
 }
 
+/// coordination.k8s.io/v1: `leaseTransitions` is an int32.
+const TRANSITIONS_MAX: u64 = i32::MAX.cast_unsigned() as u64;
+
 /// Raised on every edit of the policy and every new leader, on closed placements: an open that was decided earlier
 /// then fails, and a process whose own view is older writes nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -60,9 +63,12 @@ impl Stamp {
 
     fn parse(text: &str) -> Option<Self> {
         let (generation, lease_transitions) = text.split_once('.')?;
+        let lease_transitions = lease_transitions.parse().ok()?;
+        // A Lease counts to 2^31 - 1. A count after which there is no other would be ahead of every leader for good.
+        (lease_transitions < TRANSITIONS_MAX).then_some(())?;
         Some(Self {
             generation: generation.parse().ok()?,
-            lease_transitions: lease_transitions.parse().ok()?,
+            lease_transitions,
         })
     }
 }

@@ -95,8 +95,51 @@ pub async fn run<C: Controller>(controller: C, queue: Arc<Queue<C::Key>>, contex
             }
         }
     }
-    queue.close();
-    while running.join_next().await.is_some() {}
+
+    fn begin(&mut self, key: C::Key) {
+        let work = self.queue.work(&key);
+        let one = reconcile(self.controller.clone(), key.clone(), self.context.counters.clone());
+        let handle = self.running.spawn(async move {
+            match work {
+                Some(work) => work.run(one).await,
+                None => one.await,
+            }
+        });
+        self.keys.insert(handle.id(), (key, Instant::now()));
+    }
+
+    fn end(&mut self, joined: Result<(Id, Ended), JoinError>) {
+        let (id, ended) = match joined {
+            Ok(ended) => ended,
+            // Whoever leads next may be this process, and what is to be taken away is in no list of all keys.
+            Err(error) if error.is_cancelled() => (
+                error.id(),
+                Ended::Done {
+                    wake_in: Some(Duration::ZERO),
+                },
+            ),
+            Err(error) => {
+                let id = error.id();
+                if let Some((key, begun)) = self.keys.get(&id) {
+                    error!(controller = C::NAME, %key, %error, "a reconcile broke off");
+                    let counters = &self.context.counters;
+                    counters.reconcile(C::NAME, Reconciled::Broken, begun.elapsed());
+                }
+                (id, Ended::Failed)
+            }
+        };
+        if let Some((key, _begun)) = self.keys.remove(&id) {
+            self.queue.end(&key, ended);
+        }
+    }
+
+    /// As a kill would: whatever is left half done is found by whoever leads next.
+    async fn break_off(&mut self) {
+        self.running.abort_all();
+        while let Some(joined) = self.running.join_next_with_id().await {
+            self.end(joined);
+        }
+    }
 }
 
 /// Whatever is logged on the way has the controller and the key.

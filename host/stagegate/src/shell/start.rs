@@ -158,7 +158,7 @@ pub async fn start(client: Client, clock: SharedClock, options: Options) -> anyh
     controllers::spawn(&context, &mut tasks);
     Ok(Running {
         tasks,
-        health: Health::new(counters, stop),
+        health: Health::new(counters, standing.clone(), stop),
         scrape,
     })
 }

@@ -164,7 +164,7 @@ fn labels_differ<K: kube::Resource>(change: &Change<'_, K>) -> bool {
 
 fn spawn_definitions(context: &Context, stores: &Stores, tasks: &mut Tasks) {
     let api: Api<PartialObjectMeta<CustomResourceDefinition>> = Api::all(context.client.clone());
-    let watched = Watched::new("customresourcedefinitions", Need::WhenNamed, &context.counters);
+    let watched = Watched::new("customresourcedefinitions", Need::Always, &context.counters);
     let (definitions, stop) = (stores.definitions.clone(), context.stop.clone());
     tasks.spawn(async move {
         tokio::select! {

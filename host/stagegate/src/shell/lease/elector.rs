@@ -202,6 +202,8 @@ impl Elector {
     fn take(&mut self, looked: Result<Look, RequestError>) -> Duration {
         let retry = self.election.timing.retry();
         let look = retry.min(LOOK_MAX);
+        let trouble = looked.as_ref().err().filter(|error| !error.is_conflict());
+        self.standing.looked(trouble.map(RequestError::chain));
         match looked {
             Ok(Look::Ours { lease, sent }) => {
                 self.take_lease(*lease, sent);
@@ -221,7 +223,10 @@ impl Elector {
             }
         }
         match self.left() {
-            left if left.is_zero() => self.jittered(look),
+            left if left.is_zero() => {
+                self.step_down(NOT_RENEWED);
+                self.jittered(look)
+            }
             left => retry.min(left),
         }
     }

@@ -98,6 +98,17 @@ impl Timing {
     }
 }
 
+/// Why a process does not know who leads.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Trouble {
+    /// It knows, or there is no election.
+    None,
+    /// It has never known.
+    Undecided(String),
+    /// It has not known since then.
+    Since(Instant, String),
+}
+
 /// What the election has come to, for everybody who needs it. Shared by the elector, which alone writes it, and by
 /// what asks before it writes.
 #[derive(Debug)]
@@ -109,6 +120,8 @@ pub struct Standing {
     since: Mutex<Option<Instant>>,
     /// The newest count of changes of hands that was met in a stamp.
     met: watch::Sender<u64>,
+    /// What no look at the Lease has told since when, and why.
+    trouble: Mutex<Trouble>,
     is_elected: bool,
 }
 
@@ -126,6 +139,11 @@ impl Standing {
             until: watch::Sender::new(None),
             since: Mutex::default(),
             met: watch::Sender::new(0),
+            trouble: Mutex::new(if is_elected {
+                Trouble::Undecided("not looked at yet".to_owned())
+            } else {
+                Trouble::None
+            }),
             is_elected,
         }
     }
@@ -185,6 +203,22 @@ impl Standing {
     /// was watched, but nobody may have judged what was seen.
     pub fn at_work_since(&self) -> Option<Instant> {
         *self.since.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether this process knows who leads.
+    pub fn trouble(&self) -> Trouble {
+        self.trouble.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// What the last look came to.
+    fn looked(&self, failure: Option<String>) {
+        let mut trouble = self.trouble.lock().unwrap_or_else(PoisonError::into_inner);
+        *trouble = match (failure, &*trouble) {
+            (None, _) => Trouble::None,
+            (Some(cause), Trouble::Undecided(_)) => Trouble::Undecided(cause),
+            (Some(cause), Trouble::Since(since, _)) => Trouble::Since(*since, cause),
+            (Some(cause), Trouble::None) => Trouble::Since(Instant::now(), cause),
+        };
     }
 
     fn lead(&self, transitions: u64, until: Instant) {

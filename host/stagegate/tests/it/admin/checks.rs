@@ -33,10 +33,11 @@ async fn wired() -> (World, Wire) {
 }
 
 /// The kinds that the three controllers wait for.
-const NEEDED: [&str; 8] = [
+const NEEDED: [&str; 9] = [
     "bindingpolicies",
     "bindings",
     "combinedstatuses",
+    "customresourcedefinitions",
     "managedclusters",
     "namespaces",
     "stagedbindingpolicies",
@@ -55,7 +56,7 @@ async fn a_process_is_ready_once_every_needed_kind_is_listed_and_not_any_more_wh
     assert_eq!(failed(&checks), Vec::<String>::new());
     let watches: Vec<String> = NEEDED.iter().map(|kind| format!("watch/{kind}")).collect();
     let names: Vec<String> = checks.into_iter().map(|check| check.name).collect();
-    assert_eq!(names, [watches, vec!["shutdown".to_owned()]].concat());
+    assert_eq!(names, [watches, vec!["lease".to_owned(), "shutdown".to_owned()]].concat());
     let queues: Vec<String> = health.live().into_iter().map(|check| check.name).collect();
     for controller in ["staging", "binding", "combine"] {
         assert!(queues.contains(&format!("queue/{controller}")), "{queues:?}");
@@ -97,7 +98,7 @@ async fn an_api_server_that_is_away_makes_a_process_unready_and_never_dead() {
         let kinds = NEEDED
             .iter()
             .copied()
-            .chain(["deployments", "configmaps", "customresourcedefinitions"]);
+            .chain(["deployments", "configmaps"]);
         let faults: Vec<(Verb, &str)> = kinds.flat_map(|kind| all.map(|verb| (verb, kind))).collect();
         for (verb, kind) in &faults {
             wire.fault(*verb, kind, fault.clone());
@@ -177,8 +178,20 @@ fn running(keys: &[&str]) -> Health {
     for key in keys {
         queue.add((*key).to_owned());
     }
-    let health = Health::new(counters.clone(), stop.clone());
-    tokio::spawn(controller::run(Arc::new(Told), queue, counters, stop));
+    let health = Health::new(counters.clone(), Standing::unelected(), stop.clone());
+    let (client, clock) = (Server::new(TokioClock::shared()).client(), TokioClock::shared());
+    let (events, _writer) = Events::new(client.clone(), clock.clone(), counters.clone());
+    let context = Context {
+        evaluator: Evaluator::new(counters.clone()),
+        standing: Standing::unelected(),
+        options: Options::default(),
+        client,
+        clock,
+        events,
+        counters,
+        stop,
+    };
+    tokio::spawn(controller::run(Told, queue, context));
     health
 }
 
@@ -205,7 +218,7 @@ async fn a_worker_without_a_step_for_ten_minutes_is_stuck_and_one_that_is_slow_o
 #[tokio::test(start_paused = true)]
 async fn a_queue_that_nobody_takes_from_is_stuck_and_one_with_all_places_busy_is_not() {
     let (counters, stop) = (Arc::new(Live::default()), CancellationToken::new());
-    let health = Health::new(counters.clone(), stop);
+    let health = Health::new(counters.clone(), Standing::unelected(), stop);
     let queue = Arc::new(Queue::<String>::new(Duration::ZERO));
     queue.add("before".to_owned());
     tokio::time::sleep(Duration::from_secs(3_600)).await;
