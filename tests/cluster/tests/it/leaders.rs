@@ -84,9 +84,9 @@ impl Replicas<'_> {
     /// Says how long nobody led.
     async fn kill_leader(&mut self) -> anyhow::Result<Duration> {
         let holder = self.holder_other_than("").await?;
-        let leads = |replica: &Replica| replica.host.said().contains(&holder);
         let at = self.running.iter().position(leads);
-        let leader = self.running.remove(at.with_context(|| format!("nobody here is {holder}"))?);
+        let at = at.with_context(|| format!("nobody here leads as {holder}"))?;
+        let leader = self.running.remove(at);
         let number = leader.number;
         leader.host.kill().with_context(|| format!("killing replica {number}"))?;
         let begun = Instant::now();
@@ -109,6 +109,13 @@ impl Replicas<'_> {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     }
+}
+
+/// Whether the last thing that it said of the lease is that it leads.
+fn leads(replica: &Replica) -> bool {
+    let said = replica.host.said();
+    let of_lease = |line: &&str| line.contains("\"lease\":");
+    said.lines().rfind(of_lease).is_some_and(|line| line.contains("\"leading\""))
 }
 
 /// A Deployment and a policy of that name, as in the scenario of three stages.
