@@ -16,6 +16,11 @@ use super::reason::Reason;
 use super::slot::after;
 use super::{bound, record};
 
+/// Whether an entry is of the time before the placement was opened: no Binding has been compared with it.
+pub(super) fn is_unbound(recorded: &ObjectStatus) -> bool {
+    recorded.resource_version.is_none()
+}
+
 /// What is known of one object while its stage is judged.
 #[derive(Clone, Copy, Debug)]
 pub struct Edited<'a> {
@@ -24,6 +29,8 @@ pub struct Edited<'a> {
     /// The evidence rows of its CombinedStatus; empty while there is none.
     pub rows: &'a [EvidenceRow],
     pub destinations: &'a [&'a str],
+    /// When the placement's BindingPolicy was made, by the API server's clock and in whole seconds.
+    pub placed_since: Option<Timestamp>,
     pub now: Timestamp,
     pub settings: Settings,
 }
@@ -36,6 +43,7 @@ impl<'a> Edited<'a> {
             found,
             rows: subject.rows(),
             destinations,
+            placed_since: (subject.placed.own.object.metadata.creation_timestamp.as_ref()).map(|time| time.0),
             now: facts.now,
             settings: facts.settings,
         }
@@ -75,10 +83,9 @@ impl<'a> Edited<'a> {
             uid: self.found.uid.clone(),
             generation,
             // A status write moves the version but is no edit: it is kept only where it stands for a first sight.
-            resource_version: recorded.map_or_else(
-                || Some(self.bound.resource_version.clone()),
-                |recorded| recorded.resource_version.clone(),
-            ),
+            resource_version: recorded
+                .and_then(|recorded| recorded.resource_version.clone())
+                .or_else(|| Some(self.bound.resource_version.clone())),
             mark: self.found.generation.is_none().then(|| self.found.mark.clone()),
             // What the baseline is about: both are renewed together when the placement settles.
             collectors: recorded.map(|recorded| recorded.collectors.clone()).unwrap_or_default(),
@@ -91,15 +98,23 @@ impl<'a> Edited<'a> {
         let Some(generation) = self.found.generation else {
             return 0;
         };
+        // KubeStellar saw the version in the Binding before its transport read the object; if the object has moved since,
+        // what was delivered may be the older one.
+        let has_moved = recorded.is_none_or(is_unbound) && self.found.resource_version != self.bound.resource_version;
         match recorded.and_then(|recorded| recorded.generation) {
-            Some(before) if before == generation => 0,
+            Some(before) if before == generation => i64::from(has_moved),
             // Generations only grow while the uid stays; anything else is at least one edit.
             Some(before) => generation.saturating_sub(before).max(1),
-            // First sight. KubeStellar saw the version in the Binding before its transport read the object; if the
-            // object has moved since, what was delivered may be the older one.
-            None if recorded.is_none() && self.found.resource_version != self.bound.resource_version => 1,
+            None if recorded.is_none() => i64::from(has_moved || self.may_be_edited_since_placed(generation)),
             None => 0,
         }
+    }
+
+    /// Nobody has seen the object while its placement was opened: it may have been delivered as it was before an edit. The
+    /// opening is not before the BindingPolicy was made, and both times are the server's.
+    fn may_be_edited_since_placed(&self, generation: i64) -> bool {
+        let is_before = |(edited, placed)| edited < placed;
+        generation > 1 && !self.found.edited_at.zip(self.placed_since).is_some_and(is_before)
     }
 
     fn owe(&self, record: &mut ObjectStatus, edits: i64) {

@@ -206,6 +206,10 @@ pub struct ObjectMeta {
     /// `None` for kinds that count none (ConfigMap, Secret, Service).
     #[serde(default)]
     pub generation: Option<i64>,
+    /// The newest time in managedFields, by the API server's clock and in whole seconds, of a writer that is none of statuses
+    /// (as for the mark). An update that only takes fields away leaves no time there.
+    #[serde(default)]
+    pub edited_at: Option<Timestamp>,
     /// Digest of the metadata without what KubeStellar's status controller and status writers touch (resourceVersion,
     /// the labels `managed-by.kubestellar.io/*`, managedFields entries of manager `Status` or of the status
     /// subresource): for kinds without generation it tells an edit from a status write.

@@ -6,11 +6,12 @@ use std::collections::BTreeSet;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::ResourceExt as _;
-use stagegate_api::staged_status::MAX_NOT_JUDGED;
+use stagegate_api::staged_status::{MAX_NOT_JUDGED, MAX_RECORDED};
 use stagegate_api::{BindingPolicyRef, CheckStatus, ObjectStatus, StageState, StageStatus};
 
 use super::binding_part::Bound;
 use super::bound;
+use super::edits::is_unbound;
 use super::finding::Finding;
 use super::gates::Told;
 use super::slot::Own;
@@ -67,6 +68,27 @@ pub fn of_closed(recorded: &StageStatus) -> StageStatus {
         unsettled_since: recorded.unsettled_since.clone(),
         ..StageStatus::default()
     }
+}
+
+/// What is known of the bound objects when a placement is opened, from the one that was judged until then: an edit that is
+/// made before the new placement's Binding is seen for the first time shows in the generation.
+pub fn see_before_opening(record: &mut StageStatus, judged: &[ObjectStatus]) {
+    for known in judged {
+        let key = key_of(known);
+        let seen = ObjectStatus {
+            resource_version: None,
+            collectors: Vec::new(),
+            baseline: None,
+            updates: Vec::new(),
+            ..known.clone()
+        };
+        match record.objects.iter_mut().find(|object| key_of(object) == key) {
+            Some(older) if is_unbound(older) => *older = seen,
+            Some(_) => {}
+            None => record.objects.push(seen),
+        }
+    }
+    record.objects.truncate(MAX_RECORDED);
 }
 
 /// Whether a record is of this very placement, whatever the attempt.

@@ -194,6 +194,12 @@ impl<'a> Rollout<'a> {
         if !self.policy.spec.paused {
             finding = self.after_judging(Judged { next, finding }, draft);
         }
+        if let Some(next) = next
+            && draft.writes.iter().any(|write| matches!(write, Write::Open(_)))
+        {
+            let judged = records[active].objects.clone();
+            record::see_before_opening(&mut records[next], &judged);
+        }
         draft.wake(finding.wake_at);
         draft.is_restart = finding.is_restart;
         if finding.outcome == Outcome::Pass

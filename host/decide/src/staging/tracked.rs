@@ -5,7 +5,7 @@ use stagegate_api::{BoundObject, ObjectStatus, StageStatus};
 
 use super::binding_part::{Placed, destinations_of};
 use super::bound;
-use super::edits::Edited;
+use super::edits::{Edited, is_unbound};
 use super::evidence::Subject;
 use super::facts::{Decoded, ObjectFacts, ObjectMeta};
 use super::finding::Finding;
@@ -91,7 +91,7 @@ impl<'a> Judging<'a> {
                 ));
             }
             let mut entry = edited.advance(old);
-            if old.is_none() {
+            if old.is_none_or(is_unbound) {
                 self.inherit(edited, &mut entry);
             }
             match position {

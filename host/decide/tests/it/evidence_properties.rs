@@ -331,6 +331,7 @@ fn answers_that_stop(answers: &Answers) -> Vec<(&'static str, Answers)> {
         uid: uid.to_owned(),
         resource_version: "41".to_owned(),
         generation,
+        edited_at: None,
         mark: "first".to_owned(),
     };
     let object = |found: Option<ObjectMeta>| Answers {

@@ -277,6 +277,7 @@ pub fn answer(facts: &mut Facts, question: Question, answers: &Answers) {
                     uid,
                     resource_version: resource_version.clone(),
                     generation,
+                    edited_at: None,
                     mark: "first".to_owned(),
                 })
             });

@@ -115,7 +115,9 @@ impl Replicas<'_> {
 fn leads(replica: &Replica) -> bool {
     let said = replica.host.said();
     let of_lease = |line: &&str| line.contains("\"lease\":");
-    said.lines().rfind(of_lease).is_some_and(|line| line.contains("\"leading\""))
+    said.lines()
+        .rfind(of_lease)
+        .is_some_and(|line| line.contains("\"leading\""))
 }
 
 /// A Deployment and a policy of that name, as in the scenario of three stages.

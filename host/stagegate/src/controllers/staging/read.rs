@@ -5,6 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
 
 use futures::stream::{self, StreamExt as _, TryStreamExt as _};
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
 use kube::api::ListParams;
 use kube::core::{ApiResource, DynamicObject, ObjectMeta as KubeMeta, PartialObjectMeta};
 use kube::{Api, Client, Resource};
@@ -188,8 +190,24 @@ fn object_meta(metadata: KubeMeta) -> ObjectMeta {
         uid: metadata.uid.clone().unwrap_or_default(),
         resource_version: metadata.resource_version.clone().unwrap_or_default(),
         generation: metadata.generation,
+        edited_at: edited_at(&metadata),
         mark: mark(metadata),
     }
+}
+
+/// See [`ObjectMeta::edited_at`].
+fn edited_at(metadata: &KubeMeta) -> Option<Timestamp> {
+    let entries = metadata.managed_fields.iter().flatten();
+    let times = entries
+        .filter(|entry| is_editor(entry))
+        .map(|entry| entry.time.as_ref());
+    // An entry without a time may be of any: then nobody knows.
+    let times: Option<Vec<Timestamp>> = times.map(|time| time.map(|time| time.0)).collect();
+    times?.into_iter().max()
+}
+
+fn is_editor(entry: &ManagedFieldsEntry) -> bool {
+    entry.manager.as_deref() != Some(STATUS_MANAGER) && entry.subresource.as_deref() != Some("status")
 }
 
 /// See [`ObjectMeta::mark`]: what stays the same while only statuses are written.
@@ -200,9 +218,7 @@ fn mark(mut metadata: KubeMeta) -> String {
         labels.retain(|label, _| !label.starts_with(STATUS_LABEL_PREFIX));
     }
     if let Some(entries) = &mut metadata.managed_fields {
-        entries.retain(|entry| {
-            entry.manager.as_deref() != Some(STATUS_MANAGER) && entry.subresource.as_deref() != Some("status")
-        });
+        entries.retain(is_editor);
     }
     let value = serde_json::to_value(&metadata).unwrap_or_else(|error| json!(error.to_string()));
     let without_empty = match value {
@@ -233,7 +249,7 @@ mod tests {
     use kube::core::ObjectMeta as KubeMeta;
     use serde_json::json;
 
-    use super::mark;
+    use super::{edited_at, mark};
 
     fn metadata(change: impl FnOnce(&mut serde_json::Value)) -> KubeMeta {
         let mut value = json!({
@@ -257,5 +273,22 @@ mod tests {
         assert_eq!(before, mark(status_written));
         let edited = metadata(|value| value["managedFields"][0]["time"] = json!("2026-01-02T00:00:00Z"));
         assert_ne!(before, mark(edited));
+    }
+
+    #[test]
+    fn the_last_edit_is_the_newest_write_that_is_none_of_a_status() {
+        let second = |second: &str| Some(format!("2026-01-{second}T00:00:00Z").parse().unwrap());
+        let written = |entries: serde_json::Value| edited_at(&metadata(|value| value["managedFields"] = entries));
+        let entry = |manager: &str, day: &str| json!({"manager": manager, "time": format!("2026-01-{day}T00:00:00Z")});
+        assert_eq!(written(json!([entry("a", "02"), entry("b", "01")])), second("02"));
+        assert_eq!(written(json!([entry("a", "01"), entry("Status", "03")])), second("01"));
+        let mut status = entry("kubelet", "03");
+        status["subresource"] = json!("status");
+        assert_eq!(written(json!([entry("a", "01"), status])), second("01"));
+        let mut scaled = entry("scaler", "03");
+        scaled["subresource"] = json!("scale");
+        assert_eq!(written(json!([entry("a", "01"), scaled])), second("03"));
+        assert_eq!(written(json!([entry("a", "01"), {"manager": "b"}])), None);
+        assert_eq!(written(json!([])), None);
     }
 }

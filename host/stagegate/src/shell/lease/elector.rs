@@ -12,6 +12,7 @@ use stagegate_embedded::SharedClock;
 use tokio::time::Instant;
 use tracing::{debug, info, warn};
 
+use super::moment::{Moment, Term};
 use super::record::{self, Claim};
 use super::{Election, Leadership, Standing};
 use crate::shell::events::REPORTER;
@@ -46,7 +47,7 @@ struct Known {
 /// What a look at the Lease came to.
 enum Look {
     /// It is this process's, by a write that was sent at this time.
-    Ours { lease: Box<DynamicObject>, sent: Instant },
+    Ours { lease: Box<DynamicObject>, sent: Moment },
     /// Another one's, until this time unless it renews it.
     Theirs { until: Instant },
 }
@@ -138,7 +139,7 @@ impl Elector {
 
     async fn create(&mut self) -> Result<Look, RequestError> {
         self.known = None;
-        let sent = Instant::now();
+        let sent = Moment::now();
         let met = *self.standing.met.borrow();
         let transitions = if met == 0 { 0 } else { record::next(0, met) };
         let now = self.clock.now();
@@ -174,7 +175,7 @@ impl Elector {
 
     /// Compare and swap: whoever saw an older version is refused by the server.
     async fn claim(&mut self, seen: &DynamicObject) -> Result<Look, RequestError> {
-        let sent = Instant::now();
+        let sent = Moment::now();
         let (transitions, now) = (self.count_after(seen), self.clock.now());
         let lease = Claim { transitions, now }.over(seen, &self.election);
         let lease = Box::new(self.replace(&lease).await?);
@@ -231,14 +232,17 @@ impl Elector {
         }
     }
 
-    fn take_lease(&mut self, lease: DynamicObject, sent: Instant) {
-        let until = sent + self.election.timing.renew_deadline();
+    fn take_lease(&mut self, lease: DynamicObject, sent: Moment) {
+        let term = Term {
+            from: sent,
+            length: self.election.timing.renew_deadline(),
+        };
         let transitions = record::transitions(&lease);
         self.known = Some(Known {
             lease,
             since: Instant::now(),
         });
-        if Instant::now() >= until {
+        if term.left().is_zero() {
             // The answer took longer than it is worth: the next one may be in time.
             self.step_down(NOT_RENEWED);
             return;
@@ -251,7 +255,7 @@ impl Elector {
             info!(lease = %self.election, transitions, "leading");
         }
         self.said = None;
-        self.standing.lead(transitions, until);
+        self.standing.lead(transitions, term);
     }
 
     fn step_down(&mut self, why: &str) {
@@ -266,8 +270,7 @@ impl Elector {
 
     /// How long this process may still write.
     fn left(&self) -> Duration {
-        let until = *self.standing.until.borrow();
-        until.map_or(Duration::ZERO, |until| until.saturating_duration_since(Instant::now()))
+        self.standing.left()
     }
 
     /// Up to half as long again, so that candidates that began together do not stay together.

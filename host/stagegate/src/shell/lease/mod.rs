@@ -10,6 +10,7 @@
 
 mod elector;
 mod gate;
+mod moment;
 mod record;
 
 use std::fmt;
@@ -23,6 +24,7 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use self::elector::Elector;
+use self::moment::Term;
 
 pub use self::gate::{Permit, Withheld, gated};
 
@@ -114,8 +116,8 @@ pub enum Trouble {
 #[derive(Debug)]
 pub struct Standing {
     leadership: watch::Sender<Leadership>,
-    /// The end of the time in which writes may be sent; renewed with the lease.
-    until: watch::Sender<Option<Instant>>,
+    /// The time in which writes may be sent; renewed with the lease.
+    term: watch::Sender<Option<Term>>,
     /// When the term began, if it is one.
     since: Mutex<Option<Instant>>,
     /// The newest count of changes of hands that was met in a stamp.
@@ -136,7 +138,7 @@ impl Standing {
     fn new(is_elected: bool) -> Self {
         Self {
             leadership: watch::Sender::new(Leadership::Standby),
-            until: watch::Sender::new(None),
+            term: watch::Sender::new(None),
             since: Mutex::default(),
             met: watch::Sender::new(0),
             trouble: Mutex::new(if is_elected {
@@ -156,24 +158,29 @@ impl Standing {
 
     /// Whether a write may be sent at this very moment.
     pub fn may_write(&self) -> bool {
-        !self.is_elected || self.until.borrow().is_some_and(|until| Instant::now() < until)
+        !self.is_elected || !self.left().is_zero()
+    }
+
+    /// How long they still may, if the lease is not renewed.
+    fn left(&self) -> Duration {
+        self.term.borrow().map_or(Duration::ZERO, Term::left)
     }
 
     /// Returns when writes may no longer be sent.
     async fn lost(&self) {
-        let mut until = self.until.subscribe();
+        let mut term = self.term.subscribe();
         while self.may_write() {
-            let end = *until.borrow_and_update();
+            let term_now = *term.borrow_and_update();
             let ended = async {
-                match end {
-                    Some(end) => tokio::time::sleep_until(end).await,
+                match term_now {
+                    Some(term) => tokio::time::sleep(term.left()).await,
                     None => std::future::pending().await,
                 }
             };
             tokio::select! {
                 biased;
                 // The sender is `self`'s.
-                _ = until.changed() => {}
+                _ = term.changed() => {}
                 () = ended => return,
             }
         }
@@ -221,11 +228,11 @@ impl Standing {
         };
     }
 
-    fn lead(&self, transitions: u64, until: Instant) {
+    fn lead(&self, transitions: u64, term: Term) {
         if *self.leadership.borrow() == Leadership::Standby {
             *self.since.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
         }
-        self.until.send_replace(Some(until));
+        self.term.send_replace(Some(term));
         self.leadership.send_if_modified(|leadership| {
             let leader = Leadership::Leader { transitions };
             let is_new = *leadership != leader;
@@ -236,7 +243,7 @@ impl Standing {
 
     /// `true`: it led until now.
     fn step_down(&self) -> bool {
-        self.until.send_replace(None);
+        self.term.send_replace(None);
         self.leadership.send_if_modified(|leadership| {
             let led = *leadership != Leadership::Standby;
             *leadership = Leadership::Standby;

@@ -56,7 +56,10 @@ async fn a_process_is_ready_once_every_needed_kind_is_listed_and_not_any_more_wh
     assert_eq!(failed(&checks), Vec::<String>::new());
     let watches: Vec<String> = NEEDED.iter().map(|kind| format!("watch/{kind}")).collect();
     let names: Vec<String> = checks.into_iter().map(|check| check.name).collect();
-    assert_eq!(names, [watches, vec!["lease".to_owned(), "shutdown".to_owned()]].concat());
+    assert_eq!(
+        names,
+        [watches, vec!["lease".to_owned(), "shutdown".to_owned()]].concat()
+    );
     let queues: Vec<String> = health.live().into_iter().map(|check| check.name).collect();
     for controller in ["staging", "binding", "combine"] {
         assert!(queues.contains(&format!("queue/{controller}")), "{queues:?}");
@@ -95,10 +98,7 @@ async fn an_api_server_that_is_away_makes_a_process_unready_and_never_dead() {
         }
         tokio::time::sleep(Duration::from_secs(2)).await;
         let all = [Verb::Get, Verb::List, Verb::Watch];
-        let kinds = NEEDED
-            .iter()
-            .copied()
-            .chain(["deployments", "configmaps"]);
+        let kinds = NEEDED.iter().copied().chain(["deployments", "configmaps"]);
         let faults: Vec<(Verb, &str)> = kinds.flat_map(|kind| all.map(|verb| (verb, kind))).collect();
         for (verb, kind) in &faults {
             wire.fault(*verb, kind, fault.clone());

@@ -5,7 +5,7 @@ use k8s_openapi::api::networking::v1::NetworkPolicy;
 use kube::Api;
 use serde_json::json;
 use stagegate::shell::Imitation;
-use stagegate_api::{Binding, Phase, StageState};
+use stagegate_api::{Binding, Phase, StageState, StagedBindingPolicyStatus};
 
 use crate::harness::{NAMESPACE, Pace, World, cluster, deployment_of, policy, said, shop, state_of, workload};
 
@@ -165,6 +165,51 @@ async fn an_object_edited_in_a_stage_counts_only_when_every_cluster_has_answered
         Some(2)
     );
     world.until_phase("web", Phase::Completed, 30).await;
+}
+
+/// The host ends as soon as it has opened the stage; then the clusters report, the workload is edited, which takes a minute
+/// and a half to reach them, and the next host sees the stage's Binding for the first time.
+async fn edited_before_anybody_has_seen_the_binding_of(stage: &str) -> World {
+    let mut world = World::start(Pace::KubeStellar).await;
+    world.apply(&shop()).await;
+    world.apply(&workload("web")).await;
+    world.apply(&policy("web")).await;
+    world
+        .until_so("it is opened", 120, async || {
+            world.open("web").await.iter().any(|open| open == stage)
+        })
+        .await;
+    world.kill_host();
+    let has_been_seen = |status: &StagedBindingPolicyStatus| {
+        let record = status.stages.iter().find(|record| record.name == stage);
+        record.is_some_and(|record| !record.destinations.is_empty())
+    };
+    assert!(
+        !has_been_seen(&world.status("web").await),
+        "killed before its first sight"
+    );
+    world.pass(30).await;
+    world.clusters.delay_hand_over(&format!("web.stage.{stage}"), 90_000);
+    world.edit_deployment("web", image("web", 2)).await;
+    world.pass(15).await;
+    world.start_host().await;
+    world
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_edit_made_between_the_first_open_and_the_first_sight_waits_for_its_answers() {
+    let world = edited_before_anybody_has_seen_the_binding_of("dev").await;
+    world.until_stage("web", "dev", 10).await;
+    world.holds("web", "dev", 60).await;
+    world.until_phase("web", Phase::Completed, 300).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_edit_made_between_a_later_open_and_the_first_sight_waits_for_its_answers() {
+    let world = edited_before_anybody_has_seen_the_binding_of("test").await;
+    world.until_stage("web", "test", 10).await;
+    world.holds("web", "test", 60).await;
+    world.until_phase("web", Phase::Completed, 300).await;
 }
 
 /// All is well and soaks for half a minute; then an edit that takes a minute and a half to reach the clusters, which

@@ -79,9 +79,9 @@ async fn list(client: &Client, kind: &str) -> anyhow::Result<Vec<Value>> {
     Ok(listed.items.iter().map(|item| json!(item)).collect())
 }
 
+/// Without finalizers: ours sets none, lest a policy could not be deleted once its `binding` is gone.
 fn policy_shown(policy: &Value) -> Value {
     json!({
-        "finalizers": policy["metadata"]["finalizers"],
         "observed": policy["status"]["observedGeneration"] == policy["metadata"]["generation"],
         "errors": has_any(policy, "/status/errors"),
         "conditions": conditions(policy),
