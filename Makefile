@@ -25,7 +25,8 @@ demo: toolchain gates ## Build, and watch a three-stage rollout in the playgroun
 test: toolchain gates servers ## Run every test, the gates' cases also through the sandbox
 	$(CARGO) build --target wasm32-wasip2 --profile gate --package gate-hostile
 	$(CARGO) test $(ALL) --no-run
-	STAGEGATE=$(STAGEGATE) $(CARGO) test $(ALL) --no-fail-fast
+	servers="$$(tests/cluster/servers/build)" && \
+	  STAGEGATE=$(STAGEGATE) PATH="$$PATH:$$servers" HELM="$$servers/helm" $(CARGO) test $(ALL) --no-fail-fast
 
 servers: ## Build the servers that the cluster tests start, once, into the user's cache
 	@tests/cluster/servers/build > /dev/null

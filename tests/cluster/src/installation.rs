@@ -131,17 +131,35 @@ fn apply(plane: &ControlPlane, what: &[&str]) -> anyhow::Result<()> {
 /// # Errors
 /// With what it wrote to standard error.
 pub fn kubectl(plane: Option<&ControlPlane>, arguments: &[&str]) -> anyhow::Result<String> {
-    let mut command = Command::new(&Assets::get()?.kubectl);
+    let kubeconfig = plane.map(|plane| format!("--kubeconfig={}", plane.kubeconfig().display()));
+    let arguments: Vec<&str> = arguments.iter().copied().chain(kubeconfig.as_deref()).collect();
+    printed(&Assets::get()?.kubectl, &arguments)
+}
+
+/// The same, of Helm.
+///
+/// # Errors
+/// With what it wrote to standard error.
+pub fn helm(arguments: &[&str]) -> anyhow::Result<String> {
+    printed(&Assets::get()?.helm, arguments)
+}
+
+fn printed(program: &Path, arguments: &[&str]) -> anyhow::Result<String> {
+    let mut command = Command::new(program);
     command
         .current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("../.."))
         .env_remove("KUBECONFIG")
         .args(arguments);
-    if let Some(plane) = plane {
-        command.arg("--kubeconfig").arg(plane.kubeconfig());
-    }
-    let output = command.output().context("starting kubectl")?;
+    let output = command
+        .output()
+        .with_context(|| format!("starting {}", program.display()))?;
     let said = String::from_utf8_lossy(&output.stderr);
-    ensure!(output.status.success(), "kubectl {}: {said}", arguments.join(" "));
+    ensure!(
+        output.status.success(),
+        "{} {}: {said}",
+        program.display(),
+        arguments.join(" ")
+    );
     Ok(String::from_utf8(output.stdout)?)
 }
 

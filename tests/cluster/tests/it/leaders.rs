@@ -1,14 +1,17 @@
 //! Two replicas, of which one leads; the leader is killed at random moments of a rollout.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, ensure};
 use k8s_openapi::api::coordination::v1::Lease;
-use kube::Api;
+use kube::api::ListParams;
+use kube::{Api, ResourceExt as _};
 use rand::rngs::SmallRng;
 use rand::{RngExt as _, SeedableRng as _};
-use stagegate_api::{Phase, StagedBindingPolicy};
+use serde_json::{Value, json};
+use stagegate_api::{Binding, BindingPolicy, Phase, StagedBindingPolicy, annotation};
 use stagegate_cluster_tests::host::Host;
 
 use crate::scenario::apply;
@@ -21,6 +24,11 @@ const LEASE: Duration = Duration::from_secs(2);
 /// What a takeover may take beyond the lease.
 const TAKEOVER_MAX: Duration = Duration::from_secs(5);
 const COMPLETED_MAX: Duration = Duration::from_secs(90);
+/// Names a rollout during which nobody is killed.
+const UNDISTURBED: &str = "undisturbed";
+/// After `Completed` nothing more happens to one.
+const AFTERWARDS: Duration = Duration::from_secs(5);
+const LOOK: Duration = Duration::from_millis(20);
 /// A rollout of three stages takes about so long.
 const ROLLOUT_MS: u64 = 25_000;
 
@@ -56,20 +64,42 @@ async fn kill_leaders(folder: &Path, (kills, seed): (u32, u64)) -> anyhow::Resul
     };
     replicas.start()?;
     replicas.start()?;
+    roll_out(&world, UNDISTURBED).await?;
+    completed(&world, UNDISTURBED).await?;
+    tokio::time::sleep(AFTERWARDS).await;
+    let undisturbed = outcome(&world, UNDISTURBED).await?;
+    ensure!(
+        undisturbed["placements"] == json!({"stage.prod": {"attempt": "1", "is_open": true}}),
+        "what ends so is no measure: {undisturbed}"
+    );
     let mut slowest = Duration::ZERO;
+    // The next one begins before the last one has ended: a leader dies with several under way.
     for kill in 0..kills {
-        let name = format!("web-{kill}");
+        let name = name_of(kill);
         roll_out(&world, &name).await?;
         let pause_ms = random.random_range(0..ROLLOUT_MS);
         tokio::time::sleep(Duration::from_millis(pause_ms)).await;
         let took = replicas.kill_leader().await.with_context(|| format!("killed {pause_ms} ms into {name}"))?;
         slowest = slowest.max(took);
         replicas.start()?;
-        completed(&world, &name).await?;
         world.judge()?;
     }
-    eprintln!("{kills} leaders killed: taken over after at most {} ms", slowest.as_millis());
+    for kill in 0..kills {
+        let name = name_of(kill);
+        completed(&world, &name).await?;
+        ends_as(&world, &name, &undisturbed).await?;
+    }
+    world.judge()?;
+    crate::note_rights(&world, &BTreeSet::new()).await?;
+    eprintln!(
+        "{kills} leaders killed: taken over after at most {} ms",
+        slowest.as_millis()
+    );
     Ok(())
+}
+
+fn name_of(kill: u32) -> String {
+    format!("web-{kill}")
 }
 
 impl Replicas<'_> {
@@ -83,31 +113,28 @@ impl Replicas<'_> {
 
     /// Says how long nobody led.
     async fn kill_leader(&mut self) -> anyhow::Result<Duration> {
-        let holder = self.holder_other_than("").await?;
+        let killed = self.holder().await?;
         let at = self.running.iter().position(leads);
-        let at = at.with_context(|| format!("nobody here leads as {holder}"))?;
-        let leader = self.running.remove(at);
-        let number = leader.number;
-        leader.host.kill().with_context(|| format!("killing replica {number}"))?;
+        let at = at.with_context(|| format!("nobody here leads as {killed}"))?;
+        let Replica { host, number } = self.running.remove(at);
         let begun = Instant::now();
-        self.holder_other_than(&holder).await?;
-        let took = begun.elapsed();
-        ensure!(took <= LEASE + TAKEOVER_MAX, "nobody led for {took:?}");
-        Ok(took)
+        host.kill().with_context(|| format!("killing replica {number}"))?;
+        // Another one says that it leads, and the Lease says so, too.
+        while !self.running.iter().any(leads) || self.holder().await? == killed {
+            let waited = begun.elapsed();
+            ensure!(
+                waited <= LEASE + TAKEOVER_MAX,
+                "nobody has led for {waited:?} after {killed}"
+            );
+            tokio::time::sleep(LOOK).await;
+        }
+        Ok(begun.elapsed())
     }
 
-    async fn holder_other_than(&self, known: &str) -> anyhow::Result<String> {
+    async fn holder(&self) -> anyhow::Result<String> {
         let leases: Api<Lease> = Api::namespaced(self.world.client(), "stagegate-system");
-        let begun = Instant::now();
-        loop {
-            let lease = leases.get_opt("stagegate").await?;
-            let holder = lease.and_then(|lease| lease.spec?.holder_identity).unwrap_or_default();
-            if !holder.is_empty() && holder != known {
-                return Ok(holder);
-            }
-            ensure!(begun.elapsed() < 4 * (LEASE + TAKEOVER_MAX), "the lease has no new holder");
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
+        let spec = leases.get("stagegate").await?.spec.unwrap_or_default();
+        Ok(spec.holder_identity.unwrap_or_default())
     }
 }
 
@@ -147,6 +174,56 @@ async fn completed(world: &World, name: &str) -> anyhow::Result<()> {
     let went = world.story().stages_of(name);
     ensure!(went == ["dev", "test", "prod"], "{name} went through {went:?}");
     world.never_missing("deployments", name)
+}
+
+/// What there is of a rollout, but for names, uids and times.
+async fn outcome(world: &World, name: &str) -> anyhow::Result<Value> {
+    let policies: Api<StagedBindingPolicy> = Api::all(world.client());
+    let status = policies.get(name).await?.status.unwrap_or_default();
+    let stages = status.stages.iter().map(|stage| {
+        let checks = stage.checks.iter().map(|check| json!([check.name, check.outcome]));
+        json!({
+            "name": stage.name, "state": stage.state, "attempt": stage.attempt, "destinations": stage.destinations,
+            "objects": stage.objects.len(), "checks": checks.collect::<Vec<_>>(),
+        })
+    });
+    let bindings: Api<Binding> = Api::all(world.client());
+    let placements: Api<BindingPolicy> = Api::all(world.client());
+    let (mut placed, mut bound) = (BTreeMap::new(), BTreeMap::new());
+    let prefix = format!("{name}.");
+    for placement in placements.list(&ListParams::default()).await? {
+        if let Some(of) = placement.name_any().strip_prefix(&prefix) {
+            let attempt = placement.annotations().get(annotation::ATTEMPT);
+            let is_open = !placement.spec.cluster_selectors.is_empty();
+            placed.insert(of.to_owned(), json!({"attempt": attempt, "is_open": is_open}));
+        }
+    }
+    for binding in bindings.list(&ListParams::default()).await? {
+        if let Some(of) = binding.name_any().strip_prefix(&prefix) {
+            let destinations = binding.spec.destinations.iter().map(|to| to.cluster_id.clone());
+            bound.insert(of.to_owned(), destinations.collect::<BTreeSet<_>>());
+        }
+    }
+    Ok(json!({
+        "phase": status.phase, "reason": status.reason, "stages": stages.collect::<Vec<_>>(),
+        "placements": placed, "bindings": bound, "clusters": world.clusters_with("deployments", name),
+    }))
+}
+
+/// The last of it may come a moment after `Completed`.
+async fn ends_as(world: &World, name: &str, wanted: &Value) -> anyhow::Result<()> {
+    let begun = Instant::now();
+    loop {
+        let found = outcome(world, name).await?;
+        if found == *wanted {
+            return Ok(());
+        }
+        ensure!(
+            begun.elapsed() < 2 * AFTERWARDS,
+            "{name} ends as\n{found}\nand an undisturbed one as\n{wanted}"
+        );
+        tokio::time::sleep(LOOK).await;
+    }
 }
 
 fn number<T: std::str::FromStr>(variable: &str) -> anyhow::Result<Option<T>> {

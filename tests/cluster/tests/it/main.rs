@@ -1,16 +1,19 @@
 //! End to end: the program as a process, against real servers. Every scenario of `scenarios/` runs on every back end that it names.
 
+mod gates;
 mod leaders;
 mod like;
+mod restricted;
 mod rights;
 mod scenario;
 mod story;
 mod translations;
 mod world;
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use anyhow::Context as _;
+use anyhow::{Context as _, ensure};
 use libtest_mimic::{Arguments, Failed, Trial};
 
 use stagegate_cluster_tests::installation::Kind;
@@ -24,7 +27,20 @@ const AT_ONCE: usize = 4;
 fn main() {
     let mut arguments = Arguments::from_args();
     arguments.test_threads.get_or_insert(AT_ONCE);
-    let mut trials = Vec::new();
+    // The longest first, so that none of them is waited for alone at the end.
+    let mut trials = vec![
+        Trial::test("leaders_are_killed_at_random_moments", || {
+            within("leaders", async |folder| leaders::leaders_are_killed(folder).await)
+        }),
+        Trial::test("binding_and_combine_do_as_kubestellars_do", || {
+            within("translations", async |folder| translations::agree(folder).await)
+        }),
+        Trial::test("manifests_are_taken_where_restricted_is_enforced", || {
+            within("restricted", async |folder| {
+                restricted::manifests_are_taken(folder).await
+            })
+        }),
+    ];
     for path in files() {
         let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
         let scenario = match Scenario::read(&path) {
@@ -40,13 +56,21 @@ fn main() {
             trials.push(Trial::test(name, move || on(backend, &path)));
         }
     }
-    trials.push(Trial::test("leaders_are_killed_at_random_moments", || {
-        within("leaders", async |folder| leaders::leaders_are_killed(folder).await)
-    }));
-    trials.push(Trial::test("binding_and_combine_do_as_kubestellars_do", || {
-        within("translations", async |folder| translations::agree(folder).await)
-    }));
-    libtest_mimic::run(&arguments, trials).exit();
+    let conclusion = libtest_mimic::run(&arguments, trials);
+    conclusion.exit_if_failed();
+    if arguments.list {
+        return;
+    }
+    // What was used is known when all have ended; what was not, only when there was no other choice of trials.
+    let whole = conclusion.num_filtered_out == 0;
+    let of_rights = [Kind::PlainCluster, Kind::BesideKubeStellar].map(|kind| {
+        let name = format!("rights_used_are_rights_granted::{kind:?}");
+        Trial::test(name, move || {
+            Ok(rights::used_is_granted(kind, whole).map_err(|error| format!("{error:#}"))?)
+        })
+    });
+    arguments.filter = None;
+    libtest_mimic::run(&arguments, of_rights.into()).exit();
 }
 
 fn files() -> Vec<PathBuf> {
@@ -63,16 +87,26 @@ fn on(backend: Backend, path: &Path) -> Result<(), Failed> {
     within(&format!("{}/{name}", backend.name()), async |folder| {
         let mut world = World::start(backend, folder).await?;
         let ran = scenario.run(&mut world).await;
-        note_rights(&world)?;
-        ran.with_context(|| scenario.about.clone())
+        ran.with_context(|| scenario.about.clone())?;
+        note_rights(&world, &scenario.refused(backend)).await
     })
 }
 
 /// For the trial of rights, which comes last.
-fn note_rights(world: &World) -> anyhow::Result<()> {
-    if let Some(kind) = world.kind() {
-        rights::note(kind, world.used()?);
-    }
+///
+/// # Errors
+/// When the API server has refused anything but `refused`, or not all of that.
+async fn note_rights(world: &World, refused: &BTreeSet<String>) -> anyhow::Result<()> {
+    let Some(kind) = world.kind() else {
+        return Ok(());
+    };
+    let used = world.used()?;
+    let was_refused: BTreeSet<String> = used.refused.iter().map(ToString::to_string).collect();
+    ensure!(
+        was_refused == *refused,
+        "the API server refused {was_refused:?}, not {refused:?}"
+    );
+    rights::note(kind, used.rights, &world.added_rules().await?);
     Ok(())
 }
 

@@ -5,21 +5,42 @@ use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
 
 use anyhow::ensure;
+use k8s_openapi::api::rbac::v1::PolicyRule;
 use serde_json::Value;
-use stagegate_cluster_tests::audit::{Right, Used};
+use stagegate_cluster_tests::audit::Right;
 use stagegate_cluster_tests::installation::{Kind, rendered};
 
+/// What the hosts of all trials did.
+#[derive(Default)]
+struct All {
+    used: BTreeSet<Right>,
+    /// Those that a trial's user had granted besides.
+    added: BTreeSet<Right>,
+}
+
 /// Beside KubeStellar, and in a plain cluster.
-static USED: Mutex<[Option<Used>; 2]> = Mutex::new([None, None]);
+static ALL: Mutex<[Option<All>; 2]> = Mutex::new([None, None]);
 /// Reads of whatever policies take along: which kinds these are is the users' affair.
 const WORKLOADS: &str = "stagegate-workloads";
 
-/// Adds what one trial's hosts did.
-pub fn note(kind: Kind, used: Used) {
-    let mut all = USED.lock().unwrap_or_else(PoisonError::into_inner);
+/// Adds what one trial's hosts did, under the shipped roles and under rules that its user added to them.
+pub fn note(kind: Kind, used: BTreeSet<Right>, added: &[PolicyRule]) {
+    let mut all = ALL.lock().unwrap_or_else(PoisonError::into_inner);
     let all = all[usize::from(kind == Kind::PlainCluster)].get_or_insert_default();
-    all.rights.extend(used.rights);
-    all.refused.extend(used.refused);
+    let of_user = used.iter().filter(|right| added.iter().any(|rule| grants(rule, right)));
+    all.added.extend(of_user.cloned());
+    all.used.extend(used);
+}
+
+fn grants(rule: &PolicyRule, right: &Right) -> bool {
+    let resource = match right.subresource.as_str() {
+        "" => right.resource.clone(),
+        part => format!("{}/{part}", right.resource),
+    };
+    let has = |list: &[String], word: &str| list.iter().any(|one| one == "*" || one == word);
+    has(&rule.verbs, &right.verb)
+        && has(rule.api_groups.as_deref().unwrap_or_default(), &right.group)
+        && has(rule.resources.as_deref().unwrap_or_default(), &resource)
 }
 
 /// `whole`: every trial has run, so what was not used is not needed.
@@ -27,8 +48,8 @@ pub fn note(kind: Kind, used: Used) {
 /// # Errors
 /// The difference, in both directions.
 pub fn used_is_granted(kind: Kind, whole: bool) -> anyhow::Result<()> {
-    let mut all = USED.lock().unwrap_or_else(PoisonError::into_inner);
-    let Some(used) = all[usize::from(kind == Kind::PlainCluster)].take() else {
+    let mut all = ALL.lock().unwrap_or_else(PoisonError::into_inner);
+    let Some(All { used, added }) = all[usize::from(kind == Kind::PlainCluster)].take() else {
         return Ok(());
     };
     let roles = rendered(kind)?;
@@ -38,31 +59,25 @@ pub fn used_is_granted(kind: Kind, whole: bool) -> anyhow::Result<()> {
         lines.join("\n")
     };
     let missing: BTreeSet<&Right> = used
-        .rights
         .iter()
-        .filter(|right| !granted.contains(right) && !of_workloads.contains(right))
+        .filter(|right| !granted.contains(right) && !of_workloads.contains(right) && !added.contains(right))
         .collect();
-    let unused: BTreeSet<&Right> = granted
-        .iter()
-        .filter(|right| whole && !used.rights.contains(right))
-        .collect();
+    let unused: BTreeSet<&Right> = granted.iter().filter(|right| whole && !used.contains(right)).collect();
     let reads: BTreeSet<&Right> = used
-        .rights
         .iter()
         .filter(|right| of_workloads.contains(right) && !granted.contains(right))
         .collect();
     eprintln!(
         "{kind:?}: {} rights used of {} granted, and reads of workloads:\n{}",
-        used.rights.intersection(&granted).count(),
+        used.intersection(&granted).count(),
         granted.len(),
         lines("read", reads)
     );
     ensure!(
-        missing.is_empty() && unused.is_empty() && used.refused.is_empty(),
-        "{kind:?}:\n{}\n{}\n{}",
+        missing.is_empty() && unused.is_empty(),
+        "{kind:?}:\n{}\n{}",
         lines("used and not granted", missing),
-        lines("granted and not used", unused),
-        lines("refused", used.refused.iter().collect())
+        lines("granted and not used", unused)
     );
     Ok(())
 }

@@ -3,16 +3,20 @@
 //! A file of `scenarios/` is one case: what is there, and steps, each of which does something or waits for something. It runs on every back end that
 //! it names; by itself on all.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail, ensure};
-use kube::api::{DeleteParams, DynamicObject, Patch, PatchParams};
+use k8s_openapi::api::events::v1::Event;
+use kube::api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams};
 use kube::core::{ApiResource, GroupVersionKind};
 use kube::{Api, Client};
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Value, json};
+use stagegate_api::evidence;
 
+use crate::gates;
 use crate::like;
 use crate::world::{Backend, Part, World};
 
@@ -29,10 +33,16 @@ pub struct Scenario {
     /// Files and folders of the repository that are applied first.
     #[serde(default)]
     pub files: Vec<String>,
+    /// Sample gates: each as the ConfigMap of its name that `stagegate gate configmap` prints.
+    #[serde(default)]
+    pub gates: Vec<String>,
     /// Applied after them.
     #[serde(default)]
     pub objects: Vec<Value>,
     pub steps: Vec<Step>,
+    /// By back end: what the API server refuses the hosts, as `get secrets`. Exactly that; elsewhere nothing.
+    #[serde(default)]
+    refused: BTreeMap<String, BTreeSet<String>>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -62,6 +72,8 @@ pub enum Step {
         expected: Expected,
         for_s: u64,
     },
+    /// Until there is an Event that is so.
+    Told(Value),
     /// The stages that the policy had as active ones, from its beginning.
     Went {
         policy: String,
@@ -113,12 +125,15 @@ const KINDS: &[(&str, &str)] = &[
     ("ConfigMap", "v1"),
     ("Namespace", "v1"),
 ];
+/// Nothing else takes a host longer to say.
+const TOLD_MAX: Duration = Duration::from_secs(60);
 
 impl Scenario {
     /// # Errors
     /// A file that is none.
     pub fn read(path: &Path) -> anyhow::Result<Scenario> {
-        let text = std::fs::read_to_string(path)?;
+        // The name of the program's own collector follows from its spec.
+        let text = std::fs::read_to_string(path)?.replace("$evidence", &evidence::collector_name());
         serde_saphyr::from_str(&text).with_context(|| format!("reading {}", path.display()))
     }
 
@@ -127,6 +142,9 @@ impl Scenario {
     pub async fn run(&self, world: &mut World) -> anyhow::Result<()> {
         for file in &self.files {
             world.apply_file(file).await?;
+        }
+        for gate in &self.gates {
+            apply(&world.client(), &gates::config_map(gate)?).await?;
         }
         for object in &self.objects {
             apply(&world.client(), object).await?;
@@ -137,6 +155,11 @@ impl Scenario {
             world.check().context("something has ended")?;
         }
         world.judge()
+    }
+
+    /// What the API server must have refused on this back end.
+    pub fn refused(&self, backend: Backend) -> BTreeSet<String> {
+        self.refused.get(backend.name()).cloned().unwrap_or_default()
     }
 }
 
@@ -156,6 +179,7 @@ impl Step {
             }
             Step::Wait { of, expected, within_s } => of.wait(&client, expected, *within_s).await,
             Step::Stays { of, expected, for_s } => of.stays(&client, expected, *for_s).await,
+            Step::Told(event) => told(&client, event).await,
             Step::Went { policy, through } => {
                 let seen = world.story().stages_of(policy);
                 ensure!(seen == *through, "{policy} went through {seen:?}");
@@ -219,6 +243,21 @@ impl Reference {
             tokio::time::sleep(LOOK).await;
         }
         Ok(())
+    }
+}
+
+async fn told(client: &Client, wanted: &Value) -> anyhow::Result<()> {
+    // Those about cluster-scoped objects live there.
+    let events: Api<Event> = Api::namespaced(client.clone(), "default");
+    let begun = Instant::now();
+    loop {
+        let told = serde_json::to_value(events.list(&ListParams::default()).await?.items)?;
+        let faults = like::faults(&json!([wanted]), &told);
+        if faults.is_empty() {
+            return Ok(());
+        }
+        ensure!(begun.elapsed() < TOLD_MAX, "nobody has told: {faults:?}");
+        tokio::time::sleep(LOOK).await;
     }
 }
 

@@ -6,8 +6,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
+use k8s_openapi::api::rbac::v1::{ClusterRole, PolicyRule};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kube::{Client, ResourceExt as _};
+use kube::api::ListParams;
+use kube::{Api, Client, ResourceExt as _};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use stagegate_api::crd;
@@ -17,7 +19,7 @@ use stagegate_cluster_tests::host::Host;
 use stagegate_cluster_tests::installation::{Installation, Kind, USER};
 use stagegate_cluster_tests::kubestellar::KubeStellar;
 use stagegate_embedded::TokioClock;
-use stagegate_embedded::clusters::{Clusters, Presence, Running as RunningClusters, Settings};
+use stagegate_embedded::clusters::{Clusters, ObjectRef, Presence, Running as RunningClusters, Settings};
 
 use crate::scenario::apply;
 use crate::story::Story;
@@ -229,8 +231,32 @@ impl World {
             .map_or(Ok(Used::default()), |plane| audit::used_by(USER, &plane.audit_log()))
     }
 
+    /// What a user has added to the rights over workloads, as deploy/README.md shows it.
+    ///
+    /// # Errors
+    /// A server that does not answer.
+    pub async fn added_rules(&self) -> anyhow::Result<Vec<PolicyRule>> {
+        let roles: Api<ClusterRole> = Api::all(self.client.clone());
+        let parts = ListParams::default().labels("community.kubestellar.io/aggregate-to-stagegate-workloads=true");
+        let parts = roles.list(&parts).await?.items.into_iter();
+        // Those that are shipped have the label of the installation.
+        let added = parts.filter(|role| !role.labels().contains_key("app.kubernetes.io/part-of"));
+        Ok(added.flat_map(|role| role.rules.unwrap_or_default()).collect())
+    }
+
     fn plane(&mut self) -> anyhow::Result<&mut ControlPlane> {
         self.plane.as_mut().context("the playground has no server of its own")
+    }
+
+    /// Where the workload is now.
+    pub fn clusters_with(&self, resource: &str, name: &str) -> BTreeSet<String> {
+        let truth = self.clusters.as_ref().map(RunningClusters::truth).unwrap_or_default();
+        let is_it = |object: &ObjectRef| object.resource == resource && object.name == name;
+        let within = truth
+            .clusters
+            .into_iter()
+            .filter(|(_, objects)| objects.keys().any(is_it));
+        within.map(|(cluster, _)| cluster).collect()
     }
 
     /// # Errors
@@ -275,7 +301,7 @@ pub fn definitions(beside_kubestellar: bool) -> Vec<CustomResourceDefinition> {
 /// # Errors
 /// When it is not established in time.
 pub async fn install(client: &Client, definition: &CustomResourceDefinition) -> anyhow::Result<()> {
-    let api: kube::Api<CustomResourceDefinition> = kube::Api::all(client.clone());
+    let api: Api<CustomResourceDefinition> = Api::all(client.clone());
     api.create(&Default::default(), definition).await?;
     let name = definition.name_any();
     let established = kube::runtime::conditions::is_crd_established();

@@ -19,11 +19,12 @@ use stagegate_api::{BINDING_POLICY_FINALIZER, Binding, BindingPolicy, DownsyncCl
 use stagegate_decide::binding::{Clauses, Cluster, Facts, Imitation, Labels, Write, decide};
 use tracing::debug;
 
-use self::workload::{Kind, Listeners, Object, Workload};
+use self::workload::{Kind, Listeners, Object, Unlisted, Workload};
 use super::kinds::{Guarded, Kinds};
 use super::rivals::Traces;
 use super::write::{Patches, Target, Writer, metadata, whole};
 use crate::shell::controller::{self, Controller, Next};
+use crate::shell::events::Notice;
 use crate::shell::queue::Queue;
 use crate::shell::request::RequestError;
 use crate::shell::start::{Context, Tasks};
@@ -36,6 +37,11 @@ const WRITER: Writer = Writer {
 const STATUS_MEMBERS: &[&str] = &["conditions", "observedGeneration", "errors"];
 /// How long an emptied Binding stays so when KubeStellar's restart is imitated (0.4 to 1.4 s measured on v0.30).
 const EMPTY_FOR: Duration = Duration::from_secs(1);
+
+/// How soon it is looked whether a kind that was not listed is refused.
+const ASK_AGAIN: Duration = Duration::from_secs(1);
+/// How often it is told that it still is: within the time that makes equal Events a series.
+const TELL_AGAIN: Duration = Duration::from_secs(5 * 60);
 
 /// Registers what the controller watches and starts it.
 pub fn spawn(context: &Context, (kinds, traces): (&Kinds, &Traces), tasks: &mut Tasks) {
@@ -243,9 +249,9 @@ impl Controller for BindingController {
         let Ok(policy) = &stored.0 else {
             return Ok(Next::default());
         };
-        let Some(objects) = self.stores.workload.candidates(&policy.spec.downsync) else {
-            debug!(policy = name, "a kind that its clauses ask for is not listed yet");
-            return Ok(Next::default());
+        let objects = match self.stores.workload.candidates(&policy.spec.downsync) {
+            Ok(objects) => objects,
+            Err(unlisted) => return Ok(self.wait_for(policy, unlisted)),
         };
         let binding = self.stores.bindings.named(name);
         let empties = self.empties_now(name, binding.is_some());
@@ -272,6 +278,28 @@ impl Controller for BindingController {
 }
 
 impl BindingController {
+    /// Its list wakes whoever waits; that it will not come is known later, and a matter for those who grant rights.
+    fn wait_for(&self, policy: &BindingPolicy, Unlisted { resource, cause }: Unlisted) -> Next {
+        debug!(
+            policy = policy.name_any(),
+            resource, "a kind that its clauses ask for is not listed yet"
+        );
+        let Some(cause) = cause else {
+            return Next {
+                wake_in: Some(ASK_AGAIN),
+            };
+        };
+        self.context.events.send(Notice {
+            about: policy.object_ref(&()),
+            warning: true,
+            reason: "KindNotListed".to_owned(),
+            note: format!("its clauses ask for {resource}, which cannot be listed: {cause}; the Binding waits"),
+        });
+        Next {
+            wake_in: Some(TELL_AGAIN),
+        }
+    }
+
     /// Once per Binding that was there at the start.
     fn empties_now(&self, name: &str, exists: bool) -> bool {
         if !self.context.options.imitate.empties_on_restart {

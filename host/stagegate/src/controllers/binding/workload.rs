@@ -20,7 +20,7 @@ use crate::controllers::objects::api_resource;
 use crate::shell::request::{RequestError, request};
 use crate::shell::start::Context;
 use crate::shell::store::{Change, Store};
-use crate::shell::watch::{ManagedFields, Need, Watched, keep};
+use crate::shell::watch::{Ailment, ManagedFields, Need, Watched, keep};
 
 /// A workload object as far as clauses can see it.
 pub type Object = PartialObjectMeta<DynamicObject>;
@@ -72,8 +72,22 @@ pub struct Workload {
 struct State {
     /// `None` before the first discovery.
     known: Option<BTreeSet<Kind>>,
-    stores: BTreeMap<Kind, Arc<Store<Object>>>,
+    watches: BTreeMap<Kind, Watch>,
     rediscover: bool,
+}
+
+#[derive(Clone)]
+struct Watch {
+    store: Arc<Store<Object>>,
+    watched: Arc<Watched>,
+}
+
+/// A kind that clauses ask for was not listed yet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unlisted {
+    pub resource: String,
+    /// Why not, once the server has said so.
+    pub cause: Option<String>,
 }
 
 type OnChange = dyn Fn(&Kind, &Change<'_, Object>) + Send + Sync;
@@ -102,22 +116,39 @@ impl Workload {
         self.changed.notify_one();
     }
 
-    /// The objects that clauses could match; `None` while a kind that they ask for was not listed yet.
-    pub fn candidates(&self, clauses: &[DownsyncClause]) -> Option<Vec<Candidate>> {
+    /// The objects that clauses could match.
+    ///
+    /// # Errors
+    /// A kind that they ask for was not listed yet: one that the server refuses before others.
+    pub fn candidates(&self, clauses: &[DownsyncClause]) -> Result<Vec<Candidate>, Unlisted> {
         let state = self.lock();
-        let kinds: Vec<&Kind> = state
-            .known
-            .as_ref()?
+        let Some(known) = &state.known else {
+            let resource = "the kinds of the API server".to_owned();
+            return Err(Unlisted { resource, cause: None });
+        };
+        let kinds = known
             .iter()
-            .filter(|kind| clauses.iter().any(|clause| kind.may_match(clause)))
-            .collect();
-        let mut candidates = Vec::new();
+            .filter(|kind| clauses.iter().any(|clause| kind.may_match(clause)));
+        let (mut candidates, mut unlisted) = (Vec::new(), None);
         for kind in kinds {
-            let store = state.stores.get(kind)?;
-            store.listed_at()?;
-            candidates.extend(store.all().iter().map(|object| kind.candidate(object)));
+            match state.watches.get(kind) {
+                Some(watch) if watch.store.listed_at().is_some() => {
+                    candidates.extend(watch.store.all().iter().map(|object| kind.candidate(object)));
+                }
+                watch => {
+                    let cause = watch.and_then(|watch| match watch.watched.ailment() {
+                        Some(Ailment::NeverListed { cause }) => cause,
+                        _ => None,
+                    });
+                    let is_worse = unlisted.as_ref().is_none_or(|known: &Unlisted| known.cause.is_none());
+                    if is_worse {
+                        let resource = kind.resource.clone();
+                        unlisted = Some(Unlisted { resource, cause });
+                    }
+                }
+            }
         }
-        Some(candidates)
+        unlisted.map_or(Ok(candidates), Err)
     }
 
     /// Starts and stops watches as `clauses` (all there are now) ask for; never returns.
@@ -150,12 +181,12 @@ impl Workload {
                 }
             }
             let wanted = self.wanted(&clauses());
-            self.lock().stores.retain(|kind, _| wanted.contains(kind));
+            self.lock().watches.retain(|kind, _| wanted.contains(kind));
             watches.end_all_but(&wanted);
             for kind in wanted {
                 if !watches.handles.contains_key(&kind) {
-                    let store = watches.begin(kind.clone());
-                    self.lock().stores.insert(kind, store);
+                    let watch = watches.begin(kind.clone());
+                    self.lock().watches.insert(kind, watch);
                 }
             }
             if rediscovers {
@@ -194,14 +225,15 @@ struct Watches {
 }
 
 impl Watches {
-    fn begin(&mut self, kind: Kind) -> Arc<Store<Object>> {
+    fn begin(&mut self, kind: Kind) -> Watch {
         let store: Arc<Store<Object>> = Arc::default();
         let (of, on_change) = (kind.clone(), self.listeners.on_change.clone());
         store.listen(move |change| on_change(&of, change));
         let resource = api_resource(&kind.group, &kind.version, &kind.resource);
         let api: Api<Object> = Api::all_with(self.context.client.clone(), &resource);
         let watched = Watched::new(&kind.resource, Need::WhenNamed, &self.context.counters);
-        let (filled, on_kinds) = (store.clone(), self.listeners.on_kinds.clone());
+        let watch = Watch { store, watched };
+        let (Watch { store: filled, watched }, on_kinds) = (watch.clone(), self.listeners.on_kinds.clone());
         let handle = self.tasks.spawn(async move {
             let first_list = async {
                 filled.complete().await;
@@ -211,7 +243,7 @@ impl Watches {
             tokio::join!(first_list, watch);
         });
         self.handles.insert(kind, handle);
-        store
+        watch
     }
 
     fn end_all_but(&mut self, wanted: &BTreeSet<Kind>) {
