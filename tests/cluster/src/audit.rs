@@ -2,9 +2,11 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
+use std::ops::Range;
 use std::path::Path;
 
 use anyhow::Context as _;
+use k8s_openapi::jiff::Timestamp;
 use serde::Deserialize;
 
 /// What RBAC grants, without names.
@@ -47,10 +49,13 @@ struct Entry {
     /// Absent for paths that are no object, as `/version`.
     object_ref: Option<ObjectRef>,
     response_status: Option<ResponseStatus>,
+    request_received_timestamp: Timestamp,
 }
 
 #[derive(Deserialize)]
 struct User {
+    /// Absent where the server could not find out who asks.
+    #[serde(default)]
     username: String,
 }
 
@@ -69,9 +74,11 @@ struct ResponseStatus {
     code: u16,
 }
 
+/// While it is not ready, as in `unready`, a server refuses what it grants: it has not read the roles yet.
+///
 /// # Errors
 /// A log that is missing, or holds a line that is no entry; a last line that is still being written is none.
-pub fn used_by(user: &str, log: &Path) -> anyhow::Result<Used> {
+pub fn used_by(user: &str, log: &Path, unready: &[Range<Timestamp>]) -> anyhow::Result<Used> {
     let text = std::fs::read_to_string(log).with_context(|| format!("reading {}", log.display()))?;
     let mut used = Used::default();
     for line in text.split_inclusive('\n').filter(|line| line.ends_with('\n')) {
@@ -85,7 +92,9 @@ pub fn used_by(user: &str, log: &Path) -> anyhow::Result<Used> {
             resource: of.resource,
             subresource: of.subresource,
         };
-        if entry.response_status.is_some_and(|status| status.code == 403) {
+        let asked_at = entry.request_received_timestamp;
+        let is_ready = !unready.iter().any(|times| times.contains(&asked_at));
+        if is_ready && entry.response_status.is_some_and(|status| status.code == 403) {
             used.refused.insert(right.clone());
         }
         used.rights.insert(right);

@@ -2,12 +2,14 @@
 //! of namespaces, sums of roles), on loopback, with RBAC and an audit log. Must not put anything into the API server.
 
 use std::net::TcpListener;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
 use base64::Engine as _;
+use k8s_openapi::jiff::Timestamp;
 use kube::Client;
 use kube::config::{Config, KubeConfigOptions, Kubeconfig};
 use serde_json::json;
@@ -37,6 +39,9 @@ pub struct ControlPlane {
     etcd: Option<Process>,
     apiserver: Option<Process>,
     controller_manager: Option<Process>,
+    /// From when a part was killed to when the server was ready again.
+    unready: Vec<Range<Timestamp>>,
+    killed_at: Option<Timestamp>,
 }
 
 #[derive(Clone, Copy)]
@@ -68,6 +73,8 @@ impl ControlPlane {
             etcd: None,
             apiserver: None,
             controller_manager: None,
+            unready: Vec::new(),
+            killed_at: None,
         };
         std::fs::write(plane.kubeconfig(), plane.kubeconfig_of(&plane.admin()))?;
         plane.start_part(Part::Etcd)?;
@@ -117,6 +124,7 @@ impl ControlPlane {
             Part::ApiServer => &mut self.apiserver,
         };
         let mut process = slot.take().with_context(|| format!("{part:?} is not running"))?;
+        self.killed_at.get_or_insert_with(Timestamp::now);
         process.signal(Signal::Kill);
         process.ended(Duration::from_secs(10))?;
         Ok(())
@@ -128,7 +136,15 @@ impl ControlPlane {
     /// See [`ControlPlane::start`].
     pub async fn start_again(&mut self, part: Part) -> anyhow::Result<()> {
         self.start_part(part)?;
-        self.ready().await
+        self.ready().await?;
+        self.unready
+            .extend(self.killed_at.take().map(|at| at..Timestamp::now()));
+        Ok(())
+    }
+
+    /// When the server had been ready before and was not.
+    pub fn unready(&self) -> &[Range<Timestamp>] {
+        &self.unready
     }
 
     fn start_part(&mut self, part: Part) -> anyhow::Result<()> {

@@ -19,6 +19,9 @@ pub enum RequestError {
     /// Nobody knows whether a write took place.
     #[error("{what}: no answer within {} s", DEADLINE.as_secs())]
     NoAnswer { what: String },
+    /// The same, of a call that had less time than others.
+    #[error("{what}: no answer in the time of one try")]
+    NotInTime { what: String },
     /// The server's answer; a message longer than 512 characters is cut.
     #[error("{what}: {code} {reason}: {message}")]
     Refused {

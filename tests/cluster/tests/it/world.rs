@@ -226,9 +226,9 @@ impl World {
     /// # Errors
     /// An audit log that cannot be read.
     pub fn used(&self) -> anyhow::Result<Used> {
-        self.plane
-            .as_ref()
-            .map_or(Ok(Used::default()), |plane| audit::used_by(USER, &plane.audit_log()))
+        self.plane.as_ref().map_or(Ok(Used::default()), |plane| {
+            audit::used_by(USER, &plane.audit_log(), plane.unready())
+        })
     }
 
     /// What a user has added to the rights over workloads, as deploy/README.md shows it.

@@ -117,7 +117,7 @@ impl Elector {
         let what = self.what("hold");
         tokio::time::timeout(answer, self.try_once())
             .await
-            .unwrap_or(Err(RequestError::NoAnswer { what }))
+            .unwrap_or(Err(RequestError::NotInTime { what }))
     }
 
     async fn try_once(&mut self) -> Result<Look, RequestError> {

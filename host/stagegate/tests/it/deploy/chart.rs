@@ -156,57 +156,95 @@ fn the_definitions_chart_holds_every_file_that_is_generated() {
     }
 }
 
+/// Settings, and the kind of the object they reach, where, and as what.
+const REACHED: [(&[&str], &str, &str, &str); 15] = [
+    (
+        &["image={\"repository\":\"r/s\",\"tag\":\"9\"}"],
+        "Deployment",
+        "/spec/template/spec/containers/0/image",
+        "\"r/s:9\"",
+    ),
+    (
+        &[
+            "image={\"repository\":\"r/s\",\"digest\":\"sha256:aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\"}",
+        ],
+        "Deployment",
+        "/spec/template/spec/containers/0/image",
+        "\"r/s@sha256:aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\"",
+    ),
+    (&["replicas=3"], "Deployment", "/spec/replicas", "3"),
+    (
+        &["settle=\"5s\""],
+        "Deployment",
+        "/spec/template/spec/containers/0/args/2",
+        "\"--settle=5s\"",
+    ),
+    (
+        &["gates={\"namespaces\":[\"a\",\"b\"]}"],
+        "Deployment",
+        "/spec/template/spec/containers/0/args/3",
+        "\"--gate-namespaces=a,b\"",
+    ),
+    (
+        &["lease={\"namespace\":\"l\"}"],
+        "Deployment",
+        "/spec/template/spec/containers/0/args/5",
+        "\"--lease-namespace=l\"",
+    ),
+    (&["admin={\"port\":9000}"], "Service", "/spec/ports/0/port", "9000"),
+    (
+        &["imagePullSecrets=[\"p\"]"],
+        "Deployment",
+        "/spec/template/spec/imagePullSecrets",
+        "[{\"name\":\"p\"}]",
+    ),
+    (
+        &["networkPolicy={\"apiServerPorts\":[9443]}"],
+        "NetworkPolicy",
+        "/spec/egress/1/ports",
+        "[{\"port\":9443,\"protocol\":\"TCP\"}]",
+    ),
+    (
+        &["lease={\"duration\":\"30s\"}"],
+        "Deployment",
+        "/spec/template/spec/containers/0/args/6",
+        "\"--lease-duration=30s\"",
+    ),
+    (
+        &["log={\"format\":\"text\"}"],
+        "Deployment",
+        "/spec/template/spec/containers/0/args/8",
+        "\"--log-format=text\"",
+    ),
+    (
+        &["nodeSelector={\"disk\":\"fast\"}"],
+        "Deployment",
+        "/spec/template/spec/nodeSelector",
+        "{\"disk\":\"fast\"}",
+    ),
+    (
+        &["tolerations=[{\"key\":\"k\",\"operator\":\"Exists\"}]"],
+        "Deployment",
+        "/spec/template/spec/tolerations",
+        "[{\"key\":\"k\",\"operator\":\"Exists\"}]",
+    ),
+    (
+        &["priorityClassName=\"high\""],
+        "Deployment",
+        "/spec/template/spec/priorityClassName",
+        "\"high\"",
+    ),
+    (
+        &["resources={\"limits\":{\"memory\":\"3Gi\"}}"],
+        "Deployment",
+        "/spec/template/spec/containers/0/resources/limits/memory",
+        "\"3Gi\"",
+    ),
+];
+
 #[test]
 fn values_reach_what_they_are_for() {
-    let cases: [(&[&str], &str, &str, &str); 9] = [
-        (
-            &["image={\"repository\":\"r/s\",\"tag\":\"9\"}"],
-            "Deployment",
-            "/spec/template/spec/containers/0/image",
-            "\"r/s:9\"",
-        ),
-        (
-            &[
-                "image={\"repository\":\"r/s\",\"digest\":\"sha256:aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\"}",
-            ],
-            "Deployment",
-            "/spec/template/spec/containers/0/image",
-            "\"r/s@sha256:aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\"",
-        ),
-        (&["replicas=3"], "Deployment", "/spec/replicas", "3"),
-        (
-            &["settle=\"5s\""],
-            "Deployment",
-            "/spec/template/spec/containers/0/args/2",
-            "\"--settle=5s\"",
-        ),
-        (
-            &["gates={\"namespaces\":[\"a\",\"b\"]}"],
-            "Deployment",
-            "/spec/template/spec/containers/0/args/3",
-            "\"--gate-namespaces=a,b\"",
-        ),
-        (
-            &["lease={\"namespace\":\"l\"}"],
-            "Deployment",
-            "/spec/template/spec/containers/0/args/5",
-            "\"--lease-namespace=l\"",
-        ),
-        (&["admin={\"port\":9000}"], "Service", "/spec/ports/0/port", "9000"),
-        (
-            &["imagePullSecrets=[\"p\"]"],
-            "Deployment",
-            "/spec/template/spec/imagePullSecrets",
-            "[{\"name\":\"p\"}]",
-        ),
-        (
-            &["networkPolicy={\"apiServerPorts\":[9443]}"],
-            "NetworkPolicy",
-            "/spec/egress/1/ports",
-            "[{\"port\":9443,\"protocol\":\"TCP\"}]",
-        ),
-    ];
-    for (settings, kind, pointer, expected) in cases {
+    for (settings, kind, pointer, expected) in REACHED {
         let Some(rendered) = rendered("stagegate", settings) else {
             return;
         };
@@ -216,6 +254,19 @@ fn values_reach_what_they_are_for() {
         if let Some(deployment) = rendered.deployment() {
             super::pods::parsed(deployment);
         }
+    }
+    for (setting, kind) in [
+        ("networkPolicy={\"create\":false}", "NetworkPolicy"),
+        ("disruptionBudget={\"create\":false}", "PodDisruptionBudget"),
+    ] {
+        let (Some(with), Some(without)) = (rendered("stagegate", &[]), rendered("stagegate", &[setting])) else {
+            return;
+        };
+        assert_eq!(
+            (with.of_kind(kind).len(), without.of_kind(kind).len()),
+            (1, 0),
+            "{setting}"
+        );
     }
     let Some(more) = rendered(
         "stagegate",

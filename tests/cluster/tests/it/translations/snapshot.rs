@@ -79,7 +79,8 @@ async fn list(client: &Client, kind: &str) -> anyhow::Result<Vec<Value>> {
     Ok(listed.items.iter().map(|item| json!(item)).collect())
 }
 
-/// Without finalizers: ours sets none, lest a policy could not be deleted once its `binding` is gone.
+/// Without finalizers, which differ on purpose: KubeStellar puts one on each policy, to clear up after it. Garbage collection does that
+/// here, so a policy can go though nobody runs who would take a finalizer off.
 fn policy_shown(policy: &Value) -> Value {
     json!({
         "observed": policy["status"]["observedGeneration"] == policy["metadata"]["generation"],
