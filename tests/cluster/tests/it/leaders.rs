@@ -153,13 +153,12 @@ impl Replicas<'_> {
     }
 }
 
-/// Whether the last thing that it said of the lease is that it leads.
+/// Whether the last thing that it said of its standing is that it leads. (Trouble with the lease alone ends no term.)
 fn leads(replica: &Replica) -> bool {
     let said = replica.host.said();
-    let of_lease = |line: &&str| line.contains("\"lease\":");
-    said.lines()
-        .rfind(of_lease)
-        .is_some_and(|line| line.contains("\"leading\""))
+    let of_standing = |line: &&str| line.contains("\"lease\":") && !line.contains("\"error\":");
+    let last = said.lines().rfind(of_standing);
+    last.is_some_and(|line| line.contains("\"leading\""))
 }
 
 /// A Deployment and a policy of that name, as in the scenario of three stages.
