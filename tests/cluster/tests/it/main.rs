@@ -21,8 +21,8 @@ use stagegate_cluster_tests::installation::Kind;
 use crate::scenario::Scenario;
 use crate::world::{Backend, World};
 
-/// Scenarios wait most of their time, for delays that are KubeStellar's.
-const AT_ONCE: usize = 4;
+/// Scenarios wait most of their time, for delays that are KubeStellar's; the servers of each take 0.6 GiB.
+const AT_ONCE: usize = 6;
 
 fn main() {
     let mut arguments = Arguments::from_args();
