@@ -3,6 +3,7 @@
 
 use std::fs::File;
 use std::io::Write as _;
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::{Mutex, OnceLock, PoisonError};
@@ -118,7 +119,13 @@ fn mourn_for(pid: u32, alive: bool) {
     let list = LIST.get_or_init(|| {
         let assets = Assets::get().ok()?;
         let mut command = Command::new(&assets.kubernetes);
-        command.arg("mourn").stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+        // In a group of its own: what ends the tests' group, as Ctrl-C does, must not end it before it has killed the others.
+        command
+            .process_group(0)
+            .arg("mourn")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
         let input = command.spawn().ok()?.stdin.take();
         input.map(Mutex::new)
     });
