@@ -45,9 +45,11 @@ lint: toolchain ## Formatting and clippy, warnings are errors
 	$(CARGO) fmt --all -- --check
 	$(CARGO) clippy $(ALL) --all-targets -- --deny warnings
 
-bench: toolchain ## Run the benchmarks and print their ratios
+bench: toolchain servers ## Run the benchmarks and print their ratios
 	$(CARGO) bench $(ALL) --no-fail-fast --bench condition --bench gate --bench playground --bench sandbox
 	$(CARGO) test $(ALL) --test it -- scenarios::scale --nocapture
+	$(CARGO) build --release $(ALL) --bin stagegate
+	STAGEGATE="$$($(TARGET))/release/stagegate" $(CARGO) bench $(ALL) --bench waiting
 
 crds: toolchain ## Write the generated CustomResourceDefinitions anew
 	$(BUILD)

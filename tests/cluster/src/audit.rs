@@ -2,7 +2,8 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
-use std::ops::Range;
+use std::fs::File;
+use std::io::{BufRead as _, BufReader, Seek as _, SeekFrom};
 use std::path::Path;
 
 use anyhow::Context as _;
@@ -63,6 +64,7 @@ struct User {
 #[serde(rename_all = "camelCase", default)]
 #[derive(Default)]
 struct ObjectRef {
+    name: String,
     resource: String,
     api_group: String,
     subresource: String,
@@ -74,27 +76,55 @@ struct ResponseStatus {
     code: u16,
 }
 
-/// While it is not ready, as in `unready`, a server refuses what it grants: it has not read the roles yet.
+/// One answered request about objects.
+#[derive(Clone, Debug)]
+pub struct Answered {
+    pub user: String,
+    /// What it needed.
+    pub right: Right,
+    /// Empty where the request is about more than one object.
+    pub name: String,
+    /// Of HTTP.
+    pub code: u16,
+}
+
+/// All answered requests that stand in the log after its first `from` bytes.
 ///
 /// # Errors
 /// A log that is missing, or holds a line that is no entry; a last line that is still being written is none.
-pub fn used_by(user: &str, log: &Path, unready: &[Range<Timestamp>]) -> anyhow::Result<Used> {
-    let text = std::fs::read_to_string(log).with_context(|| format!("reading {}", log.display()))?;
+pub fn answered(log: &Path, from: u64) -> anyhow::Result<Vec<Answered>> {
+    let read = || format!("reading {}", log.display());
+    let mut file = File::open(log).with_context(read)?;
+    file.seek(SeekFrom::Start(from)).with_context(read)?;
+    let mut lines = BufReader::new(file);
+    let (mut answered, mut line) = (Vec::new(), String::new());
+    while lines.read_line(&mut line).with_context(read)? > 0 && line.ends_with('\n') {
+        let entry: Entry = serde_json::from_str(&line).with_context(|| format!("an entry of {}", log.display()))?;
+        if let Some(of) = entry.object_ref {
+            let right = Right {
+                verb: entry.verb,
+                group: of.api_group,
+                resource: of.resource,
+                subresource: of.subresource,
+            };
+            answered.push(Answered {
+                user: entry.user.username,
+                right,
+                name: of.name,
+                code: entry.response_status.map_or(0, |status| status.code),
+            });
+        }
+        line.clear();
+    }
+    Ok(answered)
+}
+
+/// # Errors
+/// As of [`answered`].
+pub fn used_by(user: &str, log: &Path) -> anyhow::Result<Used> {
     let mut used = Used::default();
-    for line in text.split_inclusive('\n').filter(|line| line.ends_with('\n')) {
-        let entry: Entry = serde_json::from_str(line).with_context(|| format!("an entry of {}", log.display()))?;
-        let Some(of) = entry.object_ref.filter(|_| entry.user.username == user) else {
-            continue;
-        };
-        let right = Right {
-            verb: entry.verb,
-            group: of.api_group,
-            resource: of.resource,
-            subresource: of.subresource,
-        };
-        let asked_at = entry.request_received_timestamp;
-        let is_ready = !unready.iter().any(|times| times.contains(&asked_at));
-        if is_ready && entry.response_status.is_some_and(|status| status.code == 403) {
+    for Answered { right, code, .. } in answered(log, 0)?.into_iter().filter(|answered| answered.user == user) {
+        if code == 403 {
             used.refused.insert(right.clone());
         }
         used.rights.insert(right);

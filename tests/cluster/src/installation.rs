@@ -76,6 +76,11 @@ impl Installation {
         })
     }
 
+    /// Of the pods' service account.
+    pub fn kubeconfig(&self) -> &Path {
+        &self.kubeconfig
+    }
+
     /// What a replica of its own is started with.
     ///
     /// # Errors

@@ -12,3 +12,4 @@ pub mod host;
 pub mod installation;
 pub mod kubestellar;
 pub mod process;
+pub mod usage;

@@ -1,0 +1,55 @@
+//! What was measured of one controller. Must not judge.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// Counts are for each policy, change or flip; by verb and resource.
+pub type Counts = BTreeMap<String, f64>;
+
+#[derive(Clone, Debug, Default)]
+pub struct Figures {
+    pub placed: Duration,
+    pub placing_cpu: Duration,
+    pub placing_writes: Counts,
+    pub resident_mib: f64,
+    pub end_mib: f64,
+    pub peak_mib: f64,
+    pub idle_cpu: Duration,
+    pub idle_requests: usize,
+    /// Of which status has nothing to tell, and of which it has.
+    pub changes: [Changes; 2],
+    pub flips: Vec<Flip>,
+    pub missed: usize,
+    pub flip_cpu: Duration,
+    pub flip_writes: Counts,
+    pub flip_requests: Counts,
+    pub bursts: Vec<Duration>,
+    pub stopped_in: Duration,
+    pub restart_failing: usize,
+    pub restart_writes: f64,
+    pub restart_worked: usize,
+    pub restart_cpu: Duration,
+    pub restart_mib: f64,
+}
+
+/// Changes that decide nothing.
+#[derive(Clone, Debug, Default)]
+pub struct Changes {
+    pub cpu: Duration,
+    pub requests: Counts,
+}
+
+/// One policy moved.
+#[derive(Clone, Copy, Debug)]
+pub struct Flip {
+    pub from_write: Duration,
+    pub from_event: Duration,
+}
+
+/// The time that this share of them did not exceed; zero of none.
+pub fn quantile(times: impl Iterator<Item = Duration>, hundredths: usize) -> Duration {
+    let mut times: Vec<Duration> = times.collect();
+    times.sort();
+    let at = (times.len() * hundredths).div_ceil(100).saturating_sub(1);
+    times.get(at).copied().unwrap_or_default()
+}

@@ -1,0 +1,206 @@
+//! What stands in the API server: policies, their workload, and what KubeStellar would make of their placements. The shapes are those
+//! of KubeStellar v0.30 and of the original stager's sample. Must not write anything.
+
+use k8s_openapi::jiff::Timestamp;
+use serde_json::{Value, json};
+use stagegate_api::{evidence, label, stage_binding_policy_name};
+
+/// Where the workload is.
+pub const NAMESPACE: &str = "waiting";
+/// The one collector that policies name.
+pub const COLLECTOR: &str = "deployments-aggregator";
+/// The stages, in order.
+pub const STAGES: [&str; 2] = ["dev", "prod"];
+/// The value for which the condition is true.
+pub const PASSING: u32 = 1;
+
+/// The policy of this number, and its Deployment.
+pub fn name(number: usize) -> String {
+    format!("web-{number:05}")
+}
+
+/// The BindingPolicy of a stage.
+pub fn placement(number: usize, stage: usize) -> String {
+    stage_binding_policy_name(&name(number), STAGES[stage])
+}
+
+/// The one cluster of a stage.
+fn cluster(stage: usize) -> String {
+    format!("{}1", STAGES[stage])
+}
+
+/// As on the original stager's module page, its condition included.
+pub fn policy(number: usize, api_version: &str) -> Value {
+    let condition = "combinedStatus.results.exists(r, r.name == 'deployments-aggregator' && \
+        r.rows.exists(row, row.columns.exists(col, col.type == 'Number' && col.float == '1')))";
+    json!({
+        "apiVersion": api_version,
+        "kind": "StagedBindingPolicy",
+        "metadata": {"name": name(number)},
+        "spec": {
+            "downsync": [{"statusCollectors": [COLLECTOR], "objectSelectors": [{"matchLabels": {"app": name(number)}}]}],
+            "stages": [
+                {
+                    "name": STAGES[0],
+                    "clusterSelectors": [{"matchLabels": {"env": STAGES[0]}}],
+                    "filter": "downsyncClause.resource == \"deployments\"",
+                    "condition": condition,
+                },
+                {"name": STAGES[1], "clusterSelectors": [{"matchLabels": {"env": STAGES[1]}}]},
+            ],
+        },
+    })
+}
+
+pub fn collector() -> Value {
+    json!({
+        "apiVersion": "control.kubestellar.io/v1alpha1",
+        "kind": "StatusCollector",
+        "metadata": {"name": COLLECTOR},
+        "spec": {
+            "combinedFields": [{"name": "sum", "type": "SUM", "subject": "returned.status.availableReplicas"}],
+            "limit": 20,
+        },
+    })
+}
+
+pub fn deployment(number: usize) -> Value {
+    let labels = json!({"app": name(number)});
+    json!({
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": name(number), "namespace": NAMESPACE, "labels": labels},
+        "spec": {
+            "replicas": 1,
+            "selector": {"matchLabels": labels},
+            "template": {
+                "metadata": {"labels": labels},
+                "spec": {"containers": [{"name": "web", "image": "web"}]},
+            },
+        },
+    })
+}
+
+/// A placement as it stands, and the workload that it is about.
+#[derive(Clone, Debug)]
+pub struct Placed {
+    pub number: usize,
+    pub stage: usize,
+    pub uid: String,
+    pub deployment: Stored,
+}
+
+/// What the API server said of an object that it took.
+#[derive(Clone, Debug, Default)]
+pub struct Stored {
+    pub uid: String,
+    pub resource_version: String,
+}
+
+impl Placed {
+    pub fn name(&self) -> String {
+        placement(self.number, self.stage)
+    }
+
+    /// As of KubeStellar.
+    pub fn combined_name(&self) -> String {
+        format!("{}.{}", self.deployment.uid, self.uid)
+    }
+
+    pub fn binding(&self) -> Value {
+        json!({
+            "apiVersion": "control.kubestellar.io/v1alpha1",
+            "kind": "Binding",
+            "metadata": {
+                "name": self.name(),
+                "ownerReferences": [{
+                    "apiVersion": "control.kubestellar.io/v1alpha1",
+                    "kind": "BindingPolicy",
+                    "name": self.name(),
+                    "uid": self.uid,
+                    "controller": true,
+                    "blockOwnerDeletion": false,
+                }],
+            },
+            "spec": {
+                "destinations": [{"clusterId": cluster(self.stage)}],
+                "workload": {"namespaceScope": [{
+                    "group": "apps",
+                    "version": "v1",
+                    "resource": "deployments",
+                    "namespace": NAMESPACE,
+                    "name": name(self.number),
+                    "resourceVersion": self.deployment.resource_version,
+                    "statusCollectors": [COLLECTOR, evidence::collector_name()],
+                }]},
+            },
+        })
+    }
+
+    pub fn combined(&self, api_version: &str, answer: Answer) -> Value {
+        json!({
+            "apiVersion": api_version,
+            "kind": "CombinedStatus",
+            "metadata": {
+                "name": self.combined_name(),
+                "namespace": NAMESPACE,
+                "labels": {
+                    label::API_GROUP: "apps",
+                    label::RESOURCE: "deployments",
+                    label::NAMESPACE: NAMESPACE,
+                    label::NAME: name(self.number),
+                    label::BINDING_POLICY: self.name(),
+                },
+                "ownerReferences": [{
+                    "apiVersion": "apps/v1",
+                    "kind": "Deployment",
+                    "name": name(self.number),
+                    "uid": self.deployment.uid,
+                }],
+            },
+            "results": results(self.stage, answer),
+        })
+    }
+}
+
+/// What a cluster has reported.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Answer {
+    /// What the condition asks for.
+    pub asked: u32,
+    /// Replicas that are ready and available.
+    pub available: u32,
+}
+
+impl Answer {
+    pub const PASSING: Answer = Answer {
+        asked: PASSING,
+        available: PASSING,
+    };
+}
+
+/// What the two collectors say when the stage's cluster has just reported.
+pub fn results(stage: usize, answer: Answer) -> Value {
+    let available = answer.available.to_string();
+    let text = |value: &str| json!({"type": "String", "string": value});
+    let at = Timestamp::from_second(Timestamp::now().as_second()).unwrap_or_default();
+    let row = [
+        text(&cluster(stage)),
+        text(&at.to_string()),
+        text("1"),
+        text(&available),
+        text(&available),
+    ];
+    json!([
+        {
+            "name": COLLECTOR,
+            "columnNames": ["sum"],
+            "rows": [{"columns": [{"type": "Number", "float": answer.asked.to_string()}]}],
+        },
+        {
+            "name": evidence::collector_name(),
+            "columnNames": ["cluster", "at", "gen", "ready", "available"],
+            "rows": [{"columns": row}],
+        },
+    ])
+}
