@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use kube::Resource;
 use kube::core::ObjectMeta;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 /// The object as stored, without `apiVersion` and `kind` (they are put back when it is written).
 #[derive(Clone, Debug, Default, Deserialize, PartialEq)]
@@ -131,20 +131,11 @@ impl CombinedStatus {
 }
 
 /// What a condition sees as `combinedStatus`: metadata and results, without the evidence collector's.
-///
-/// `results` is left out when none is visible, as KubeStellar leaves it out, so that "no result is bad" is an error
-/// and not a pass.
 pub fn visible_results(combined: &CombinedStatus) -> Value {
-    let results = crate::combined_status_view::shown_results(combined);
-    let mut seen = serde_json::Map::new();
-    seen.insert(
-        "metadata".to_owned(),
-        json!(crate::combined_status_view::shown(&combined.metadata)),
-    );
-    if !results.is_empty() {
-        seen.insert("results".to_owned(), json!(results));
-    }
-    Value::Object(seen)
+    crate::combined_status_view::seen(
+        &combined.metadata,
+        &crate::combined_status_view::shown_results(combined),
+    )
 }
 
 impl Serialize for CombinedStatus {

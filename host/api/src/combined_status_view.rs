@@ -5,11 +5,13 @@
 
 use std::borrow::Cow;
 use std::io;
+use std::sync::Arc;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
 use kube::Resource;
 use kube::core::ObjectMeta;
 use serde::{Deserialize, Deserializer};
+use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 use crate::combined_status::{CellType, CollectorResult, CombinedStatus, Row};
@@ -18,8 +20,11 @@ use crate::label;
 
 /// Most characters of an error that is kept.
 pub const MAX_ERROR_CHARS: usize = 256;
+/// Results are kept whole when their JSON is no longer than this, as that of a few values for a few clusters is: then a
+/// condition over them needs no reading.
+pub const MAX_KEPT_BYTES: usize = 2048;
 
-/// A CombinedStatus without its rows.
+/// A CombinedStatus without its rows, unless they are few.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct CombinedStatusView {
     /// Name, namespace, uid, resourceVersion, deletionTimestamp and the five labels; where it was decoded, also who has
@@ -33,6 +38,8 @@ pub struct CombinedStatusView {
     pub collectors: Vec<CollectorView>,
     /// What our own collectors said; more than one while versions of the host change.
     pub evidence: Vec<EvidenceView>,
+    /// [`shown_results`] as JSON, where they are short.
+    pub results: Option<Arc<str>>,
 }
 
 /// What is kept of one collector's result.
@@ -76,7 +83,14 @@ impl CombinedStatusView {
             size_bytes: size_bytes(&combined.results),
             collectors,
             evidence: ours.map(evidence::read).collect(),
+            results: short_json(&shown_results(combined)),
         }
+    }
+
+    /// What [`crate::combined_status::visible_results`] gives of the whole object, if that much was kept.
+    pub fn visible(&self) -> Option<Value> {
+        let results: Vec<Value> = serde_json::from_str(self.results.as_deref()?).ok()?;
+        Some(seen(&self.metadata, &results))
     }
 
     /// A label's value; empty when it is not there.
@@ -243,6 +257,22 @@ fn cluster_of(result: &CollectorResult, row: &Row) -> Option<String> {
         let text = cell.string.as_deref().filter(|text| !evidence::is_error_text(text))?;
         (column.contains("cluster") || column.contains("wec")).then(|| text.to_owned())
     })
+}
+
+/// `results` is left out when none is visible, as KubeStellar leaves it out, so that "no result is bad" is an error and not a
+/// pass.
+pub(crate) fn seen<R: serde::Serialize>(metadata: &ObjectMeta, results: &[R]) -> Value {
+    let mut seen = serde_json::Map::new();
+    seen.insert("metadata".to_owned(), json!(shown(metadata)));
+    if !results.is_empty() {
+        seen.insert("results".to_owned(), json!(results));
+    }
+    Value::Object(seen)
+}
+
+fn short_json(results: &[&CollectorResult]) -> Option<Arc<str>> {
+    let json = serde_json::to_string(results).expect("strings, numbers and JSON values serialise");
+    (json.len() <= MAX_KEPT_BYTES).then(|| json.into())
 }
 
 fn size_bytes(results: &[CollectorResult]) -> usize {

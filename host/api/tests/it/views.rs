@@ -158,6 +158,28 @@ fn a_condition_sees_no_results_member_when_only_the_evidence_is_there() {
 }
 
 #[test]
+fn a_view_of_few_values_shows_a_condition_what_the_object_does_and_one_of_many_nothing() {
+    let mut stored: Value = fixture(REPORTED);
+    let results = stored["results"].as_array_mut().unwrap();
+    results.push(evidence_result(&evidence::collector_name()));
+    let seen = |stored: &Value| {
+        serde_json::from_value::<CombinedStatusView>(stored.clone())
+            .unwrap()
+            .visible()
+    };
+    let whole = |stored: &Value| visible_results(&serde_json::from_value(stored.clone()).unwrap());
+    assert_eq!(seen(&stored), Some(whole(&stored)));
+    let only_evidence = json!({"metadata": {"name": "a.b"}, "results": [evidence_result(&evidence::collector_name())]});
+    assert_eq!(seen(&only_evidence), Some(whole(&only_evidence)));
+    let row = stored["results"][1]["rows"][0].clone();
+    stored["results"][1]["rows"]
+        .as_array_mut()
+        .unwrap()
+        .extend(vec![row; 100]);
+    assert_eq!(seen(&stored), None);
+}
+
+#[test]
 fn the_size_is_that_of_the_results_as_json() {
     let stored: Value = fixture(REPORTED);
     let view: CombinedStatusView = serde_json::from_value(stored.clone()).unwrap();

@@ -193,6 +193,7 @@ impl<'a> Judging<'a> {
             kept.len(),
             settled.destinations.len()
         );
+        let before = record::evidence_of_no_soak(record);
         record::note_check(
             record,
             "evidence",
@@ -226,7 +227,11 @@ impl<'a> Judging<'a> {
             return Err(failed);
         }
         findings.extend(self.gates(placed, &kept, (findings.first(), record))?);
-        worst(findings)
+        let judged = worst(findings);
+        if judged.is_err() {
+            record::keep_evidence(record, before);
+        }
+        judged
     }
 
     /// One finding for each gate, in their order.

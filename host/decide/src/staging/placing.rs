@@ -276,6 +276,8 @@ impl Rollout<'_> {
                         ));
                     }
                     draft.writes.push(removal);
+                    // Status comes after it: when it tells of the stage, this placement is gone.
+                    records[earlier].binding_policy = None;
                 }
                 Err(finding) => draft.wake(finding.wake_at),
             }

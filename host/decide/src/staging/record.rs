@@ -6,8 +6,8 @@ use std::collections::BTreeSet;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::ResourceExt as _;
-use stagegate_api::staged_status::{MAX_NOT_JUDGED, MAX_RECORDED};
-use stagegate_api::{BindingPolicyRef, CheckStatus, ObjectStatus, StageState, StageStatus};
+use stagegate_api::staged_status::MAX_NOT_JUDGED;
+use stagegate_api::{BindingPolicyRef, CheckStatus, ObjectStatus, Outcome, StageState, StageStatus};
 
 use super::binding_part::Bound;
 use super::bound;
@@ -135,9 +135,10 @@ pub fn key_of(object: &ObjectStatus) -> ObjectKey {
     }
 }
 
-/// Puts a check's answer into the record; its time moves only when the answer does.
+/// Puts a check's answer into the record; its time moves only when the answer does. An answer that does not pass is told of the
+/// first evidence that gave it: the same again over newer evidence decides nothing, and nothing is written for it.
 pub fn note_check(record: &mut StageStatus, name: &str, finding: &Finding, note: Note<'_>) {
-    let check = CheckStatus {
+    let mut check = CheckStatus {
         name: name.to_owned(),
         outcome: finding.outcome,
         reason: finding.reason.as_str().to_owned(),
@@ -149,7 +150,30 @@ pub fn note_check(record: &mut StageStatus, name: &str, finding: &Finding, note:
         valid_until: None,
         evaluated_at: None,
     };
+    if let Some(old) = record.checks.iter().find(|old| old.name == name) {
+        let is_same =
+            (&old.reason, &old.message, &old.check_digest) == (&check.reason, &check.message, &check.check_digest);
+        if is_same && old.outcome == check.outcome && check.outcome != Outcome::Pass {
+            check.evidence_digest.clone_from(&old.evidence_digest);
+        }
+    }
     put_check(record, check, note.now);
+}
+
+/// What status says of the evidence, where no soak counts on it: a restart compares a soak's with what is there then.
+pub fn evidence_of_no_soak(record: &StageStatus) -> Option<CheckStatus> {
+    let known = record.checks.iter().find(|check| check.name == "evidence");
+    known.filter(|_| record.passing_since.is_none()).cloned()
+}
+
+/// As long as a stage does not pass, evidence that changes and is as complete as before is nothing to write of.
+pub fn keep_evidence(record: &mut StageStatus, before: Option<CheckStatus>) {
+    let now = record.checks.iter_mut().find(|check| check.name == "evidence");
+    if let Some((now, before)) = now.zip(before)
+        && (now.outcome, &now.reason, &now.message) == (before.outcome, &before.reason, &before.message)
+    {
+        *now = before;
+    }
 }
 
 /// Whether the record holds an answer of another check under this name: the new one has passed for no time yet.
@@ -213,4 +237,55 @@ pub fn not_judged(objects: &[ObjectKey]) -> Vec<String> {
         names.push(format!("and {} more", objects.len() - names.len()));
     }
     names
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::Timestamp;
+    use stagegate_api::StageStatus;
+
+    use super::{Note, evidence_of_no_soak, from, keep_evidence, note_check};
+    use crate::names::Digest;
+    use crate::staging::finding::Finding;
+    use crate::staging::reason::Reason;
+
+    fn note(record: &mut StageStatus, finding: &Finding, evidence: &str, second: i64) {
+        let note = Note {
+            check: None,
+            evidence: Some(&Digest::of(evidence)),
+            now: Timestamp::from_second(second).unwrap(),
+        };
+        note_check(record, "evidence", finding, note);
+    }
+
+    #[test]
+    fn an_answer_that_does_not_pass_is_told_of_the_first_evidence_that_gave_it() {
+        let mut record = StageStatus::default();
+        let hold = |text: &str| Finding::hold(Reason::ConditionFalse, text);
+        note(&mut record, &hold("1 of 3"), "first", 1);
+        let first = record.clone();
+        note(&mut record, &hold("1 of 3"), "second", 2);
+        assert_eq!(record, first);
+        note(&mut record, &hold("2 of 3"), "third", 3);
+        assert_eq!(record.checks[0].evidence_digest, Some(Digest::of("third").to_string()));
+        let pass = Finding::pass(Reason::Complete, "2 of 3");
+        note(&mut record, &pass, "fourth", 4);
+        note(&mut record, &pass, "fifth", 5);
+        assert_eq!(record.checks[0].evidence_digest, Some(Digest::of("fifth").to_string()));
+    }
+
+    #[test]
+    fn evidence_that_a_soak_counts_on_is_always_the_newest() {
+        let pass = Finding::pass(Reason::Complete, "one cluster");
+        for is_soaking in [false, true] {
+            let mut record = StageStatus::default();
+            note(&mut record, &pass, "first", 1);
+            record.passing_since = is_soaking.then(|| from(Timestamp::UNIX_EPOCH));
+            let before = evidence_of_no_soak(&record);
+            note(&mut record, &pass, "second", 2);
+            keep_evidence(&mut record, before);
+            let told = if is_soaking { "second" } else { "first" };
+            assert_eq!(record.checks[0].evidence_digest, Some(Digest::of(told).to_string()));
+        }
+    }
 }

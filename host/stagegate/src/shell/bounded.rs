@@ -37,6 +37,14 @@ impl<K: Clone + Eq + Hash, V> BoundedMap<K, V> {
         }
     }
 
+    /// Forgets the oldest entries beyond the youngest `limit`.
+    pub fn shorten(&mut self, limit: usize) {
+        let surplus = self.order.len().saturating_sub(limit);
+        for oldest in self.order.drain(..surplus) {
+            self.entries.remove(&oldest);
+        }
+    }
+
     pub fn clear(&mut self) {
         self.entries.clear();
         self.order.clear();
@@ -66,5 +74,18 @@ mod tests {
         assert_eq!(map.get(&"b"), Some(&2));
         assert_eq!(map.get(&"c"), Some(&4));
         assert_eq!(map.iter().count(), 2);
+    }
+
+    #[test]
+    fn a_map_that_is_shortened_keeps_the_youngest_entries() {
+        let mut map = BoundedMap::new(4);
+        for number in 0..4 {
+            map.insert(number, number);
+        }
+        map.shorten(8);
+        assert_eq!(map.iter().count(), 4);
+        map.shorten(1);
+        assert_eq!(map.iter().collect::<Vec<_>>(), [(&3, &3)]);
+        assert_eq!(map.get(&0), None);
     }
 }

@@ -70,7 +70,7 @@ pub async fn answer(
         mut work,
         whole,
         of_gates,
-    } = sorted(questions);
+    } = sorted(questions, facts);
     let mut answered = false;
     let reads = whole.into_iter().map(|asked| async move {
         let Whole {
@@ -130,7 +130,7 @@ struct Sorted {
     of_gates: Vec<Question>,
 }
 
-/// A check that needs a CombinedStatus whole.
+/// A check that needs a CombinedStatus whole, of which the watch has kept too little.
 struct Whole {
     key: VerdictKey,
     text: String,
@@ -138,7 +138,7 @@ struct Whole {
     name: String,
 }
 
-fn sorted(questions: Vec<Question>) -> Sorted {
+fn sorted(questions: Vec<Question>, facts: &Facts) -> Sorted {
     let mut sorted = Sorted::default();
     for question in questions {
         match question {
@@ -166,18 +166,35 @@ fn sorted(questions: Vec<Question>) -> Sorted {
                 key,
                 text,
                 evidence: Evidence::CombinedStatus { namespace, name },
-            } => sorted.whole.push(Whole {
-                key,
-                text,
-                namespace,
-                name,
-            }),
+            } => match kept(facts, &key, &format!("{namespace}/{name}")) {
+                Some(evidence) => sorted.work.push(Work::Check {
+                    key,
+                    text,
+                    root: Root::CombinedStatus,
+                    evidence: Arc::new(evidence),
+                }),
+                None => sorted.whole.push(Whole {
+                    key,
+                    text,
+                    namespace,
+                    name,
+                }),
+            },
             // The reconcile loop reads; it owns the facts that are replaced.
             Question::ReadAnew => {}
             Question::Module { .. } | Question::Config { .. } | Question::Gate(_) => sorted.of_gates.push(question),
         }
     }
     sorted
+}
+
+/// The evidence that the key names, where it was short enough to be kept.
+fn kept(facts: &Facts, key: &VerdictKey, id: &str) -> Option<Value> {
+    let view = facts.combined.get(id)?.object()?;
+    if view.digest != key.evidence.as_str() {
+        return None;
+    }
+    view.visible()
 }
 
 fn remember(facts: &mut Facts, memory: &mut Memory, worked: Worked) {

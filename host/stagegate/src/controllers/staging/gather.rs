@@ -26,6 +26,9 @@ use crate::shell::store::Store;
 
 /// Verdicts remembered for a policy: some attempts of the largest number of objects a status can record.
 const VERDICTS_MAX: usize = 4096;
+/// And no more for each object that is bound now: its filter's and its condition's, a few changes of evidence long. What is
+/// remembered goes into the facts of each round.
+const VERDICTS_PER_OBJECT: usize = 8;
 /// Expressions remembered for a policy: those of 32 stages, some edits long.
 const COMPILATIONS_MAX: usize = 256;
 /// Components and configs of gates remembered for a policy: those of 32 stages of 8 gates, some edits long.
@@ -97,12 +100,13 @@ impl Default for Memory {
 }
 
 impl Memory {
-    /// Forgets the objects that no Binding of `facts` names any more.
+    /// Forgets the objects that no Binding of `facts` names any more, and the verdicts over evidence that has long moved on.
     pub fn prune(&mut self, facts: &Facts) {
         let named: BTreeSet<ObjectKey> = facts.bindings.values().flat_map(bound_keys).collect();
         // An object that was not found may have come since without its Binding having moved.
         self.objects
             .retain(|key, answer| named.contains(key) && answer.found.is_some());
+        self.verdicts.shorten(VERDICTS_PER_OBJECT * (named.len() + 1));
     }
 }
 

@@ -20,8 +20,8 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::{Resource as _, ResourceExt as _};
-use stagegate_api::{Binding, Outcome, StageStatus, StagedBindingPolicy, StagedBindingPolicyStatus, evidence};
-use stagegate_decide::names::{Digest, PlacementName};
+use stagegate_api::{Binding, StagedBindingPolicy, StatusCollector, evidence};
+use stagegate_decide::names::PlacementName;
 use stagegate_decide::staging::{
     BindingFacts, Decision, Decoded, Facts, Plan, Question, Read, Settings, Source, Write, decide, newest_lease,
     observe,
@@ -35,7 +35,7 @@ use self::gates::{GateTalk, Gates};
 use self::gather::{Memory, Stores};
 use self::index::Index;
 use self::read::{Reader, Wanted};
-use super::kinds::Kinds;
+use super::kinds::{Guarded, Kinds};
 use super::objects::object_key;
 use crate::shell::controller::{self, Controller, Next};
 use crate::shell::events::Notice;
@@ -392,19 +392,27 @@ impl Staging {
     async fn read_versions(&self, policy: &str, facts: &mut Facts) -> Result<bool, RequestError> {
         let client = &self.context.client;
         let policies = Reader::new(client, &self.stores.policies);
-        let Some(read) = policies.one(policy).await? else {
+        let placements = Reader::new(client, &self.stores.placements);
+        let names = self.names(policy, facts);
+        let (read, placed) = tokio::try_join!(policies.one(policy), placements.each(&names))?;
+        let Some(read) = read else {
             return Ok(false);
         };
         facts.policy = gather::policy_facts(&read);
         self.recover_status(policy, facts).await?;
-        let names = self.names(policy, facts);
-        facts.placements = Reader::new(client, &self.stores.placements).each(&names).await?;
+        let named = self.names(policy, facts);
+        facts.placements = if named.is_subset(&names) {
+            placed
+        } else {
+            placements.each(&named).await?
+        };
         facts.now = self.context.clock.now();
         Ok(true)
     }
 
     /// Everything that a placement rests on. The CombinedStatuses come first: their collection's version is the
-    /// baseline that later evidence must be newer than. `false`: the policy is gone.
+    /// baseline that later evidence must be newer than. All that it takes is named by what is known already, so what follows
+    /// is read at once. `false`: the policy is gone.
     async fn read_anew(&self, policy: &str, reading: &mut Reading, memory: &mut Memory) -> Result<bool, RequestError> {
         let client = &self.context.client;
         let Reading { facts, begun } = reading;
@@ -413,18 +421,26 @@ impl Staging {
             let names = self.names(policy, facts);
             let (combined, baseline) = read::combined(&Reader::new(client, &self.stores.combined), &names).await?;
             facts.combined = combined;
-            let bindings = Reader::new(client, &self.stores.bindings).each(&names).await?;
+            let config_maps = self.stores.sources.named_by(&facts.policy.object);
+            let collectors = collector_names(facts);
+            let of_bindings = Reader::new(client, &self.stores.bindings);
+            let of_collectors = Reader::new(client, &self.stores.collectors);
+            let (bindings, read, objects, sources) = tokio::try_join!(
+                of_bindings.each(&names),
+                of_collectors.each_guarded(&collectors),
+                // Of a Binding that has changed meanwhile the decision asks again: the answer says for which version it is.
+                read::objects(client, asked_before(facts)),
+                read::sources(client, &config_maps),
+            )?;
             facts.bindings = self.observed(&names, bindings, self.context.clock.now());
-            self.read_collectors(facts).await?;
-            let wanted = asked_before(facts);
+            self.take_collectors(facts, (collectors, read)).await?;
             facts.objects.clear();
-            for (key, answer) in read::objects(client, wanted).await? {
+            for (key, answer) in objects {
                 memory.is_to_retry |= answer.refused.is_some();
                 memory.objects.insert(key.clone(), answer.clone());
                 facts.objects.insert(key, answer);
             }
-            let config_maps = self.stores.sources.named_by(&facts.policy.object);
-            facts.sources = read::sources(client, &config_maps).await?;
+            facts.sources = sources;
             memory.is_to_retry |= facts
                 .sources
                 .values()
@@ -473,12 +489,18 @@ impl Staging {
         facts.collect()
     }
 
-    async fn read_collectors(&self, facts: &mut Facts) -> Result<(), RequestError> {
+    /// Those of these names, and of others if a Binding that was just read names them.
+    async fn take_collectors(
+        &self,
+        facts: &mut Facts,
+        (mut names, mut read): (BTreeSet<String>, BTreeMap<String, Guarded<StatusCollector>>),
+    ) -> Result<(), RequestError> {
         let ours = evidence::collector_name();
-        let mut names = gather::collectors_named(&facts.policy.object, &facts.placements, &facts.bindings);
-        names.insert(ours.clone());
-        let collectors = Reader::new(&self.context.client, &self.stores.collectors);
-        let mut read = collectors.each_guarded(&names).await?;
+        let named = collector_names(facts);
+        if !named.is_subset(&names) {
+            let collectors = Reader::new(&self.context.client, &self.stores.collectors);
+            (names, read) = (named.clone(), collectors.each_guarded(&named).await?);
+        }
         let index = self.index();
         let ours_since = index.evidence_ours_since();
         facts.collectors_changed = names
@@ -504,6 +526,13 @@ impl Staging {
     fn memories(&self) -> MutexGuard<'_, BTreeMap<String, Memory>> {
         self.memories.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// What the facts name, and ours.
+fn collector_names(facts: &Facts) -> BTreeSet<String> {
+    let mut names = gather::collectors_named(&facts.policy.object, &facts.placements, &facts.bindings);
+    names.insert(evidence::collector_name());
+    names
 }
 
 /// The objects of the Bindings that were read before; the decision asks for others.
