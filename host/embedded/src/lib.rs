@@ -3,8 +3,9 @@
 //!
 //! It must not become a second truth: it decides nothing that a real API server would not decide the same way, and it
 //! has no authentication. Known to differ: no RBAC, quotas, webhooks or admission policies; built-in kinds are decoded,
-//! not validated or run; versions of a definition are not converted, only renamed; collection by owner happens within
-//! the write that causes it; reads are never stale, and nothing fails unless a [`Fault`] says so.
+//! validated and completed only as far as rollouts carry them, and not run; versions of a definition are not converted,
+//! only renamed; collection by owner happens within the write that causes it; reads are never stale, and nothing fails
+//! unless a [`Fault`] says so. What else differs is listed in `tests/cluster/requests`, answer by answer.
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]

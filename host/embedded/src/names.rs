@@ -29,19 +29,70 @@ impl NameRule {
         }
     }
 
-    pub fn explanation(self) -> &'static str {
+    /// What is wrong with a name that is not accepted, one complaint each.
+    pub fn complaints(self, name: &str) -> Vec<&'static str> {
         match self {
-            NameRule::Subdomain => {
-                "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and \
-                 must start and end with an alphanumeric character"
-            }
-            NameRule::Label => {
-                "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start \
-                 and end with an alphanumeric character, at most 63 characters"
-            }
-            NameRule::PathSegment => "may not be '.' or '..' and may not contain '/' or '%'",
+            NameRule::PathSegment => vec!["may not be '.' or '..' and may not contain '/' or '%'"],
+            NameRule::Label if name.contains('.') && is_dns_subdomain(name) => vec!["must not contain dots"],
+            NameRule::Label => too_long_or(name, 63, is_dns_label, LABEL),
+            NameRule::Subdomain => too_long_or(name, 253, is_dns_subdomain, SUBDOMAIN),
         }
     }
+}
+
+const SUBDOMAIN: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', \
+    and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is \
+    '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
+const LABEL: &str = "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must \
+    start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is \
+    '[a-z0-9]([-a-z0-9]*[a-z0-9])?')";
+
+/// Kubernetes' words for a label value.
+pub const LABEL_VALUE: &str = "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or \
+    '.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used \
+    for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')";
+/// Kubernetes' words for the key of a label, an annotation or a finalizer.
+pub const QUALIFIED_NAME: &str = "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and \
+    end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is \
+    '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')";
+const SEVERAL_SLASHES: &str = "a qualified name must consist of alphanumeric characters, '-', '_' or '.', and must start \
+    and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is \
+    '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]') with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')";
+/// Kubernetes' words for a key of a ConfigMap or Secret.
+pub const CONFIG_KEY: &str = "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. \
+    'key.name',  or 'KEY_NAME',  or 'key-name', regex used for validation is '[-._a-zA-Z0-9]+')";
+
+fn too_long_or(name: &str, most: usize, fits: impl Fn(&str) -> bool, syntax: &'static str) -> Vec<&'static str> {
+    let cut = name.get(..most).unwrap_or(name);
+    let mut complaints = Vec::new();
+    if !fits(cut.trim_end_matches(['-', '.'])) {
+        complaints.push(syntax);
+    }
+    if name.len() > most {
+        complaints.push(if most == 63 {
+            "must be no more than 63 characters"
+        } else {
+            "must be no more than 253 characters"
+        });
+    } else if complaints.is_empty() {
+        complaints.push(syntax);
+    }
+    complaints
+}
+
+/// What is wrong with a qualified name that is none.
+pub fn qualified_name_complaint(text: &str) -> &'static str {
+    if text.matches('/').count() > 1 {
+        SEVERAL_SLASHES
+    } else {
+        QUALIFIED_NAME
+    }
+}
+
+/// A key of a ConfigMap or Secret.
+pub fn is_config_key(text: &str) -> bool {
+    let allowed = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
+    framed(text, 253, allowed, allowed) && !matches!(text, "." | "..") && !text.starts_with("..")
 }
 
 pub fn is_dns_label(text: &str) -> bool {

@@ -1,11 +1,14 @@
 //! How the server says no: a `metav1.Status` with the code, reason and causes clients branch on. It never holds a
 //! whole object: messages name fields, and a value only when it is a scalar that the caller sent.
 
+use std::collections::BTreeMap;
+
 use axum::response::{IntoResponse, Response};
 use http::{HeaderValue, StatusCode, header};
 use serde_json::{Value, json};
 
 use crate::kinds::Kind;
+use crate::store::Revision;
 
 /// One field that is wrong, as in `Status.details.causes`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,11 +49,62 @@ impl Cause {
         }
     }
 
-    pub(crate) fn duplicate(field: impl Into<String>, value: &Value) -> Self {
+    /// The shown value is the caller's: scalars, or the keys of a list's item.
+    pub(crate) fn duplicate(field: impl Into<String>, shown: &str) -> Self {
         Self {
             reason: "FieldValueDuplicate",
             field: field.into(),
-            message: format!("Duplicate value: {}", shown(value)),
+            message: format!("Duplicate value: {shown}"),
+        }
+    }
+
+    /// The shown value is the caller's; `supported` is sorted by the caller, for Kubernetes sorts only some.
+    pub(crate) fn not_supported(field: impl Into<String>, shown: &str, supported: &[&str]) -> Self {
+        let quoted: Vec<String> = supported.iter().map(|value| format!("{value:?}")).collect();
+        Self {
+            reason: "FieldValueNotSupported",
+            field: field.into(),
+            message: format!("Unsupported value: {shown}: supported values: {}", quoted.join(", ")),
+        }
+    }
+
+    pub(crate) fn too_long(field: impl Into<String>, limit_bytes: impl std::fmt::Display) -> Self {
+        Self {
+            reason: "FieldValueTooLong",
+            field: field.into(),
+            message: format!("Too long: may not be more than {limit_bytes} bytes"),
+        }
+    }
+
+    pub(crate) fn too_many(field: impl Into<String>, count: u64, limit: u64) -> Self {
+        Self {
+            reason: "FieldValueTooMany",
+            field: field.into(),
+            message: format!("Too many: {count}: must have at most {limit} items"),
+        }
+    }
+
+    pub(crate) fn immutable(field: impl Into<String>, value: &Value) -> Self {
+        Self::invalid(field, value, "field is immutable")
+    }
+
+    /// What this says of the shape of an object keeps its rules from being asked: they could not be trusted.
+    pub(crate) fn blocks_rules(&self) -> bool {
+        matches!(
+            self.reason,
+            "FieldValueNotSupported"
+                | "FieldValueRequired"
+                | "FieldValueTooLong"
+                | "FieldValueTooMany"
+                | "FieldValueTypeInvalid"
+        )
+    }
+
+    /// Where the complaint belongs; the root has no name.
+    fn place(&self) -> &str {
+        match self.field.as_str() {
+            "" => "<nil>",
+            field => field,
         }
     }
 }
@@ -91,7 +145,7 @@ impl Refusal {
     }
 
     fn about(mut self, kind: &Kind, name: &str) -> Self {
-        self.details = json!({"name": name, "group": kind.group, "kind": kind.plural});
+        self.details = subject(name, &kind.group, &kind.plural);
         self
     }
 
@@ -106,18 +160,31 @@ impl Refusal {
         refusal
     }
 
-    pub(crate) fn already_exists(kind: &Kind, name: &str) -> Self {
-        Self::new(
-            409,
-            "AlreadyExists",
-            format!("{} \"{name}\" already exists", kind.resource()),
-        )
-        .about(kind, name)
+    pub(crate) fn already_exists(kind: &Kind, present: &Revision) -> Self {
+        let name = &present.key.name;
+        let why = if present.deleting {
+            "object is being deleted: "
+        } else {
+            ""
+        };
+        let message = format!("{why}{} \"{name}\" already exists", kind.resource());
+        Self::new(409, "AlreadyExists", message).about(kind, name)
     }
 
     pub(crate) fn conflict(kind: &Kind, name: &str, why: &str) -> Self {
-        let message = format!("Operation cannot be fulfilled on {} \"{name}\": {why}", kind.resource());
-        Self::new(409, "Conflict", message).about(kind, name)
+        Self::conflict_as((&kind.group, &kind.plural), name, why)
+    }
+
+    /// The same where Kubernetes calls the object by its kind.
+    pub(crate) fn conflict_as((group, called): (&str, &str), name: &str, why: &str) -> Self {
+        let qualified = match group {
+            "" => called.to_owned(),
+            group => format!("{called}.{group}"),
+        };
+        let message = format!("Operation cannot be fulfilled on {qualified} \"{name}\": {why}");
+        let mut refusal = Self::new(409, "Conflict", message);
+        refusal.details = subject(name, group, called);
+        refusal
     }
 
     /// The answer to a write that carried an old resourceVersion.
@@ -134,48 +201,54 @@ impl Refusal {
                 json!({"reason": "FieldManagerConflict", "field": field, "message": format!("conflict with {manager}")})
             })
             .collect();
-        let listed: Vec<String> = conflicts
-            .iter()
-            .map(|(manager, field)| format!("{manager}: {field}"))
-            .collect();
-        let noun = if conflicts.len() == 1 { "conflict" } else { "conflicts" };
-        let message = format!(
-            "Apply failed with {} {noun}: {noun} with {}",
-            conflicts.len(),
-            listed.join(&format!("\n{noun} with "))
-        );
+        let message = match conflicts {
+            [(manager, field)] => format!("Apply failed with 1 conflict: conflict with {manager}: {field}"),
+            several => {
+                let mut of_managers: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+                for (manager, field) in several {
+                    of_managers.entry(manager).or_default().push(format!("- {field}"));
+                }
+                let listed: Vec<String> = of_managers
+                    .iter()
+                    .map(|(manager, fields)| format!("conflicts with {manager}:\n{}", fields.join("\n")))
+                    .collect();
+                format!("Apply failed with {} conflicts: {}", several.len(), listed.join("\n"))
+            }
+        };
         let mut refusal = Self::new(409, "Conflict", message);
         refusal.details = json!({"causes": causes});
         refusal
     }
 
     pub(crate) fn invalid(kind: &Kind, name: &str, causes: &[Cause]) -> Self {
-        let listed: Vec<String> = causes
-            .iter()
-            .map(|c| {
-                if c.field.is_empty() {
-                    c.message.clone()
-                } else {
-                    format!("{}: {}", c.field, c.message)
-                }
-            })
-            .collect();
-        let text = if listed.len() == 1 {
-            listed[0].clone()
-        } else {
-            format!("[{}]", listed.join(", "))
+        Self::invalid_as((&kind.group, &kind.kind), name, causes)
+    }
+
+    /// An update that names no version: Kubernetes calls the object by its resource here.
+    pub(crate) fn without_version(kind: &Kind, name: &str) -> Self {
+        let why = "must be specified for an update";
+        let cause = Cause::invalid("metadata.resourceVersion", &Value::from(0), why);
+        Self::invalid_as((&kind.group, &kind.plural), name, &[cause])
+    }
+
+    /// Something that is no object of a kind, by group and kind: options of a request, a scale.
+    pub(crate) fn invalid_as((group, kind): (&str, &str), name: &str, causes: &[Cause]) -> Self {
+        let listed: Vec<String> = causes.iter().map(|c| format!("{}: {}", c.place(), c.message)).collect();
+        let text = match listed.as_slice() {
+            [one] => one.clone(),
+            several => format!("[{}]", several.join(", ")),
         };
-        let qualified = if kind.group.is_empty() {
-            kind.kind.clone()
-        } else {
-            format!("{}.{}", kind.kind, kind.group)
+        let qualified = match group {
+            "" => kind.to_owned(),
+            group => format!("{kind}.{group}"),
         };
         let mut refusal = Self::new(422, "Invalid", format!("{qualified} \"{name}\" is invalid: {text}"));
         let causes: Vec<Value> = causes
             .iter()
-            .map(|c| json!({"reason": c.reason, "field": c.field, "message": c.message}))
+            .map(|c| json!({"reason": c.reason, "field": c.place(), "message": c.message}))
             .collect();
-        refusal.details = json!({"name": name, "group": kind.group, "kind": kind.kind, "causes": causes});
+        refusal.details = subject(name, group, kind);
+        refusal.details["causes"] = causes.into();
         refusal
     }
 
@@ -193,11 +266,27 @@ impl Refusal {
     }
 
     pub(crate) fn method_not_allowed() -> Self {
-        Self::new(
+        let mut refusal = Self::new(
             405,
             "MethodNotAllowed",
             "the server does not allow this method on the requested resource",
-        )
+        );
+        refusal.details = json!({});
+        refusal
+    }
+
+    /// A method that a resource has elsewhere, but not at this subresource.
+    pub(crate) fn unsupported_verb(kind: &Kind, verb: &str) -> Self {
+        let message = format!("{verb} is not supported on resources of kind \"{}\"", kind.resource());
+        let mut refusal = Self::new(405, "MethodNotAllowed", message);
+        refusal.details = subject("", &kind.group, &kind.plural);
+        refusal
+    }
+
+    /// No form of an answer that the client would take.
+    pub(crate) fn not_acceptable() -> Self {
+        let message = "only the following media types are accepted: application/json, application/yaml";
+        Self::new(406, "NotAcceptable", message)
     }
 
     pub(crate) fn unsupported_media_type(message: impl Into<String>) -> Self {
@@ -237,7 +326,7 @@ impl Refusal {
     }
 
     pub(crate) fn version_too_large(asked: u64, current: u64) -> Self {
-        let message = format!("Too large resource version: {asked}, current: {current}");
+        let message = format!("Timeout: Too large resource version: {asked}, current: {current}");
         let mut refusal = Self::new(504, "Timeout", message);
         refusal.details = json!({
             "causes": [{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}],
@@ -246,8 +335,9 @@ impl Refusal {
         refusal
     }
 
-    pub(crate) fn internal(message: impl Into<String>) -> Self {
-        Self::new(500, "InternalError", message)
+    /// An error of a real server's own, for which it names no reason.
+    pub(crate) fn unexplained(message: impl Into<String>) -> Self {
+        Self::new(500, "", message)
     }
 
     /// What an injected fault answers; the reason is the one Kubernetes pairs with the code.
@@ -270,8 +360,11 @@ impl Refusal {
     pub(crate) fn to_json(&self) -> Value {
         let mut status = json!({
             "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
-            "message": self.message, "reason": self.reason, "code": self.code,
+            "message": self.message, "code": self.code,
         });
+        if !self.reason.is_empty() {
+            status["reason"] = self.reason.into();
+        }
         if !self.details.is_null() {
             status["details"] = self.details.clone();
         }
@@ -283,6 +376,21 @@ impl IntoResponse for Refusal {
     fn into_response(self) -> Response {
         let code = StatusCode::from_u16(self.code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         let json = [(header::CONTENT_TYPE, HeaderValue::from_static("application/json"))];
-        (code, json, self.to_json().to_string()).into_response()
+        let mut response = (code, json, self.to_json().to_string()).into_response();
+        if let Some(seconds) = self.details["retryAfterSeconds"].as_u64() {
+            response.headers_mut().insert(header::RETRY_AFTER, seconds.into());
+        }
+        response
     }
+}
+
+/// Whom a refusal is about; what is empty is left out.
+fn subject(name: &str, group: &str, kind: &str) -> Value {
+    let given = [("name", name), ("group", group), ("kind", kind)]
+        .into_iter()
+        .filter(|(_, value)| !value.is_empty());
+    given
+        .map(|(member, value)| (member.to_owned(), Value::from(value)))
+        .collect::<serde_json::Map<_, _>>()
+        .into()
 }

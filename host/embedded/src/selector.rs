@@ -1,6 +1,8 @@
 //! Label and field selectors: parsed once, then asked about each revision.
 
-use crate::kinds::Kind;
+use std::borrow::Cow;
+
+use crate::kinds::{Kind, events};
 use crate::names::{is_label_value, is_qualified_name};
 use crate::refusal::Refusal;
 use crate::store::Revision;
@@ -43,6 +45,11 @@ impl Selector {
             labels: parse_labels(labels)?,
             fields: parse_fields(kind, fields)?,
         })
+    }
+
+    /// Whether it leaves anything out.
+    pub fn selects(&self) -> bool {
+        !self.labels.is_empty() || !self.fields.is_empty()
     }
 
     pub fn matches(&self, revision: &Revision) -> bool {
@@ -173,14 +180,19 @@ fn parse_field(kind: &Kind, term: &str) -> Result<FieldTerm, Refusal> {
     } else if let Some((name, value)) = term.split_once("==").or_else(|| term.split_once('=')) {
         (name, value, true)
     } else {
-        return Err(Refusal::bad_request(format!("invalid field selector: {term:?}")));
+        let message = format!("invalid selector: '{term}'; can't understand '{term}'");
+        return Err(Refusal::bad_request(message));
     };
-    let field = match name.trim() {
+    let name = match kind.is_event_alias() {
+        true => events::core_field(name.trim()),
+        false => Cow::Borrowed(name.trim()),
+    };
+    let field = match &*name {
         "metadata.name" => Field::Name,
         "metadata.namespace" => Field::Namespace,
         other => match kind.selectable.iter().position(|declared| declared == other) {
             Some(index) => Field::Declared(index),
-            None => return Err(Refusal::bad_request(format!("field label not supported: {other}"))),
+            None => return Err(Refusal::bad_request(unknown_field(kind, other))),
         },
     };
     Ok(FieldTerm {
@@ -188,4 +200,17 @@ fn parse_field(kind: &Kind, term: &str) -> Result<FieldTerm, Refusal> {
         value: value.trim().to_owned(),
         equal,
     })
+}
+
+fn unknown_field(kind: &Kind, field: &str) -> String {
+    if kind.is_custom() {
+        return format!("field label not supported: {field}");
+    }
+    let always = ["metadata.name", "metadata.namespace"].map(str::to_owned);
+    let known: Vec<String> = always
+        .iter()
+        .chain(&kind.selectable)
+        .map(|name| format!("{name:?}"))
+        .collect();
+    format!("{field:?} is not a known field selector: only {}", known.join(", "))
 }

@@ -62,9 +62,7 @@ pub(super) fn without_server_fields(mut set: FieldSet) -> FieldSet {
         for field in SERVER_METADATA {
             metadata.remove(&field_step(field));
         }
-        if metadata.children().next().is_none() {
-            *metadata = FieldSet::default();
-        }
+        metadata.unmark();
     });
     set
 }

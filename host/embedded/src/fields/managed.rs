@@ -105,8 +105,8 @@ impl ManagedFields {
                 .all(|a| other.0.iter().any(|b| a.manager == b.manager && a.fields == b.fields))
     }
 
-    /// Ownership after `manager` changed the object as `changes` says.
-    pub fn updated(mut self, changes: &Changes, manager: &Manager, time: &str) -> ManagedFields {
+    /// Ownership after `manager` changed the object as `changes` says; a scale's entry has no time.
+    pub fn updated(mut self, changes: &Changes, manager: &Manager, time: Option<&str>) -> ManagedFields {
         let written = changes.written();
         for entry in &mut self.0 {
             let fields = std::mem::take(&mut entry.fields);
@@ -119,7 +119,7 @@ impl ManagedFields {
         if !written.is_empty() {
             let entry = self.entry(manager);
             entry.fields = std::mem::take(&mut entry.fields).union(&written);
-            entry.time = Some(time.to_owned());
+            entry.time = time.map(str::to_owned);
         }
         self.sorted()
     }
@@ -154,7 +154,8 @@ impl ManagedFields {
         }
         remove(&mut merged, &gone, apply.typing);
         let entry = self.entry(apply.manager);
-        if before != mine || entry.time.is_none() || !written.is_empty() {
+        // Who only joins the owners of what is there already has written at no time.
+        if merged != *live {
             entry.time = Some(apply.time.to_owned());
         }
         entry.manager.api_version.clone_from(&apply.manager.api_version);
@@ -212,10 +213,12 @@ fn write_entry(entry: &Entry) -> Value {
         "manager": entry.manager.name,
         "operation": entry.manager.operation.name(),
         "apiVersion": entry.manager.api_version,
-        "time": entry.time,
         "fieldsType": "FieldsV1",
         "fieldsV1": entry.fields.to_json(),
     });
+    if let Some(time) = &entry.time {
+        json["time"] = Value::from(time.as_str());
+    }
     if let Some(subresource) = &entry.manager.subresource {
         json["subresource"] = Value::from(subresource.as_str());
     }

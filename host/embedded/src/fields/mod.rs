@@ -9,4 +9,4 @@ mod typing;
 
 pub use changes::Changes;
 pub use managed::{Apply, ManagedFields, Manager, Operation};
-pub use typing::{Merge, Typing};
+pub use typing::{Merge, Typing, repeated};

@@ -26,6 +26,11 @@ impl FieldSet {
         self.member = true;
     }
 
+    /// Takes the path that ends at this node out of the set.
+    pub fn unmark(&mut self) {
+        self.member = false;
+    }
+
     pub fn children(&self) -> impl Iterator<Item = (&str, &FieldSet)> {
         self.children.iter().map(|(step, child)| (step.as_str(), child))
     }
@@ -124,7 +129,8 @@ fn node(value: &Value) -> FieldSet {
     set
 }
 
-fn readable(step: &str) -> String {
+/// A step as people read it.
+pub fn readable(step: &str) -> String {
     if let Some(name) = step.strip_prefix("f:") {
         return format!(".{name}");
     }

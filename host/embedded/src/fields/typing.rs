@@ -3,6 +3,7 @@
 
 use serde_json::{Map, Value};
 
+use super::set::readable;
 use crate::schema::{ListKind, Schema};
 
 /// What is known about the value at one path.
@@ -43,6 +44,7 @@ const ATOMIC_MAPS: &[&str] = &[
     "configMapKeyRef",
     "fieldRef",
     "fieldsV1",
+    "involvedObject",
     "matchLabels",
     "nodeSelector",
     "resourceFieldRef",
@@ -131,6 +133,32 @@ impl<'a> Typing<'a> {
             Typing::Named { name, .. } => ATOMIC_MAPS.contains(&name),
             Typing::Unknown => false,
         }
+    }
+}
+
+/// The first list with two items of one key, and that key, as people read them. Nobody could own either.
+pub fn repeated(value: &Value, typing: Typing<'_>) -> Option<(String, String)> {
+    match value {
+        Value::Object(map) => map.iter().find_map(|(name, child)| {
+            let (list, item) = repeated(child, typing.field(name))?;
+            Some((format!(".{name}{list}"), item))
+        }),
+        Value::Array(items) => {
+            let mut seen = std::collections::BTreeSet::new();
+            for item in items {
+                let Some(step) = item_step(typing.list(), item) else {
+                    continue;
+                };
+                if !seen.insert(step.clone()) {
+                    return Some((String::new(), readable(&step)));
+                }
+                if let Some((list, key)) = repeated(item, typing.item()) {
+                    return Some((format!("{}{list}", readable(&step)), key));
+                }
+            }
+            None
+        }
+        _ => None,
     }
 }
 

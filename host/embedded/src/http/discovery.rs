@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 
 use axum::response::{IntoResponse, Response};
 use http::{HeaderValue, header};
+use k8s_openapi::ByteString;
 use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
 
 use super::target::Target;
 use super::{Call, json_response, openapi};
@@ -47,7 +49,9 @@ pub(super) fn answer(server: &Server, target: &Target, call: &Call) -> Result<Re
             json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": listed})
         }
         Target::Group(name) => {
-            let versions = groups.get(name).ok_or_else(Refusal::no_such_path)?;
+            let Some(versions) = groups.get(name) else {
+                return Ok(super::no_such_page());
+            };
             let mut found = group(name, versions);
             found["kind"] = json!("APIGroup");
             found["apiVersion"] = json!("v1");
@@ -60,18 +64,11 @@ pub(super) fn answer(server: &Server, target: &Target, call: &Call) -> Result<Re
                 .ok_or_else(Refusal::no_such_path)?;
             resource_list(kinds)
         }
-        Target::OpenApiIndex => openapi::index(
-            groups
-                .iter()
-                .flat_map(|(group, versions)| versions.keys().map(move |version| (group.as_str(), version.as_str()))),
-        ),
-        Target::OpenApi(name, version) => {
-            let kinds = groups
-                .get(name)
-                .and_then(|versions| versions.get(version))
-                .ok_or_else(Refusal::no_such_path)?;
-            openapi::document(kinds)
-        }
+        Target::OpenApiIndex => openapi::index(groups.values().flat_map(|versions| versions.values())),
+        Target::OpenApi(name, version) => match groups.get(name).and_then(|versions| versions.get(version)) {
+            Some(kinds) => openapi::document(kinds),
+            None => return Ok(http::StatusCode::NOT_FOUND.into_response()),
+        },
         Target::Resource(_) => return Err(Refusal::no_such_path()),
     };
     Ok(json_response(200, body.to_string()))
@@ -119,25 +116,59 @@ fn by_preference(versions: &BTreeMap<String, Vec<SharedKind>>) -> Vec<(&String, 
     sorted
 }
 
-const VERBS: &[&str] = &[
-    "create",
-    "delete",
-    "deletecollection",
-    "get",
-    "list",
-    "patch",
-    "update",
-    "watch",
-];
+/// In the order in which a real server registers them.
+fn verbs(kind: &Kind) -> &'static [&'static str] {
+    match kind {
+        _ if kind.is_custom() => &[
+            "delete",
+            "deletecollection",
+            "get",
+            "list",
+            "patch",
+            "create",
+            "update",
+            "watch",
+        ],
+        _ if kind.is_namespace() => &["create", "delete", "get", "list", "patch", "update", "watch"],
+        _ => &[
+            "create",
+            "delete",
+            "deletecollection",
+            "get",
+            "list",
+            "patch",
+            "update",
+            "watch",
+        ],
+    }
+}
+
+/// Which version is stored, as `discovery.StorageVersionHash` of k8s.io/apiserver says it.
+fn storage_version_hash(kind: &Kind) -> Value {
+    let stored = format!("{}/{}/{}", kind.stored_as.group, kind.version, kind.kind);
+    let digest: [u8; 32] = Sha256::digest(stored).into();
+    serde_json::to_value(ByteString(digest[..8].to_vec())).unwrap_or_default()
+}
+
+fn with_names(mut resource: Value, kind: &Kind) -> Value {
+    for (member, names) in [("shortNames", &kind.short_names), ("categories", &kind.categories)] {
+        if !names.is_empty() {
+            resource[member] = json!(names);
+        }
+    }
+    resource
+}
+
 const STATUS_VERBS: &[&str] = &["get", "patch", "update"];
 
 fn resource_list(kinds: &[SharedKind]) -> Value {
     let mut resources = Vec::new();
     for kind in kinds {
-        resources.push(json!({
+        let resource = json!({
             "name": kind.plural, "singularName": kind.singular, "namespaced": kind.namespaced, "kind": kind.kind,
-            "verbs": VERBS, "shortNames": kind.short_names, "categories": kind.categories,
-        }));
+            "verbs": verbs(kind), "storageVersionHash": storage_version_hash(kind),
+        });
+        resources.push(with_names(resource, kind));
         if kind.status {
             resources.push(json!({
                 "name": format!("{}/status", kind.plural), "singularName": "", "namespaced": kind.namespaced,
@@ -152,7 +183,12 @@ fn resource_list(kinds: &[SharedKind]) -> Value {
         }
     }
     let group_version = kinds.first().map(|kind| kind.api_version()).unwrap_or_default();
-    json!({"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": group_version, "resources": resources})
+    let mut list = json!({"kind": "APIResourceList", "groupVersion": group_version, "resources": resources});
+    // The oldest group answers as it did before there was a version to name.
+    if group_version != "v1" {
+        list["apiVersion"] = json!("v1");
+    }
+    list
 }
 
 fn aggregated_response(groups: &Groups, wanted: impl Fn(&str) -> bool) -> Response {
@@ -167,7 +203,13 @@ fn aggregated_response(groups: &Groups, wanted: impl Fn(&str) -> bool) -> Respon
                     json!({"version": version, "freshness": "Current", "resources": resources})
                 })
                 .collect();
-            json!({"metadata": {"name": name, "creationTimestamp": null}, "versions": versions})
+            {
+                let metadata = match name.as_str() {
+                    "" => json!({}),
+                    name => json!({"name": name}),
+                };
+                json!({"metadata": metadata, "versions": versions})
+            }
         })
         .collect();
     let list = json!({
@@ -181,12 +223,17 @@ fn aggregated_response(groups: &Groups, wanted: impl Fn(&str) -> bool) -> Respon
 }
 
 fn aggregated_resource(kind: &Kind) -> Value {
-    let response_kind = json!({"group": kind.group, "version": kind.version, "kind": kind.kind});
-    let mut resource = json!({
-        "resource": kind.plural, "singularResource": kind.singular, "verbs": VERBS, "responseKind": response_kind,
+    // A built-in kind's is that of the list around it.
+    let (group, version) = match kind.is_custom() {
+        true => (kind.group.as_str(), kind.version.as_str()),
+        false => ("", ""),
+    };
+    let response_kind = json!({"group": group, "version": version, "kind": kind.kind});
+    let resource = json!({
+        "resource": kind.plural, "singularResource": kind.singular, "verbs": verbs(kind), "responseKind": response_kind,
         "scope": if kind.namespaced { "Namespaced" } else { "Cluster" },
-        "shortNames": kind.short_names, "categories": kind.categories,
     });
+    let mut resource = with_names(resource, kind);
     let mut subresources = Vec::new();
     if kind.status {
         subresources.push(json!({"subresource": "status", "responseKind": response_kind, "verbs": STATUS_VERBS}));

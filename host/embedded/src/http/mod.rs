@@ -3,6 +3,7 @@
 
 mod discovery;
 mod openapi;
+mod options;
 mod protobuf;
 mod read;
 mod scale;
@@ -87,9 +88,9 @@ impl Call {
     fn verb(&self, resource: &Resource) -> &'static str {
         let named = !resource.name.is_empty();
         match (&self.method, named) {
-            (&Method::GET | &Method::HEAD, true) => "get",
-            (&Method::GET | &Method::HEAD, false) if self.flag("watch") || resource.watch_prefix => "watch",
-            (&Method::GET | &Method::HEAD, false) => "list",
+            (&Method::GET, true) => "get",
+            (&Method::GET, false) if self.flag("watch") || resource.watch_prefix => "watch",
+            (&Method::GET, false) => "list",
             (&Method::POST, _) => "create",
             (&Method::PUT, _) => "update",
             (&Method::PATCH, _) if self.media_type() == "application/apply-patch+yaml" => "apply",
@@ -142,9 +143,16 @@ pub(crate) async fn handle(Shared(server): Shared<Server>, request: HttpRequest)
     };
     match Target::parse(parts.uri.path()) {
         Some(Target::Resource(resource)) => answer_resource(&server, &resource, &call).await,
+        Some(_) if call.method != Method::GET => Refusal::method_not_allowed().into_response(),
         Some(other) => discovery::answer(&server, &other, &call).unwrap_or_else(IntoResponse::into_response),
-        None => Refusal::no_such_path().into_response(),
+        None => no_such_page(),
     }
+}
+
+/// What nobody has registered a path for: no Status, for it need not be a Kubernetes API that was meant. So is a group whose definitions
+/// are not there.
+fn no_such_page() -> Response {
+    (http::StatusCode::NOT_FOUND, "404 page not found\n").into_response()
 }
 
 async fn answer_resource(server: &Server, resource: &Resource, call: &Call) -> Response {
@@ -153,7 +161,11 @@ async fn answer_resource(server: &Server, resource: &Resource, call: &Call) -> R
         .kind(&resource.group, &resource.version, &resource.plural)
         .cloned()
     else {
-        return Refusal::no_such_path().into_response();
+        let known = server.state().kinds().any(|kind| kind.group == resource.group);
+        return match known {
+            true => Refusal::no_such_path().into_response(),
+            false => no_such_page(),
+        };
     };
     let suffix = resource
         .subresource
@@ -198,16 +210,27 @@ fn route(request: &Request<'_>) -> Result<Response, Refusal> {
     {
         return Err(Refusal::no_such_path());
     }
+    let verb = call.verb(resource);
+    let named = !resource.name.is_empty();
     match resource.subresource.as_deref() {
         None => {}
-        Some("status") if kind.status => {}
-        Some("scale") => {
-            let paths = kind.scale.as_ref().ok_or_else(Refusal::no_such_path)?;
-            return scale::answer(request, paths);
+        Some("status") if kind.status && verb == "delete" && kind.is_custom() => {
+            return Err(Refusal::unsupported_verb(kind, verb));
         }
+        Some("status") if kind.status => {}
+        Some("scale") if kind.scale.is_some() => {
+            options::check(verb, call)?;
+            return scale::answer(request);
+        }
+        // One handler serves all paths of custom resources.
+        Some(_) if kind.is_custom() => return Err(Refusal::not_found(kind, &resource.name)),
         Some(_) => return Err(Refusal::no_such_path()),
     }
-    match call.verb(resource) {
+    if verb == "create" && named || verb == "update" && !named {
+        return Err(Refusal::method_not_allowed());
+    }
+    options::check(verb, call)?;
+    match verb {
         "get" => read::get(request),
         "list" => read::list(request),
         "watch" => watch::watch(request),

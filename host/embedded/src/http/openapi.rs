@@ -7,6 +7,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use schemars::SchemaGenerator;
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
+use sha2::{Digest as _, Sha256};
 
 use crate::kinds::{Document, Kind, SharedKind};
 
@@ -17,16 +18,31 @@ pub(super) fn empty_old_document() -> Response {
     ([(header::CONTENT_TYPE, media_type)], &b"\x0a\x032.0"[..]).into_response()
 }
 
-/// `/openapi/v3`: where each group version's document is.
-pub(super) fn index<'a>(group_versions: impl Iterator<Item = (&'a str, &'a str)>) -> Value {
+/// `/openapi/v3`: where each group version's document is. Clients keep a document for as long as its hash stays.
+pub(super) fn index<'a>(group_versions: impl Iterator<Item = &'a Vec<SharedKind>>) -> Value {
     let paths: Map<String, Value> = group_versions
-        .map(|(group, version)| {
-            let path = root(group, version);
-            let url = format!("/openapi/v3/{path}?hash={}", path.len());
-            (path, json!({"serverRelativeURL": url}))
+        .filter_map(|kinds| {
+            let first = kinds.first()?;
+            let path = root(&first.group, &first.version);
+            let url = format!("/openapi/v3/{path}?hash={}", hash(kinds));
+            Some((path, json!({"serverRelativeURL": url})))
         })
         .collect();
     json!({"paths": paths})
+}
+
+/// Of what a document is made from: making it takes longer.
+fn hash(kinds: &[SharedKind]) -> String {
+    let mut hasher = Sha256::new();
+    hasher.update(env!("CARGO_PKG_VERSION"));
+    for kind in kinds {
+        hasher.update(&kind.kind);
+        if let Document::Given(given) = &kind.document {
+            hasher.update(given.to_string());
+        }
+    }
+    let digest: [u8; 32] = hasher.finalize().into();
+    digest.iter().map(|byte| format!("{byte:02X}")).collect()
 }
 
 /// The document of one group version.

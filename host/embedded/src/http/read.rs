@@ -27,13 +27,14 @@ pub(super) fn get(request: &Request<'_>) -> Result<Response, Refusal> {
         resource: kind.stored_as.clone(),
         key,
     };
-    let revision = server
-        .state()
-        .get(&place)
-        .cloned()
-        .ok_or_else(|| Refusal::not_found(kind, &resource.name))?;
+    let view = View::of(kind, call, server.now())?;
+    let state = server.state();
+    asked_version(call, state.version())?;
+    let revision = state.get(&place).cloned();
+    drop(state);
+    let revision = revision.ok_or_else(|| Refusal::not_found(kind, &resource.name))?;
     let mut body = Vec::new();
-    View::of(kind, call, server.now()).write_object(&revision, &mut body);
+    view.write_object(&revision, &mut body);
     Ok(json_response(200, body))
 }
 
@@ -86,8 +87,16 @@ pub(super) fn list(request: &Request<'_>) -> Result<Response, Refusal> {
         .unwrap_or(usize::MAX);
     let token = match call.query("continue") {
         "" => None,
-        text => Some(Token::decode(text).ok_or_else(|| Refusal::bad_request("continue key is not valid"))?),
+        text => Some(
+            Token::decode(text)
+                .ok_or_else(|| Refusal::bad_request("invalid continue token: continue key is not valid"))?,
+        ),
     };
+    if token.is_some() && !matches!(call.query("resourceVersion"), "" | "0") {
+        let message = "specifying resource version is not allowed when using continue";
+        return Err(Refusal::bad_request(message));
+    }
+    let view = View::of(kind, call, server.now())?;
     let state = server.state();
     let collection = state.collection(kind).ok_or_else(Refusal::no_such_path)?;
     let exact = asked_version(call, state.version())?;
@@ -116,10 +125,15 @@ pub(super) fn list(request: &Request<'_>) -> Result<Response, Refusal> {
             }
             .encode(),
         );
-        metadata["remainingItemCount"] = Value::from(page.remaining);
+        // Of what a selector leaves out a real server does not know how much there is.
+        if !selector.selects() {
+            metadata["remainingItemCount"] = Value::from(page.remaining);
+        }
+    } else if kind.is_custom() {
+        metadata["continue"] = Value::from("");
     }
     let mut body = Vec::new();
-    View::of(kind, call, server.now()).write_list(&page.revisions, &metadata, &mut body);
+    view.write_list(&page.revisions, &metadata, &mut body);
     Ok(json_response(200, body))
 }
 
@@ -129,12 +143,17 @@ fn asked_version(call: &Call, current: u64) -> Result<Option<u64>, Refusal> {
         "" | "0" => return Ok(None),
         text => text
             .parse::<u64>()
-            .map_err(|_| Refusal::bad_request(format!("invalid resourceVersion {text:?}")))?,
+            .map_err(|_| Refusal::bad_request(format!("invalid resource version: {}", no_version(text))))?,
     };
     if asked > current {
         return Err(Refusal::version_too_large(asked, current));
     }
     Ok((call.query("resourceVersionMatch") == "Exact").then_some(asked))
+}
+
+/// Kubernetes' words for a version that is no number.
+pub(super) fn no_version(text: &str) -> String {
+    format!("resourceVersion: Invalid value: {text:?}: strconv.ParseUint: parsing {text:?}: invalid syntax")
 }
 
 struct Wanted<'a> {

@@ -5,17 +5,18 @@ use serde_json::{Value, json};
 
 use super::{Request, json_response};
 use crate::kinds::Scale;
-use crate::refusal::Refusal;
+use crate::refusal::{Cause, Refusal};
 use crate::store::{Key, Place, Revision};
 use crate::write::Patch;
 
-pub(super) fn answer(request: &Request<'_>, paths: &Scale) -> Result<Response, Refusal> {
+pub(super) fn answer(request: &Request<'_>) -> Result<Response, Refusal> {
     let Request {
         server,
         kind,
         resource,
         call,
     } = *request;
+    let paths = kind.scale.as_ref().ok_or_else(Refusal::no_such_path)?;
     match call.verb(resource) {
         "get" => {
             let key = Key {
@@ -42,11 +43,20 @@ pub(super) fn answer(request: &Request<'_>, paths: &Scale) -> Result<Response, R
 }
 
 fn write(request: &Request<'_>, paths: &Scale, scale: &Value) -> Result<Response, Refusal> {
-    let Some(wanted) = scale["spec"]["replicas"].as_i64().filter(|wanted| *wanted >= 0) else {
-        return Err(Refusal::bad_request(
-            "spec.replicas of a Scale must be a number, at least 0",
-        ));
+    let given = &scale["spec"]["replicas"];
+    let Some(wanted) = given.as_i64() else {
+        return Err(Refusal::bad_request("spec.replicas of a Scale must be a number"));
     };
+    if wanted < 0 {
+        let (kind, name) = (request.kind, &request.resource.name);
+        return Err(if kind.is_custom() {
+            let cause = Cause::invalid(format!(".{}", paths.wanted), given, "should be a non-negative integer");
+            Refusal::invalid(kind, name, &[cause])
+        } else {
+            let cause = Cause::invalid("spec.replicas", given, "must be greater than or equal to 0");
+            Refusal::invalid_as(("autoscaling", "Scale"), name, &[cause])
+        });
+    }
     let nested = paths
         .wanted
         .rsplit('.')

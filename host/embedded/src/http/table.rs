@@ -9,11 +9,17 @@ use super::view::Include;
 use crate::kinds::Kind;
 use crate::store::Revision;
 
+/// As Kubernetes documents `metadata.name`.
+const NAME: &str = "Name must be unique within a namespace. Is required when creating resources, although some resources \
+    may allow a client to request the generation of an appropriate name automatically. Name is primarily intended for \
+    creation idempotence and configuration definition. Cannot be updated. More info: \
+    https://kubernetes.io/docs/concepts/overview/working-with-objects/names#names";
+
 /// `meta.k8s.io/v1 Table` of the given objects.
 pub(super) fn table(kind: &Kind, revisions: &[Arc<Revision>], include: Include, now: Timestamp) -> Value {
     let name = json!({
         "name": "Name", "type": "string", "format": "name", "priority": 0,
-        "description": "Name must be unique within a namespace.",
+        "description": NAME,
     });
     let mut definitions = if names_itself(kind) { Vec::new() } else { vec![name] };
     definitions.extend(kind.columns.iter().map(|column| {

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use super::{Call, table};
 use crate::kinds::SharedKind;
+use crate::refusal::Refusal;
 use crate::store::Revision;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,6 +25,27 @@ pub(super) enum Include {
     Object,
 }
 
+fn form(range: &str, call: &Call) -> Option<Form> {
+    let mut parameters = range.split(';').map(str::trim);
+    // A client that would have YAML reads JSON, too: it is YAML.
+    if !matches!(
+        parameters.next(),
+        Some("application/json" | "application/yaml" | "application/*" | "*/*")
+    ) {
+        return None;
+    }
+    match parameters.find_map(|parameter| parameter.strip_prefix("as=")) {
+        Some("PartialObjectMetadata" | "PartialObjectMetadataList") => Some(Form::Metadata),
+        Some("Table") => Some(Form::Table(match call.query("includeObject") {
+            "None" => Include::None,
+            "Object" => Include::Object,
+            _ => Include::Metadata,
+        })),
+        Some(_) => None,
+        None => Some(Form::Whole),
+    }
+}
+
 /// How one caller wants to see objects of one kind.
 #[derive(Clone)]
 pub(super) struct View {
@@ -33,29 +55,21 @@ pub(super) struct View {
 }
 
 impl View {
-    pub fn of(kind: &SharedKind, call: &Call, now: Timestamp) -> View {
-        let accepted = call.header(http::header::ACCEPT).split(',').find_map(|range| {
-            let mut parameters = range.split(';').map(str::trim);
-            if parameters.next() != Some("application/json") {
-                return None;
-            }
-            let form = parameters.find_map(|parameter| parameter.strip_prefix("as="));
-            match form {
-                Some("PartialObjectMetadata" | "PartialObjectMetadataList") => Some(Form::Metadata),
-                Some("Table") => Some(Form::Table(match call.query("includeObject") {
-                    "None" => Include::None,
-                    "Object" => Include::Object,
-                    _ => Include::Metadata,
-                })),
-                Some(_) => None,
-                None => Some(Form::Whole),
-            }
-        });
-        View {
+    /// The first form that the client accepts and this server has.
+    pub fn of(kind: &SharedKind, call: &Call, now: Timestamp) -> Result<View, Refusal> {
+        let accept = match call.header(http::header::ACCEPT) {
+            "" => "*/*",
+            accept => accept,
+        };
+        let form = accept
+            .split(',')
+            .find_map(|range| form(range, call))
+            .ok_or_else(Refusal::not_acceptable)?;
+        Ok(View {
             kind: kind.clone(),
-            form: accepted.unwrap_or(Form::Whole),
+            form,
             now,
-        }
+        })
     }
 
     /// Appends one object.
@@ -89,14 +103,18 @@ impl View {
             if index > 0 {
                 out.push(b',');
             }
-            self.write_object(revision, out);
+            match self.form {
+                // Built-in kinds are not repeated in their lists.
+                Form::Whole if !self.kind.is_custom() => revision.write_untyped(&self.kind, out),
+                _ => self.write_object(revision, out),
+            }
         }
         out.extend_from_slice(b"]}");
     }
 
     /// The object of a bookmark event.
     pub fn bookmark(&self, version: u64, ends_initial_events: bool) -> Value {
-        let mut metadata = json!({"resourceVersion": version.to_string(), "creationTimestamp": null});
+        let mut metadata = json!({"resourceVersion": version.to_string()});
         if ends_initial_events {
             metadata["annotations"] = json!({"k8s.io/initial-events-end": "true"});
         }

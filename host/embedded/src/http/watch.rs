@@ -11,6 +11,7 @@ use axum::response::Response;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
+use super::read::no_version;
 use super::view::View;
 use super::{Request, json_response};
 use crate::refusal::Refusal;
@@ -37,23 +38,17 @@ pub(super) fn watch(request: &Request<'_>) -> Result<Response, Refusal> {
     let selector = Selector::parse(kind, call.query("labelSelector"), call.query("fieldSelector"))?;
     let streaming_list = call.flag("sendInitialEvents");
     let bookmarks = call.flag("allowWatchBookmarks");
-    if streaming_list && call.query("resourceVersionMatch") != "NotOlderThan" {
-        return Err(Refusal::bad_request(
-            "resourceVersionMatch must be NotOlderThan when sendInitialEvents is set",
-        ));
-    }
+    let view = View::of(kind, call, server.now())?;
     let timeout = call.query("timeoutSeconds").parse().ok().filter(|seconds| *seconds > 0);
     let state = server.state();
     let collection = state.collection(kind).ok_or_else(Refusal::no_such_path)?;
     let asked = match call.query("resourceVersion") {
         "" | "0" => None,
         text => {
+            // One from the future is waited for.
             let version = text
                 .parse::<u64>()
-                .map_err(|_| Refusal::bad_request(format!("invalid resourceVersion {text:?}")))?;
-            if version > state.version() {
-                return Err(Refusal::version_too_large(version, state.version()));
-            }
+                .map_err(|_| Refusal::unexplained(no_version(text)))?;
             Some(version)
         }
     };
@@ -68,7 +63,7 @@ pub(super) fn watch(request: &Request<'_>) -> Result<Response, Refusal> {
     let now = Instant::now();
     let feed = Feed {
         server: server.clone(),
-        view: View::of(kind, call, server.now()),
+        view,
         selector,
         namespace,
         cursor: if from_start {
@@ -162,7 +157,7 @@ impl Feed {
         };
         let mut out = Vec::new();
         self.cursor = if changes.len() < BATCH {
-            current
+            current.max(self.cursor)
         } else {
             changes.last().map_or(current, |last| last.version)
         };
@@ -185,7 +180,13 @@ impl Feed {
         match (before, after) {
             (false, true) => write_event(&self.view, "ADDED", &change.after, out),
             (true, true) => write_event(&self.view, "MODIFIED", &change.after, out),
-            (true, false) => write_event(&self.view, "DELETED", &change.after, out),
+            (true, false) if change.removed => write_event(&self.view, "DELETED", &change.after, out),
+            // It is there, and none of this watcher's any more: it sees what it knew, at the version of the change.
+            (true, false) => {
+                let known = change.before.as_ref().unwrap_or(&change.after);
+                let known = Arc::new(known.at(&self.view.kind, change.version));
+                write_event(&self.view, "DELETED", &known, out);
+            }
             (false, false) => {}
         }
     }

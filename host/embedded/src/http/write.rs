@@ -4,7 +4,7 @@ use axum::response::Response;
 use http::HeaderValue;
 
 use super::view::View;
-use super::{Request, deleted_status, json_response};
+use super::{Request, deleted_status, json_response, options};
 use crate::commits::{CommitAuthor, CommitRequest};
 use crate::kinds::events;
 use crate::refusal::Refusal;
@@ -12,36 +12,23 @@ use crate::selector::Selector;
 use crate::write::{Author, DeleteOptions, FieldValidation, Part, Patch, Writer, Written, propagation};
 
 impl Request<'_> {
-    fn author(&self) -> Result<Author, Refusal> {
-        let dry_run = match self.call.query("dryRun") {
-            "" => false,
-            "All" => true,
-            other => {
-                return Err(Refusal::bad_request(format!(
-                    "invalid dryRun {other:?}: supported values: \"All\""
-                )));
-            }
-        };
+    fn author(&self) -> Author {
         let validation = match self.call.query("fieldValidation") {
-            "" | "Warn" => FieldValidation::Warn,
             "Ignore" => FieldValidation::Ignore,
             "Strict" => FieldValidation::Strict,
-            other => {
-                let message = format!("invalid fieldValidation {other:?}: supported values: Ignore, Warn, Strict");
-                return Err(Refusal::bad_request(message));
-            }
+            _ => FieldValidation::Warn,
         };
-        Ok(Author {
+        Author {
             manager: self.call.manager(),
-            dry_run,
+            dry_run: self.call.query("dryRun") == "All",
             force: self.call.flag("force"),
             validation,
-        })
+        }
     }
 
     /// Runs `write` under the state's lock, on the kind under which the objects are stored.
     pub(super) fn locked<T>(&self, write: impl FnOnce(&mut Writer<'_>) -> Result<T, Refusal>) -> Result<T, Refusal> {
-        let author = self.author()?;
+        let author = self.author();
         let mut state = self.server.state();
         let kind = if self.kind.is_event_alias() {
             let core = state.kind("", "v1", &self.kind.plural).cloned();
@@ -97,9 +84,9 @@ impl Request<'_> {
         })
     }
 
-    fn answer(&self, written: &Written) -> Response {
+    fn answer(&self, written: &Written) -> Result<Response, Refusal> {
         let mut body = Vec::new();
-        View::of(self.kind, self.call, self.server.now()).write_object(&written.revision, &mut body);
+        View::of(self.kind, self.call, self.server.now())?.write_object(&written.revision, &mut body);
         let mut response = json_response(if written.created { 201 } else { 200 }, body);
         for warning in &written.warnings {
             let text = format!("299 - \"{}\"", warning.replace('\\', "\\\\").replace('"', "\\\""));
@@ -107,18 +94,20 @@ impl Request<'_> {
                 response.headers_mut().append(http::header::WARNING, value);
             }
         }
-        response
+        Ok(response)
     }
 
     fn delete_options(&self) -> Result<DeleteOptions, Refusal> {
         let mut options = DeleteOptions {
-            dry_run: self.author()?.dry_run,
+            dry_run: self.author().dry_run,
             ..DeleteOptions::default()
         };
         if !self.call.query("propagationPolicy").is_empty() {
-            options.propagation = propagation(self.call.query("propagationPolicy"))?;
+            options.propagation = propagation(self.call.query("propagationPolicy"));
         }
-        options.read(&self.call.json()?)?;
+        let body = self.call.json()?;
+        options::check_deletion(self.call, &body)?;
+        options.read(&body);
         Ok(options)
     }
 }
@@ -130,14 +119,14 @@ pub(super) fn create(request: &Request<'_>) -> Result<Response, Refusal> {
     }
     let body = request.body()?;
     let written = request.locked(|writer| writer.create(body))?;
-    Ok(request.answer(&written))
+    request.answer(&written)
 }
 
 pub(super) fn update(request: &Request<'_>) -> Result<Response, Refusal> {
     let Request { resource, .. } = *request;
     let body = request.body()?;
     let written = request.locked(|writer| writer.update(&resource.name, body))?;
-    Ok(request.answer(&written))
+    request.answer(&written)
 }
 
 pub(super) fn patch(request: &Request<'_>) -> Result<Response, Refusal> {
@@ -145,9 +134,6 @@ pub(super) fn patch(request: &Request<'_>) -> Result<Response, Refusal> {
         kind, resource, call, ..
     } = *request;
     let mut patch = Patch::decode(call.media_type(), &call.body)?;
-    if matches!(patch, Patch::Apply(_)) && call.query("fieldManager").is_empty() {
-        return Err(Refusal::bad_request("fieldManager is required for apply patch"));
-    }
     if kind.is_event_alias() {
         patch = match patch {
             Patch::Merge(body) => Patch::Merge(events::patch_to_core(body)),
@@ -161,7 +147,7 @@ pub(super) fn patch(request: &Request<'_>) -> Result<Response, Refusal> {
         };
     }
     let written = request.locked(|writer| writer.patch(&resource.name, patch))?;
-    Ok(request.answer(&written))
+    request.answer(&written)
 }
 
 pub(super) fn delete(request: &Request<'_>) -> Result<Response, Refusal> {
@@ -178,17 +164,26 @@ pub(super) fn delete(request: &Request<'_>) -> Result<Response, Refusal> {
         return Ok(json_response(200, status.to_string()));
     }
     let mut body = Vec::new();
-    View::of(kind, call, server.now()).write_object(&deleted.revision, &mut body);
+    View::of(kind, call, server.now())?.write_object(&deleted.revision, &mut body);
     Ok(json_response(200, body))
 }
 
 pub(super) fn delete_all(request: &Request<'_>) -> Result<Response, Refusal> {
-    let Request { server, kind, call, .. } = *request;
+    let Request {
+        server,
+        kind,
+        resource,
+        call,
+    } = *request;
+    // One request never empties more than one namespace.
+    if kind.is_namespace() || kind.namespaced && resource.namespace.is_empty() {
+        return Err(Refusal::method_not_allowed());
+    }
     let options = request.delete_options()?;
     let selector = Selector::parse(kind, call.query("labelSelector"), call.query("fieldSelector"))?;
     let deleted = request.locked(|writer| writer.delete_all(&selector, &options))?;
     let metadata = serde_json::json!({"resourceVersion": server.state().version().to_string()});
     let mut body = Vec::new();
-    View::of(kind, call, server.now()).write_list(&deleted, &metadata, &mut body);
+    View::of(kind, call, server.now())?.write_list(&deleted, &metadata, &mut body);
     Ok(json_response(200, body))
 }

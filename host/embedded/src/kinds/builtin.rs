@@ -12,7 +12,6 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::{Body, Document, Kind, Publish, ResourceId, Scale, SharedKind, tables};
-use crate::refusal::Cause;
 
 /// A built-in type: how it is decoded, and its published schema.
 #[derive(Clone, Copy)]
@@ -29,7 +28,38 @@ const fn typed<T: Serialize + DeserializeOwned + JsonSchema>() -> Type {
 }
 
 fn decode<T: Serialize + DeserializeOwned>(body: &Value) -> Result<Value, serde_json::Error> {
+    check_microseconds(body)?;
     serde_json::to_value(serde::Deserialize::deserialize(body).map(|decoded: T| decoded)?)
+}
+
+/// Where times stand that have six digits, no fewer and no more, after the second (`metav1.MicroTime`), in Leases and Events.
+const WITH_MICROSECONDS: &[&str] = &[
+    "/spec/acquireTime",
+    "/spec/renewTime",
+    "/eventTime",
+    "/series/lastObservedTime",
+];
+
+/// A client that writes other times is refused by a real server, and must be here: the Lease would never be held.
+fn check_microseconds(body: &Value) -> Result<(), serde_json::Error> {
+    let times = WITH_MICROSECONDS.iter().filter_map(|at| body.pointer(at)?.as_str());
+    for time in times {
+        let digits = time
+            .split_once('.')
+            .map_or("", |(_, rest)| rest)
+            .trim_end_matches(|c: char| !c.is_ascii_digit());
+        let digits = digits.split(['+', '-']).next().unwrap_or_default();
+        let (part, wanted) = match time.find('.').or_else(|| time.find('Z')) {
+            Some(_) if digits.len() == 6 && digits.bytes().all(|byte| byte.is_ascii_digit()) => continue,
+            Some(at) => (&time[at..], ".000000"),
+            None => (time, "2006"),
+        };
+        let message = format!(
+            "parsing time {time:?} as \"2006-01-02T15:04:05.000000Z07:00\": cannot parse {part:?} as {wanted:?}"
+        );
+        return Err(serde::de::Error::custom(message));
+    }
+    Ok(())
 }
 
 fn publish<T: JsonSchema>(generator: &mut SchemaGenerator) -> String {
@@ -44,9 +74,11 @@ struct Traits {
     status: bool,
     scale: bool,
     conditional_put: bool,
+    put_creates: bool,
 }
 
-/// `n` namespaced, `g` generation, `s` status subresource, `r` scale (replicas), `c` PUT needs a resourceVersion.
+/// `n` namespaced, `g` generation, `s` status subresource, `r` scale (replicas), `c` PUT needs a resourceVersion, `u`
+/// PUT makes what is not there.
 fn traits(letters: &str) -> Traits {
     let has = |letter| letters.contains(letter);
     Traits {
@@ -55,6 +87,7 @@ fn traits(letters: &str) -> Traits {
         status: has('s'),
         scale: has('r'),
         conditional_put: has('c'),
+        put_creates: has('u'),
     }
 }
 
@@ -74,20 +107,20 @@ const KINDS: &[Row] = &[
     ("v1", "namespaces", "Namespace", "ns", "s", typed::<api::core::v1::Namespace>()),
     ("v1", "configmaps", "ConfigMap", "cm", "n", typed::<api::core::v1::ConfigMap>()),
     ("v1", "secrets", "Secret", "", "n", typed::<api::core::v1::Secret>()),
-    ("v1", "services", "Service", "svc", "ns", typed::<api::core::v1::Service>()),
-    ("v1", "endpoints", "Endpoints", "ep", "n", typed::<api::core::v1::Endpoints>()),
+    ("v1", "services", "Service", "svc", "nsu", typed::<api::core::v1::Service>()),
+    ("v1", "endpoints", "Endpoints", "ep", "nu", typed::<api::core::v1::Endpoints>()),
     ("v1", "serviceaccounts", "ServiceAccount", "sa", "n", typed::<api::core::v1::ServiceAccount>()),
     ("v1", "pods", "Pod", "po", "ngs", typed::<api::core::v1::Pod>()),
-    ("v1", "events", "Event", "ev", "n", typed::<api::core::v1::Event>()),
+    ("v1", "events", "Event", "ev", "nu", typed::<api::core::v1::Event>()),
     ("v1", "nodes", "Node", "no", "s", typed::<api::core::v1::Node>()),
     ("v1", "persistentvolumes", "PersistentVolume", "pv", "s", typed::<api::core::v1::PersistentVolume>()),
     ("v1", "persistentvolumeclaims", "PersistentVolumeClaim", "pvc", "ns",
         typed::<api::core::v1::PersistentVolumeClaim>()),
     ("v1", "replicationcontrollers", "ReplicationController", "rc", "ngsr",
         typed::<api::core::v1::ReplicationController>()),
-    ("v1", "resourcequotas", "ResourceQuota", "quota", "ns", typed::<api::core::v1::ResourceQuota>()),
-    ("v1", "limitranges", "LimitRange", "limits", "n", typed::<api::core::v1::LimitRange>()),
-    ("v1", "podtemplates", "PodTemplate", "", "ng", typed::<api::core::v1::PodTemplate>()),
+    ("v1", "resourcequotas", "ResourceQuota", "quota", "nsu", typed::<api::core::v1::ResourceQuota>()),
+    ("v1", "limitranges", "LimitRange", "limits", "nu", typed::<api::core::v1::LimitRange>()),
+    ("v1", "podtemplates", "PodTemplate", "", "ngu", typed::<api::core::v1::PodTemplate>()),
     ("apps/v1", "deployments", "Deployment", "deploy", "ngsr", typed::<api::apps::v1::Deployment>()),
     ("apps/v1", "statefulsets", "StatefulSet", "sts", "ngsr", typed::<api::apps::v1::StatefulSet>()),
     ("apps/v1", "daemonsets", "DaemonSet", "ds", "ngs", typed::<api::apps::v1::DaemonSet>()),
@@ -103,16 +136,16 @@ const KINDS: &[Row] = &[
         typed::<api::networking::v1::NetworkPolicy>()),
     ("policy/v1", "poddisruptionbudgets", "PodDisruptionBudget", "pdb", "ngsc",
         typed::<api::policy::v1::PodDisruptionBudget>()),
-    ("coordination.k8s.io/v1", "leases", "Lease", "", "nc", typed::<api::coordination::v1::Lease>()),
+    ("coordination.k8s.io/v1", "leases", "Lease", "", "ncu", typed::<api::coordination::v1::Lease>()),
     ("discovery.k8s.io/v1", "endpointslices", "EndpointSlice", "", "ng", typed::<api::discovery::v1::EndpointSlice>()),
-    ("events.k8s.io/v1", "events", "Event", "ev", "n", typed::<api::events::v1::Event>()),
+    ("events.k8s.io/v1", "events", "Event", "ev", "nu", typed::<api::events::v1::Event>()),
     ("storage.k8s.io/v1", "storageclasses", "StorageClass", "sc", "", typed::<api::storage::v1::StorageClass>()),
     ("scheduling.k8s.io/v1", "priorityclasses", "PriorityClass", "pc", "g",
         typed::<api::scheduling::v1::PriorityClass>()),
-    ("rbac.authorization.k8s.io/v1", "roles", "Role", "", "n", typed::<api::rbac::v1::Role>()),
-    ("rbac.authorization.k8s.io/v1", "rolebindings", "RoleBinding", "", "n", typed::<api::rbac::v1::RoleBinding>()),
-    ("rbac.authorization.k8s.io/v1", "clusterroles", "ClusterRole", "", "", typed::<api::rbac::v1::ClusterRole>()),
-    ("rbac.authorization.k8s.io/v1", "clusterrolebindings", "ClusterRoleBinding", "", "",
+    ("rbac.authorization.k8s.io/v1", "roles", "Role", "", "nu", typed::<api::rbac::v1::Role>()),
+    ("rbac.authorization.k8s.io/v1", "rolebindings", "RoleBinding", "", "nu", typed::<api::rbac::v1::RoleBinding>()),
+    ("rbac.authorization.k8s.io/v1", "clusterroles", "ClusterRole", "", "u", typed::<api::rbac::v1::ClusterRole>()),
+    ("rbac.authorization.k8s.io/v1", "clusterrolebindings", "ClusterRoleBinding", "", "u",
         typed::<api::rbac::v1::ClusterRoleBinding>()),
     ("admissionregistration.k8s.io/v1", "validatingadmissionpolicies", "ValidatingAdmissionPolicy", "", "gs",
         typed::<api::admissionregistration::v1::ValidatingAdmissionPolicy>()),
@@ -126,9 +159,6 @@ const KINDS: &[Row] = &[
         typed::<CustomResourceDefinition>()),
     ("apiregistration.k8s.io/v1", "apiservices", "APIService", "", "sc", typed::<APIService>()),
 ];
-
-/// Most bytes of all values of a ConfigMap or Secret together (Kubernetes API: 1 MiB).
-const DATA_BYTES_MAX: usize = 1 << 20;
 
 /// Plural and the fields that selectors may name, comma separated.
 const SELECTABLE: &[(&str, &str)] = &[
@@ -161,6 +191,7 @@ fn kind(&(group_version, plural, kind, short_names, letters, type_): &Row) -> Ki
         status,
         scale,
         conditional_put,
+        put_creates,
     } = traits(letters);
     let in_all = [
         "pods",
@@ -172,6 +203,11 @@ fn kind(&(group_version, plural, kind, short_names, letters, type_): &Row) -> Ki
         "jobs",
         "cronjobs",
     ];
+    let category = match group {
+        _ if in_all.contains(&plural) => Some("all"),
+        "admissionregistration.k8s.io" | "apiextensions.k8s.io" | "apiregistration.k8s.io" => Some("api-extensions"),
+        _ => None,
+    };
     let selectable = SELECTABLE
         .iter()
         .filter(|(of, _)| *of == plural)
@@ -189,7 +225,7 @@ fn kind(&(group_version, plural, kind, short_names, letters, type_): &Row) -> Ki
             .filter(|name| !name.is_empty())
             .map(str::to_owned)
             .collect(),
-        categories: in_all.contains(&plural).then(|| "all".to_owned()).into_iter().collect(),
+        categories: category.into_iter().map(str::to_owned).collect(),
         namespaced,
         generation,
         status,
@@ -199,6 +235,7 @@ fn kind(&(group_version, plural, kind, short_names, letters, type_): &Row) -> Ki
             selector: Some("spec.selector".to_owned()),
         }),
         conditional_put,
+        put_creates,
         body: Body::Typed(type_.decode),
         columns: tables::columns(plural),
         selectable: selectable.map(str::to_owned).collect(),
@@ -207,86 +244,5 @@ fn kind(&(group_version, plural, kind, short_names, letters, type_): &Row) -> Ki
             plural: plural.to_owned(),
         },
         document: Document::Published(type_.schema),
-    }
-}
-
-/// What is wrong with an object beyond its metadata and types.
-pub fn causes(kind: &Kind, object: &Value) -> Vec<Cause> {
-    if !kind.group.is_empty() || !matches!(kind.plural.as_str(), "configmaps" | "secrets") {
-        return Vec::new();
-    }
-    let values = |member: &str| object[member].as_object().into_iter().flatten();
-    let is_text = |member: &str| kind.plural == "configmaps" && member == "data";
-    let bytes: usize = ["data", "binaryData"]
-        .into_iter()
-        .flat_map(|member| values(member).map(move |(_, value)| (member, value.as_str().unwrap_or_default())))
-        .map(|(member, value)| if is_text(member) { value.len() } else { unpacked(value) })
-        .sum();
-    let too_long = Cause {
-        reason: "FieldValueTooLong",
-        // The object as a whole.
-        field: "[]".to_owned(),
-        message: format!("Too long: may not be more than {DATA_BYTES_MAX} bytes"),
-    };
-    (bytes > DATA_BYTES_MAX).then_some(too_long).into_iter().collect()
-}
-
-/// Bytes that a text in base64 stands for.
-fn unpacked(base64: &str) -> usize {
-    base64.trim_end_matches('=').len() * 3 / 4
-}
-
-/// The few defaults of built-in kinds that readers rely on.
-pub fn fill_defaults(kind: &Kind, object: &mut Value) {
-    match kind.kind.as_str() {
-        "Deployment" | "StatefulSet" | "ReplicaSet" => default_at(object, &["spec", "replicas"], Value::from(1)),
-        "Service" => default_at(object, &["spec", "type"], Value::from("ClusterIP")),
-        "Secret" => {
-            default_at(object, &["type"], Value::from("Opaque"));
-            fold_string_data(object);
-        }
-        "Namespace" => {
-            default_at(object, &["spec", "finalizers"], serde_json::json!(["kubernetes"]));
-            default_at(object, &["status", "phase"], Value::from("Active"));
-            let name = object.pointer("/metadata/name").cloned().unwrap_or_default();
-            default_at(object, &["metadata", "labels", "kubernetes.io/metadata.name"], name);
-        }
-        _ => {}
-    }
-}
-
-fn default_at(object: &mut Value, path: &[&str], default: Value) {
-    let Some((last, parents)) = path.split_last() else {
-        return;
-    };
-    let mut at = object;
-    for step in parents {
-        let Some(map) = at.as_object_mut() else { return };
-        let child = map.entry(*step).or_insert(Value::Null);
-        if child.is_null() {
-            *child = Value::Object(serde_json::Map::new());
-        }
-        at = child;
-    }
-    if let Some(map) = at.as_object_mut() {
-        let child = map.entry(*last).or_insert(Value::Null);
-        if child.is_null() {
-            *child = default;
-        }
-    }
-}
-
-/// `stringData` is written as text and stored as `data`.
-fn fold_string_data(object: &mut Value) {
-    let Some(Value::Object(texts)) = object.as_object_mut().and_then(|map| map.remove("stringData")) else {
-        return;
-    };
-    for (key, text) in texts {
-        if let Some(text) = text.as_str() {
-            let bytes = k8s_openapi::ByteString(text.as_bytes().to_vec());
-            let encoded = serde_json::to_value(bytes).unwrap_or_default();
-            default_at(object, &["data", &key], Value::Null);
-            object["data"][&key] = encoded;
-        }
     }
 }

@@ -64,8 +64,8 @@ impl Names {
         let (group, plural, kind) = (required("/group"), required("/names/plural"), required("/names/kind"));
         let scope = required("/scope");
         if !matches!(scope.as_str(), "Namespaced" | "Cluster" | "") {
-            let why = "supported values: \"Cluster\", \"Namespaced\"";
-            causes.push(Cause::invalid("spec.scope", &Value::from(scope.as_str()), why));
+            let shown = Value::from(scope.as_str()).to_string();
+            causes.push(Cause::not_supported("spec.scope", &shown, &["Cluster", "Namespaced"]));
         }
         let name = definition
             .pointer("/metadata/name")
@@ -103,10 +103,7 @@ fn kind(names: &Names, version: &Value, path: &str) -> Result<Kind, Vec<Cause>> 
         .pointer("/schema/openAPIV3Schema")
         .filter(|schema| schema.is_object())
     else {
-        return Err(vec![Cause::required(
-            format!("{path}.schema.openAPIV3Schema"),
-            "schemas are required",
-        )]);
+        return Err(vec![Cause::required(format!("{path}.schema.openAPIV3Schema"), "")]);
     };
     let schema = schema::compile(document, &format!("{path}.schema.openAPIV3Schema"))?;
     let text = |json: &Value, name: &str| json[name].as_str().unwrap_or_default().to_owned();
@@ -118,7 +115,13 @@ fn kind(names: &Names, version: &Value, path: &str) -> Result<Kind, Vec<Cause>> 
             name: text(column, "name"),
             type_: text(column, "type"),
             format: text(column, "format"),
-            description: text(column, "description"),
+            description: match text(column, "description") {
+                none if none.is_empty() => {
+                    let path = text(column, "jsonPath");
+                    format!("Custom resource definition column (in JSONPath format): {path}")
+                }
+                given => given,
+            },
             priority: column["priority"].as_i64().unwrap_or(0),
             source: Source::Path(text(column, "jsonPath")),
         })
@@ -143,6 +146,7 @@ fn kind(names: &Names, version: &Value, path: &str) -> Result<Kind, Vec<Cause>> 
             .is_some_and(|status| !status.is_null()),
         scale: scale(version),
         conditional_put: true,
+        put_creates: false,
         body: Body::Structural(Box::new(schema)),
         columns,
         selectable: selectable
@@ -193,6 +197,17 @@ pub fn establish(definition: &mut Value, now: &str) {
         ])
     });
     definition["status"] = json!({"acceptedNames": names, "storedVersions": stored, "conditions": conditions});
+}
+
+/// What an edit changed that objects rest on.
+pub fn immutable(definition: &Value, old: &Value) -> Vec<Cause> {
+    let fixed = ["/spec/scope", "/spec/names/kind"];
+    let changed = fixed.into_iter().filter_map(|at| {
+        let now = definition.pointer(at)?;
+        let path = at.trim_start_matches('/').replace('/', ".");
+        (old.pointer(at) != Some(now)).then(|| Cause::immutable(path, now))
+    });
+    changed.collect()
 }
 
 /// Fills in the names that a definition may leave out.

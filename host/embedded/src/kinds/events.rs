@@ -1,6 +1,8 @@
 //! Events have two spellings, `v1` and `events.k8s.io/v1`, of one stored object. This file translates between them and
 //! does nothing else.
 
+use std::borrow::Cow;
+
 use serde_json::{Map, Value};
 
 /// Field of `events.k8s.io/v1`, field of `v1`.
@@ -23,6 +25,19 @@ pub fn to_core(event: Value) -> Value {
         map.entry("involvedObject").or_insert_with(|| Value::Object(Map::new()));
     }
     core
+}
+
+/// The stored spelling of a field that a selector names.
+pub fn core_field(field: &str) -> Cow<'_, str> {
+    let (first, rest) = field
+        .split_once('.')
+        .map_or((field, None), |(first, rest)| (first, Some(rest)));
+    let old = NAMES.iter().find(|(new, _)| *new == first).map(|(_, old)| *old);
+    match (old, rest) {
+        (None, _) => Cow::Borrowed(field),
+        (Some(old), None) => Cow::Borrowed(old),
+        (Some(old), Some(rest)) => Cow::Owned(format!("{old}.{rest}")),
+    }
 }
 
 /// From the stored `v1` to `events.k8s.io/v1`.

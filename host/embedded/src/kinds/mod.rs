@@ -4,8 +4,10 @@
 pub mod builtin;
 pub mod columns;
 pub mod crd;
+pub mod defaults;
 pub mod events;
 mod tables;
+pub mod validation;
 
 use std::sync::Arc;
 
@@ -41,6 +43,8 @@ pub struct Kind {
     pub scale: Option<Scale>,
     /// PUT must carry a resourceVersion.
     pub conditional_put: bool,
+    /// PUT makes what is not there.
+    pub put_creates: bool,
     pub body: Body,
     pub columns: Vec<Column>,
     /// Paths (dotted, without a leading dot) that field selectors may name, besides name and namespace.
@@ -100,6 +104,14 @@ impl Kind {
             self.plural.clone()
         } else {
             format!("{}.{}", self.plural, self.group)
+        }
+    }
+
+    /// Group and plural as a path, as etcd's keys have them.
+    pub fn resource_path(&self) -> String {
+        match self.schema() {
+            Some(_) => format!("{}/{}", self.group, self.plural),
+            None => self.plural.clone(),
         }
     }
 

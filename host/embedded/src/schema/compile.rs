@@ -4,6 +4,7 @@
 use regex::Regex;
 use serde_json::Value;
 
+use super::references::undeclared;
 use super::rules::{Rule, is_identifier};
 use super::{Bounds, ListKind, Schema, Type};
 use crate::refusal::Cause;
@@ -11,8 +12,7 @@ use crate::refusal::Cause;
 /// Compiles the schema of a whole resource. `path` is where it stands in the definition; all mistakes are reported.
 pub fn compile(json: &Value, path: &str) -> Result<Schema, Vec<Cause>> {
     let mut compiler = Compiler { causes: Vec::new() };
-    let mut schema = compiler.node(json, path, Place::Structure);
-    schema.resource = true;
+    let schema = compiler.node(json, path, Place::Root);
     if schema.type_ != Some(Type::Object) {
         compiler
             .causes
@@ -28,6 +28,8 @@ pub fn compile(json: &Value, path: &str) -> Result<Schema, Vec<Cause>> {
 /// Whether a node declares structure or, below `anyOf` and its kin, only limits values.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Place {
+    /// The whole resource.
+    Root,
     Structure,
     Logic,
 }
@@ -44,7 +46,7 @@ impl Compiler {
             nullable: flag("nullable"),
             int_or_string: flag("x-kubernetes-int-or-string"),
             preserve_unknown: flag("x-kubernetes-preserve-unknown-fields"),
-            resource: flag("x-kubernetes-embedded-resource"),
+            resource: place == Place::Root || flag("x-kubernetes-embedded-resource"),
             default: json.get("default").cloned(),
             required: strings(json, "required"),
             list: self.list_kind(json, path),
@@ -52,25 +54,33 @@ impl Compiler {
             bounds: self.bounds(json, path),
             ..Schema::default()
         };
-        if place == Place::Structure && schema.type_.is_none() && !schema.int_or_string && !schema.preserve_unknown {
+        if place != Place::Logic && schema.type_.is_none() && !schema.int_or_string && !schema.preserve_unknown {
             let why = "must not be empty for specified object fields";
             self.causes.push(Cause::required(format!("{path}.type"), why));
         }
-        self.children(json, path, place, &mut schema);
-        for (index, rule) in json
-            .get("x-kubernetes-validations")
-            .and_then(Value::as_array)
-            .into_iter()
-            .flatten()
-            .enumerate()
-        {
-            match Rule::compile(rule, &format!("{path}.x-kubernetes-validations[{index}]")) {
+        let below = if place == Place::Logic { place } else { Place::Structure };
+        self.children(json, path, below, &mut schema);
+        self.rules(json, path, &mut schema);
+        schema.summarise();
+        schema
+    }
+
+    fn rules(&mut self, json: &Value, path: &str, schema: &mut Schema) {
+        let rules = json.get("x-kubernetes-validations").and_then(Value::as_array);
+        for (index, rule) in rules.into_iter().flatten().enumerate() {
+            let path = format!("{path}.x-kubernetes-validations[{index}]");
+            let text = rule["rule"].as_str().unwrap_or_default();
+            if let Some(field) = undeclared(text, schema) {
+                let why = format!("compilation failed: undefined field '{field}'");
+                self.causes
+                    .push(Cause::invalid(format!("{path}.rule"), &rule["rule"], why));
+                continue;
+            }
+            match Rule::compile(rule, &path) {
                 Ok(rule) => schema.rules.push(rule),
                 Err(cause) => self.causes.push(cause),
             }
         }
-        schema.summarise();
-        schema
     }
 
     #[expect(

@@ -5,17 +5,20 @@ use serde_json::Value;
 use super::Schema;
 
 impl Schema {
-    /// Sets every declared default that is missing. A null where a default exists and null is not allowed counts as
-    /// missing.
+    /// Sets every declared default that is missing. A null that is not allowed counts as missing, and goes where there is
+    /// no default.
     pub fn fill_defaults(&self, value: &mut Value) {
         match value {
             Value::Object(map) => {
+                map.retain(|name, child| {
+                    let null_forbidden = |schema: &Schema| !schema.nullable && !schema.is_open();
+                    !(child.is_null() && self.field(name).is_some_and(null_forbidden))
+                });
                 for (name, schema) in &self.properties {
-                    if let Some(default) = &schema.default {
-                        let missing = map.get(name).is_none_or(|old| old.is_null() && !schema.nullable);
-                        if missing {
-                            map.insert(name.clone(), default.clone());
-                        }
+                    if let Some(default) = &schema.default
+                        && !map.contains_key(name)
+                    {
+                        map.insert(name.clone(), default.clone());
                     }
                 }
                 for (name, child) in map {

@@ -4,6 +4,7 @@
 mod compile;
 mod defaults;
 mod prune;
+mod references;
 mod rules;
 mod validate;
 

@@ -91,7 +91,7 @@ impl Rule {
         })
     }
 
-    fn check(&self, new: &Value, old: Option<&Value>, path: &str) -> Option<Cause> {
+    fn check(&self, (new, type_): (&Value, &str), old: Option<&Value>, path: &str) -> Option<Cause> {
         let self_value = stagegate_evaluate::Value::from(new);
         let old_value = old.map(stagegate_evaluate::Value::from);
         let answer = match (&self.condition, &old_value) {
@@ -111,7 +111,10 @@ impl Rule {
             Ok(Answer::Bool(true)) => return None,
             Ok(Answer::Bool(false)) => self.complaint(self_value, old_value),
             Ok(_) => format!("rule does not evaluate to a boolean: {}", self.text),
-            Err(error) => format!("rule could not be evaluated: {error}: {}", self.text),
+            Err(error) => {
+                let rule = self.message.clone().unwrap_or_else(|| format!("rule: {}", self.text));
+                format!("{error} evaluating rule: {rule}")
+            }
         };
         let field = if self.field_path.is_empty() {
             path.to_owned()
@@ -121,8 +124,9 @@ impl Rule {
         let message = match self.reason {
             "FieldValueForbidden" => format!("Forbidden: {why}"),
             "FieldValueRequired" => format!("Required value: {why}"),
-            "FieldValueDuplicate" => format!("Duplicate value: {}", crate::refusal::shown(new)),
-            _ => format!("Invalid value: {}: {why}", crate::refusal::shown(new)),
+            "FieldValueDuplicate" => format!("Duplicate value: {type_:?}"),
+            // Not the value, but what it is: it may be large.
+            _ => format!("Invalid value: {type_:?}: {why}"),
         };
         Some(Cause {
             reason: self.reason,
@@ -164,12 +168,13 @@ impl Schema {
             return;
         }
         if !self.rules.is_empty() {
+            let type_ = self.type_.map_or("", super::Type::name);
             let new = self.as_seen_by_rules(at.new);
             let old = at.old.map(|old| self.as_seen_by_rules(old));
             causes.extend(
                 self.rules
                     .iter()
-                    .filter_map(|rule| rule.check(&new, old.as_deref(), path)),
+                    .filter_map(|rule| rule.check((&new, type_), old.as_deref(), path)),
             );
         }
         match at.new {
@@ -274,7 +279,7 @@ pub(super) fn is_identifier(name: &str) -> bool {
 }
 
 /// Kubernetes' spelling of property names in rules.
-fn escaped(name: &str) -> Cow<'_, str> {
+pub(super) fn escaped(name: &str) -> Cow<'_, str> {
     if RESERVED.contains(&name) {
         return Cow::Owned(format!("__{name}__"));
     }

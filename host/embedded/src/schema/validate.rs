@@ -2,20 +2,25 @@
 
 use std::collections::BTreeSet;
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Number, Value};
 
 use super::{Bounds, ListKind, Schema, Type};
 use crate::refusal::Cause;
 
 impl Schema {
-    /// Everything that is wrong with `value`; `old` is what it replaces, for transition rules.
-    pub fn validate(&self, value: &Value, old: Option<&Value>) -> Vec<Cause> {
-        let mut causes = Vec::new();
-        self.structure(value, "", &mut causes);
-        if causes.is_empty() && self.has_rules {
-            self.check_rules(value, old, &mut causes);
+    /// Adds everything that is wrong with `value`; `old` is what it replaces, for transition rules.
+    pub fn validate(&self, value: &Value, old: Option<&Value>, causes: &mut Vec<Cause>) {
+        self.structure(value, "", causes);
+        if !self.has_rules {
+            return;
         }
-        causes
+        if causes.iter().any(Cause::blocks_rules) {
+            let why = "some validation rules were not checked because the object was invalid; correct the existing \
+                       errors to complete validation";
+            causes.push(Cause::invalid("", &Value::Null, why));
+        } else {
+            self.check_rules(value, old, causes);
+        }
     }
 
     fn structure(&self, value: &Value, path: &str, causes: &mut Vec<Cause>) {
@@ -46,7 +51,7 @@ impl Schema {
     }
 
     /// A node without a type takes anything.
-    fn is_open(&self) -> bool {
+    pub(super) fn is_open(&self) -> bool {
         self.type_.is_none() && !self.int_or_string
     }
 
@@ -101,8 +106,8 @@ impl Schema {
             };
             if !seen.insert(identity) {
                 let shown = match &self.list {
-                    ListKind::Map(keys) => Value::from(Value::Object(self.keys_of(item, keys)).to_string()),
-                    _ => item.clone(),
+                    ListKind::Map(keys) => Value::Object(self.keys_of(item, keys)).to_string(),
+                    _ => crate::refusal::shown(item),
                 };
                 causes.push(Cause::duplicate(format!("{path}[{index}]"), &shown));
             }
@@ -126,17 +131,16 @@ impl Schema {
             schema.structure(value, path, causes);
         }
         if !self.any_of.is_empty() && !self.any_of.iter().any(fits) {
-            causes.push(Cause::invalid(path, value, "must validate at least one schema (anyOf)"));
+            let why = format!("{path:?} must validate at least one schema (anyOf)");
+            causes.push(Cause::invalid("", &Value::from(""), why));
         }
         if !self.one_of.is_empty() && self.one_of.iter().filter(|schema| fits(schema)).count() != 1 {
-            causes.push(Cause::invalid(
-                path,
-                value,
-                "must validate one and only one schema (oneOf)",
-            ));
+            let why = format!("{path:?} must validate one and only one schema (oneOf)");
+            causes.push(Cause::invalid("", &Value::from(""), why));
         }
         if self.not.as_deref().is_some_and(fits) {
-            causes.push(Cause::invalid(path, value, "must not validate the schema (not)"));
+            let why = format!("{path:?} must not validate the schema (not)");
+            causes.push(Cause::invalid("", &Value::from(""), why));
         }
     }
 }
@@ -157,40 +161,41 @@ impl Bounds {
         }
         match value {
             Value::String(text) => self.text(text, path, causes),
-            Value::Number(number) => self.number(number.as_f64().unwrap_or(f64::NAN), path, causes),
-            Value::Array(items) => Size {
-                size: items.len() as u64,
-                least: self.min_items,
-                most: self.max_items,
-                too_few: "should have at least",
-                too_many: "must have at most",
-                unit: "items",
+            Value::Number(number) => self.number(number, path, causes),
+            Value::Array(items) => {
+                let count = items.len() as u64;
+                if let Some(least) = self.min_items.filter(|least| count < *least) {
+                    let why = format!("should have at least {least} items");
+                    causes.push(misfit(path, &Value::from(count), why));
+                }
+                causes.extend(
+                    self.max_items
+                        .filter(|most| count > *most)
+                        .map(|most| Cause::too_many(path, count, most)),
+                );
             }
-            .check(path, causes),
-            Value::Object(map) => Size {
-                size: map.len() as u64,
-                least: self.min_properties,
-                most: self.max_properties,
-                too_few: "should have at least",
-                too_many: "must have at most",
-                unit: "properties",
+            Value::Object(map) => {
+                let count = map.len() as u64;
+                if let Some(least) = self.min_properties.filter(|least| count < *least) {
+                    let why = format!("should have at least {least} properties");
+                    causes.push(misfit(path, &Value::from(count), why));
+                }
+                let most = self.max_properties.filter(|most| count > *most);
+                causes.extend(most.map(|most| Cause::too_many(path, count, most)));
             }
-            .check(path, causes),
             _ => {}
         }
     }
 
     fn text(&self, text: &str, path: &str, causes: &mut Vec<Cause>) {
         let value = Value::from(text);
-        Size {
-            size: text.chars().count() as u64,
-            least: self.min_length,
-            most: self.max_length,
-            too_few: "should be at least",
-            too_many: "may not be more than",
-            unit: "chars long",
+        let characters = text.chars().count() as u64;
+        if let Some(least) = self.min_length.filter(|least| characters < *least) {
+            causes.push(misfit(path, &value, format!("should be at least {least} chars long")));
         }
-        .check(path, causes);
+        // Kubernetes counts characters and says bytes.
+        let most = self.max_length.filter(|most| characters > *most);
+        causes.extend(most.map(|most| Cause::too_long(path, most)));
         if let Some(pattern) = &self.pattern
             && !pattern.is_match(text)
         {
@@ -199,12 +204,16 @@ impl Bounds {
         if let Some(format) = &self.format
             && !fits_format(format, text)
         {
-            causes.push(misfit(path, &value, format!("must be of type {format}: {value}")));
+            causes.push(Cause {
+                reason: "FieldValueTypeInvalid",
+                ..misfit(path, &value, format!("must be of type {format}: {value}"))
+            });
         }
     }
 
-    fn number(&self, number: f64, path: &str, causes: &mut Vec<Cause>) {
-        let value = Value::from(number);
+    fn number(&self, number: &Number, path: &str, causes: &mut Vec<Cause>) {
+        let value = Value::Number(number.clone());
+        let number = number.as_f64().unwrap_or(f64::NAN);
         if let Some(limit) = self.minimum
             && (number < limit || self.exclusive_minimum && number <= limit)
         {
@@ -229,39 +238,6 @@ impl Bounds {
             && (number / step).fract() != 0.0
         {
             causes.push(misfit(path, &value, format!("should be a multiple of {step}")));
-        }
-    }
-}
-
-/// A count with its limits, and the words for it.
-struct Size {
-    size: u64,
-    least: Option<u64>,
-    most: Option<u64>,
-    too_few: &'static str,
-    too_many: &'static str,
-    unit: &'static str,
-}
-
-impl Size {
-    fn check(&self, path: &str, causes: &mut Vec<Cause>) {
-        let Size {
-            size,
-            too_few,
-            too_many,
-            unit,
-            ..
-        } = self;
-        if let Some(least) = self.least.filter(|least| size < least) {
-            causes.push(misfit(path, &Value::from(*size), format!("{too_few} {least} {unit}")));
-        }
-        if let Some(most) = self.most.filter(|most| size > most) {
-            let message = format!("Too long: {too_many} {most} {unit}");
-            causes.push(Cause {
-                reason: "FieldValueTooLong",
-                field: path.to_owned(),
-                message,
-            });
         }
     }
 }

@@ -59,10 +59,6 @@ impl Collection {
         self.objects.get(key)
     }
 
-    pub fn is_empty(&self) -> bool {
-        self.objects.is_empty()
-    }
-
     pub fn tip(&self) -> watch::Receiver<u64> {
         self.tip.subscribe()
     }
@@ -247,10 +243,11 @@ impl State {
                 namespace: text("namespace"),
                 name: text("name"),
             };
-            if let Some(last) = self.remove(&Place {
+            let place = Place {
                 resource: kind.stored_as.clone(),
                 key,
-            }) {
+            };
+            if let Some(last) = self.remove_as(&place, Some(&object)) {
                 return last;
             }
         }
@@ -259,10 +256,15 @@ impl State {
 
     /// Removes an object for good; the answer is its last state, at the version of the removal.
     fn remove(&mut self, place: &Place) -> Option<Arc<Revision>> {
+        self.remove_as(place, None)
+    }
+
+    /// The same, where the write that ends the object gives it a last state.
+    fn remove_as(&mut self, place: &Place, last: Option<&Value>) -> Option<Arc<Revision>> {
         let before = self.replace(place, None)?;
         self.version += 1;
         let kind = self.collections.get(&place.resource)?.kind.clone();
-        let mut object = before.value();
+        let mut object = last.cloned().unwrap_or_else(|| before.value());
         object["metadata"]["resourceVersion"] = Value::from(self.version.to_string());
         let after = Arc::new(Revision::render(&kind, &object, self.version));
         self.forget_owners(&before, place);
@@ -333,12 +335,7 @@ impl State {
             .cloned()
             .collect();
         finalizers.extend(propagation.finalizer().map(str::to_owned));
-        if kind.is_definition()
-            && self
-                .collections
-                .get(&defined_by(&current.value()))
-                .is_some_and(|c| !c.is_empty())
-        {
+        if kind.is_definition() {
             finalizers.push(crd::CLEANUP_FINALIZER.to_owned());
             finalizers.dedup();
         }

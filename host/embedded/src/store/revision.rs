@@ -93,6 +93,13 @@ impl Revision {
         }
     }
 
+    /// The same object under another version.
+    pub fn at(&self, kind: &Kind, version: u64) -> Revision {
+        let mut object = self.value();
+        object["metadata"]["resourceVersion"] = Value::from(version.to_string());
+        Revision::render(kind, &object, version)
+    }
+
     pub fn size_bytes(&self) -> usize {
         self.body.len()
     }
@@ -113,6 +120,20 @@ impl Revision {
         out.extend_from_slice(b",\"kind\":");
         append(out, &Value::from(kind.kind.as_str()));
         out.extend_from_slice(b",\"metadata\":");
+        out.extend_from_slice(&self.body[self.metadata.start..]);
+    }
+
+    /// Appends the object without saying what it is.
+    pub fn write_untyped(&self, kind: &Kind, out: &mut Vec<u8>) {
+        if kind.is_event_alias() {
+            let mut event = events::from_core(self.value());
+            if let Some(map) = event.as_object_mut() {
+                map.remove("apiVersion");
+                map.remove("kind");
+            }
+            return append(out, &event);
+        }
+        out.extend_from_slice(b"{\"metadata\":");
         out.extend_from_slice(&self.body[self.metadata.start..]);
     }
 

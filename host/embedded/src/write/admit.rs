@@ -5,12 +5,16 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::{Map, Value};
 
 use super::{FieldValidation, Writer};
-use crate::kinds::{Body, Kind};
-use crate::names::{NameRule, is_label_value, is_qualified_name};
+use crate::kinds::{Body, Kind, defaults, validation};
+use crate::names::{LABEL_VALUE, NameRule, is_label_value, is_qualified_name, qualified_name_complaint};
 use crate::refusal::{Cause, Refusal};
 
 /// All annotations of an object together, in bytes.
 const ANNOTATIONS_LIMIT: usize = 256 * 1024;
+
+/// Finalizers of objects of these groups have a domain, or are Kubernetes' own.
+const WITH_KNOWN_FINALIZERS: &[&str] = &["", "apps", "autoscaling", "batch", "networking.k8s.io", "policy"];
+const PLAIN_FINALIZERS: &[&str] = &["foregroundDeletion", "kubernetes", "orphan"];
 
 impl Writer<'_> {
     /// Checks that the body is this kind's and this request's, and drops unknown fields.
@@ -36,20 +40,10 @@ impl Writer<'_> {
 
     /// Fills in what the path already says and refuses what contradicts it.
     pub(super) fn identify(&self, body: &mut Value, name: Option<&str>) -> Result<(), Refusal> {
-        let kind = &self.kind;
         let Some(object) = body.as_object_mut() else {
             return Err(Refusal::bad_request("the body of a write must be an object"));
         };
-        for (field, wanted) in [("apiVersion", kind.api_version()), ("kind", kind.kind.clone())] {
-            match object.get(field).and_then(Value::as_str) {
-                Some(given) if !given.is_empty() && given != wanted => {
-                    let message =
-                        format!("the {field} in the data ({given}) does not match the expected {field} ({wanted})");
-                    return Err(Refusal::bad_request(message));
-                }
-                _ => object.insert(field.to_owned(), Value::from(wanted)),
-            };
-        }
+        self.check_kind(object)?;
         let metadata = object.entry("metadata").or_insert_with(|| Value::Object(Map::new()));
         if metadata.is_null() {
             *metadata = Value::Object(Map::new());
@@ -58,22 +52,69 @@ impl Writer<'_> {
             return Err(Refusal::bad_request("metadata must be an object"));
         };
         metadata.retain(|_, value| !value.is_null());
-        let mut settle = |field: &str, wanted: &str| match metadata.get(field).and_then(Value::as_str) {
-            Some(given) if !given.is_empty() && given != wanted => Err(Refusal::bad_request(format!(
-                "the {field} of the provided object does not match the {field} sent on the request ({given} != \
-                {wanted})"
-            ))),
-            _ if wanted.is_empty() => {
-                metadata.remove(field);
-                Ok(())
-            }
-            _ => {
-                metadata.insert(field.to_owned(), Value::from(wanted));
-                Ok(())
-            }
+        let given = |field: &str| {
+            let given = metadata.get(field).and_then(Value::as_str);
+            given.filter(|given| !given.is_empty()).map(str::to_owned)
         };
-        settle("namespace", self.namespace)?;
-        name.map_or(Ok(()), |name| settle("name", name))
+        let (given_name, given_namespace) = (given("name"), given("namespace"));
+        if given_namespace.is_some_and(|given| given != self.namespace) {
+            let message = "the namespace of the provided object does not match the namespace sent on the request";
+            return Err(Refusal::bad_request(message));
+        }
+        if self.namespace.is_empty() {
+            metadata.remove("namespace");
+        } else {
+            metadata.insert("namespace".to_owned(), Value::from(self.namespace));
+        }
+        let Some(name) = name else { return Ok(()) };
+        if let Some(given) = given_name.filter(|given| given != name) {
+            let message = format!("the name of the object ({given}) does not match the name on the URL ({name})");
+            return Err(Refusal::bad_request(message));
+        }
+        metadata.insert("name".to_owned(), Value::from(name));
+        Ok(())
+    }
+
+    /// A built-in kind's body need not say what it is; a custom resource's must, for only that says how to read it.
+    fn check_kind(&self, object: &mut Map<String, Value>) -> Result<(), Refusal> {
+        let kind = &self.kind;
+        let given = |field: &str| object.get(field).and_then(Value::as_str).unwrap_or_default().to_owned();
+        let (version, name) = (given("apiVersion"), given("kind"));
+        let wanted = kind.api_version();
+        if kind.is_custom() {
+            if name.is_empty() {
+                let message = format!(
+                    "the object provided is unrecognized (must be of type {}): Object 'Kind' is missing",
+                    kind.kind
+                );
+                return Err(Refusal::bad_request(message));
+            }
+            if version != wanted {
+                return Err(Refusal::bad_request(format!(
+                    "the API version in the data ({version}) does not match the expected API version ({wanted})"
+                )));
+            }
+            if name != kind.kind {
+                let why = format!("must be {}", kind.kind);
+                let cause = Cause::invalid("kind", &Value::from(name.as_str()), why);
+                let called = object.get("metadata").and_then(|metadata| metadata["name"].as_str());
+                return Err(Refusal::invalid_as(
+                    (&kind.group, &name),
+                    called.unwrap_or_default(),
+                    &[cause],
+                ));
+            }
+            return Ok(());
+        }
+        for (field, given, wanted) in [("apiVersion", version, wanted), ("kind", name, kind.kind.clone())] {
+            if !given.is_empty() && given != wanted {
+                let message =
+                    format!("the {field} in the data ({given}) does not match the expected {field} ({wanted})");
+                return Err(Refusal::bad_request(message));
+            }
+            object.insert(field.to_owned(), Value::from(wanted));
+        }
+        Ok(())
     }
 
     /// Defaults, then everything that may be wrong with the object as a whole.
@@ -82,16 +123,16 @@ impl Writer<'_> {
         if self.kind.is_definition() {
             crate::kinds::crd::fill_defaults(object);
         }
+        if let Body::Typed(_) = &self.kind.body {
+            defaults::fill(&self.kind, object);
+        }
         let mut causes = metadata_causes(&self.kind, object);
         match &self.kind.body {
             Body::Structural(schema) => {
                 schema.fill_defaults(object);
-                causes.extend(schema.validate(object, old));
+                schema.validate(object, old, &mut causes);
             }
-            Body::Typed(_) => {
-                crate::kinds::builtin::fill_defaults(&self.kind, object);
-                causes.extend(crate::kinds::builtin::causes(&self.kind, object));
-            }
+            Body::Typed(_) => causes.extend(validation::causes(&self.kind, object, old)),
         }
         if causes.is_empty() {
             Ok(())
@@ -184,19 +225,25 @@ fn metadata_causes(kind: &Kind, object: &Value) -> Vec<Cause> {
     let mut causes = Vec::new();
     let name = metadata["name"].as_str().unwrap_or_default();
     let rule = NameRule::of(&kind.group, &kind.plural);
-    if !rule.accepts(name) {
-        causes.push(Cause::invalid("metadata.name", &Value::from(name), rule.explanation()));
+    if name.is_empty() {
+        causes.push(Cause::required("metadata.name", "name or generateName is required"));
+    } else if !rule.accepts(name) {
+        let complaints = rule.complaints(name).into_iter();
+        causes.extend(complaints.map(|why| Cause {
+            message: format!("Invalid value: {}: {why}", Value::from(name)),
+            ..Cause::invalid("metadata.name", &Value::Null, why)
+        }));
     }
     for (key, value) in metadata["labels"].as_object().into_iter().flatten() {
         if !is_qualified_name(key) {
             causes.push(Cause::invalid(
                 "metadata.labels",
                 &Value::from(key.as_str()),
-                "not a valid label key",
+                qualified_name_complaint(key),
             ));
         }
         if !value.as_str().is_some_and(is_label_value) {
-            causes.push(Cause::invalid("metadata.labels", value, "not a valid label value"));
+            causes.push(Cause::invalid("metadata.labels", value, LABEL_VALUE));
         }
     }
     let mut annotation_bytes = 0;
@@ -205,25 +252,26 @@ fn metadata_causes(kind: &Kind, object: &Value) -> Vec<Cause> {
             causes.push(Cause::invalid(
                 "metadata.annotations",
                 &Value::from(key.as_str()),
-                "not a valid annotation key",
+                qualified_name_complaint(key),
             ));
         }
         annotation_bytes += key.len() + value.as_str().map_or(0, str::len);
     }
     if annotation_bytes > ANNOTATIONS_LIMIT {
-        causes.push(Cause {
-            reason: "FieldValueTooLong",
-            field: "metadata.annotations".to_owned(),
-            message: format!("Too long: may not be more than {ANNOTATIONS_LIMIT} bytes"),
-        });
+        causes.push(Cause::too_long("metadata.annotations", ANNOTATIONS_LIMIT));
     }
-    for finalizer in metadata["finalizers"].as_array().into_iter().flatten() {
-        if !finalizer.as_str().is_some_and(is_qualified_name) {
-            causes.push(Cause::invalid(
-                "metadata.finalizers",
-                finalizer,
-                "name part must be a qualified name",
-            ));
+    for (index, finalizer) in metadata["finalizers"].as_array().into_iter().flatten().enumerate() {
+        let name = finalizer.as_str().unwrap_or_default();
+        if !is_qualified_name(name) {
+            let why = qualified_name_complaint(name);
+            causes.push(Cause::invalid("metadata.finalizers", finalizer, why));
+        } else if WITH_KNOWN_FINALIZERS.contains(&kind.group.as_str())
+            && !kind.is_custom()
+            && !name.contains('/')
+            && !PLAIN_FINALIZERS.contains(&name)
+        {
+            let why = "name is neither a standard finalizer name nor is it fully qualified";
+            causes.push(Cause::invalid(format!("metadata.finalizers[{index}]"), finalizer, why));
         }
     }
     owner_causes(&metadata["ownerReferences"], &mut causes);
@@ -232,16 +280,26 @@ fn metadata_causes(kind: &Kind, object: &Value) -> Vec<Cause> {
 
 fn owner_causes(owners: &Value, causes: &mut Vec<Cause>) {
     let owners = owners.as_array().map(Vec::as_slice).unwrap_or_default();
-    for (index, owner) in owners.iter().enumerate() {
+    for owner in owners {
         for field in ["apiVersion", "kind", "name", "uid"] {
             if owner[field].as_str().is_none_or(str::is_empty) {
-                let path = format!("metadata.ownerReferences[{index}].{field}");
-                causes.push(Cause::invalid(path, &owner[field], "must not be empty"));
+                let path = format!("metadata.ownerReferences.{field}");
+                causes.push(Cause::invalid(path, &Value::from(""), "must not be empty"));
             }
         }
     }
-    if owners.iter().filter(|owner| owner["controller"] == true).count() > 1 {
-        let why = "only one reference can have Controller set to true";
+    let controllers: Vec<String> = owners
+        .iter()
+        .filter(|owner| owner["controller"] == true)
+        .map(|owner| {
+            let text = |field: &str| owner[field].as_str().unwrap_or_default().to_owned();
+            format!("{}/{}", text("kind"), text("name"))
+        })
+        .collect();
+    if let [first, second, ..] = controllers.as_slice() {
+        let why = format!(
+            "Only one reference can have Controller set to true. Found \"true\" in references for {first} and {second}"
+        );
         causes.push(Cause::invalid(
             "metadata.ownerReferences",
             &Value::Array(Vec::new()),

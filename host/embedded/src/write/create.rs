@@ -5,7 +5,7 @@ use sha2::{Digest, Sha256};
 
 use super::{Ownership, Part, Writer, Written};
 use crate::fields::{Changes, ManagedFields, Operation};
-use crate::kinds::ResourceId;
+use crate::kinds::{Kind, ResourceId};
 use crate::refusal::Refusal;
 use crate::store::{Key, Place};
 
@@ -16,10 +16,9 @@ impl Writer<'_> {
     /// Creates what a POST carries.
     pub fn create(&mut self, mut body: Value) -> Result<Written, Refusal> {
         self.admit(&mut body, None)?;
-        if body["metadata"]["resourceVersion"]
-            .as_str()
-            .is_some_and(|version| !version.is_empty())
-        {
+        // It is the storage that refuses, which a dry run does not reach.
+        let version = body["metadata"]["resourceVersion"].as_str();
+        if !self.author.dry_run && version.is_some_and(|version| !version.is_empty()) {
             return Err(Refusal::bad_request(
                 "resourceVersion should not be set on objects to be created",
             ));
@@ -30,13 +29,16 @@ impl Writer<'_> {
     pub(super) fn insert(&mut self, mut object: Value, ownership: Ownership) -> Result<Written, Refusal> {
         let name = self.name_of(&mut object)?;
         self.require_namespace(&name)?;
-        if self.state.get(&self.place(&name)).is_some() {
-            return Err(Refusal::already_exists(&self.kind, &name));
+        if let Some(present) = self.state.get(&self.place(&name)) {
+            return Err(Refusal::already_exists(&self.kind, present));
         }
         if self.kind.status
             && let Some(map) = object.as_object_mut()
         {
             map.remove("status");
+            if !self.kind.is_custom() {
+                map.insert("status".to_owned(), serde_json::json!({}));
+            }
         }
         let now = self.time();
         if let Some(metadata) = object["metadata"].as_object_mut() {
@@ -60,9 +62,8 @@ impl Writer<'_> {
         self.check(&mut object, None)?;
         if matches!(ownership, Ownership::Edit) {
             let kind = self.kind.clone();
-            let nothing = serde_json::json!({});
-            let changes = Changes::between(&nothing, &object, Self::typing(&kind));
-            let owners = ManagedFields::default().updated(&changes, &self.manager(Operation::Update), &now);
+            let changes = Changes::between(&blank(&kind), &object, Self::typing(&kind));
+            let owners = ManagedFields::default().updated(&changes, &self.manager(Operation::Update), Some(&now));
             owners.write_into(&mut object);
         }
         self.commit(object, true)
@@ -79,9 +80,9 @@ impl Writer<'_> {
         if let Some(name) = given("name") {
             return Ok(name);
         }
+        // That there is no name is said with everything else that is wrong.
         let Some(prefix) = given("generateName") else {
-            let cause = crate::refusal::Cause::required("metadata.name", "name or generateName is required");
-            return Err(Refusal::invalid(&self.kind, "", &[cause]));
+            return Ok(String::new());
         };
         let random = unique_after(self.state.version());
         let alphabet = SUFFIX_CHARACTERS;
@@ -127,6 +128,23 @@ impl Writer<'_> {
         }
         Ok(())
     }
+}
+
+/// What nobody has put into a new object: of a built-in kind the parts that Go writes though they are empty, and what the server
+/// itself fills in.
+fn blank(kind: &Kind) -> Value {
+    if kind.is_custom() {
+        return serde_json::json!({});
+    }
+    let mut blank = serde_json::json!({
+        "metadata": {}, "status": {}, "involvedObject": {}, "source": {},
+        "spec": {"strategy": {}, "updateStrategy": {}, "template": {"metadata": {}, "spec": {"containers": []}}},
+    });
+    if kind.is_namespace() {
+        blank["spec"]["finalizers"] = serde_json::json!(["kubernetes"]);
+        blank["status"]["phase"] = Value::from("Active");
+    }
+    blank
 }
 
 /// An identifier that no other object of this server gets. It follows from the version, so that the same requests lead

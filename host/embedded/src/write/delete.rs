@@ -6,6 +6,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::Writer;
+use crate::kinds::Kind;
 use crate::refusal::Refusal;
 use crate::selector::Selector;
 use crate::store::{Deleted, Propagation, Revision};
@@ -20,43 +21,46 @@ pub struct DeleteOptions {
 }
 
 impl DeleteOptions {
-    /// Reads a body; absent and empty bodies are the defaults.
-    pub fn read(&mut self, body: &Value) -> Result<(), Refusal> {
+    /// Reads a body that was checked; absent and empty bodies are the defaults.
+    pub fn read(&mut self, body: &Value) {
         let text = |path: &str| body.pointer(path).and_then(Value::as_str).map(str::to_owned);
         self.uid = text("/preconditions/uid").or(self.uid.take());
         self.resource_version = text("/preconditions/resourceVersion").or(self.resource_version.take());
         if let Some(policy) = text("/propagationPolicy") {
-            self.propagation = propagation(&policy)?;
+            self.propagation = propagation(&policy);
         } else if body["orphanDependents"] == true {
             self.propagation = Propagation::Orphan;
         }
         self.dry_run |= body["dryRun"].as_array().is_some_and(|stages| !stages.is_empty());
-        Ok(())
     }
 }
 
-pub fn propagation(policy: &str) -> Result<Propagation, Refusal> {
+/// The policy of that name; by itself in the background.
+pub fn propagation(policy: &str) -> Propagation {
     match policy {
-        "Background" => Ok(Propagation::Background),
-        "Foreground" => Ok(Propagation::Foreground),
-        "Orphan" => Ok(Propagation::Orphan),
-        other => Err(Refusal::bad_request(format!("unknown propagationPolicy {other:?}"))),
+        "Foreground" => Propagation::Foreground,
+        "Orphan" => Propagation::Orphan,
+        _ => Propagation::Background,
     }
 }
 
 impl Writer<'_> {
     pub fn delete(&mut self, name: &str, options: &DeleteOptions) -> Result<Deleted, Refusal> {
         let current = self.current(name)?;
-        let wrong = |what: &str, given: &str, known: &str| {
-            let why = format!("Precondition failed: {what} in precondition: {given}, {what} in object meta: {known}");
-            Refusal::conflict(&self.kind, name, &why)
+        let wrong = |(what, given, known): (&str, &str, &str), fate: &str| {
+            let Kind { kind, group, .. } = &*self.kind;
+            let why = format!(
+                "the {what} in the precondition ({given}) does not match the {what} in record ({known}). The object \
+                 might have been {fate}"
+            );
+            Refusal::conflict_as((group, kind), name, &why)
         };
         if let Some(uid) = options.uid.as_deref().filter(|uid| *uid != current.uid) {
-            return Err(wrong("UID", uid, &current.uid));
+            return Err(wrong(("UID", uid, &current.uid), "deleted and then recreated"));
         }
         let version = current.version.to_string();
         if let Some(given) = options.resource_version.as_deref().filter(|given| *given != version) {
-            return Err(wrong("ResourceVersion", given, &version));
+            return Err(wrong(("ResourceVersion", given, &version), "modified"));
         }
         if self.kind.is_namespace() && matches!(name, "default" | "kube-system" | "kube-public") {
             return Err(Refusal::forbidden(
@@ -72,12 +76,12 @@ impl Writer<'_> {
             });
         }
         let place = self.place(name);
-        let mut deleted = self
+        let deleted = self
             .state
             .delete(&place, options.propagation, self.now)
             .ok_or_else(|| Refusal::not_found(&self.kind, name))?;
+        // What is only marked is answered as such, though it may be gone when the answer arrives.
         self.state.settle(self.now);
-        deleted.gone |= self.state.get(&place).is_none();
         Ok(deleted)
     }
 

@@ -120,6 +120,11 @@ impl Writer<'_> {
         }
     }
 
+    /// When the author of an edit became the owner of what it changed; of a scale nobody says.
+    fn time_of_ownership(&self) -> Option<String> {
+        (self.part != Part::Scale).then(|| self.time())
+    }
+
     fn time(&self) -> String {
         seconds(self.now)
     }

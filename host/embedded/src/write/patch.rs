@@ -70,17 +70,22 @@ impl Writer<'_> {
         {
             return Err(Refusal::bad_request("metadata.managedFields must be nil"));
         }
-        for field in ["apiVersion", "kind"] {
-            if config[field].as_str().is_none_or(str::is_empty) {
-                return Err(Refusal::bad_request(format!(
-                    "invalid object type: {field} must be set in an apply body"
-                )));
-            }
+        let given = |field: &str| config[field].as_str().unwrap_or_default();
+        if (given("apiVersion"), given("kind")) != (&self.kind.api_version(), &self.kind.kind) {
+            let message = match given("apiVersion") {
+                "" => format!("invalid object type: /, Kind={}", given("kind")),
+                version => format!("invalid object type: {version}, Kind={}", given("kind")),
+            };
+            return Err(Refusal::bad_request(message));
         }
         self.identify(&mut config, Some(name))?;
         if let Some(field) = drop_unknown(&self.kind, &mut config)?.first() {
-            let message = format!("failed to create typed patch object: .{field}: field not declared in schema");
-            return Err(Refusal::internal(message));
+            let what = format!(".{field}: field not declared in schema");
+            return Err(self.untyped(name, &what));
+        }
+        if let Some((list, item)) = crate::fields::repeated(&config, Self::typing(&self.kind)) {
+            let what = format!("{list}: duplicate entries for key {item}");
+            return Err(self.untyped(name, &what));
         }
         self.keep_own_part(&mut config);
         let current = self.state.get(&self.place(name)).cloned();
@@ -110,11 +115,24 @@ impl Writer<'_> {
                 self.replace(&current, merged, Ownership::Applied)
             }
             None if config["metadata"]["uid"].is_string() => {
-                let why = "uid mismatch: the provided object specified a uid, and no existing object was found";
-                Err(Refusal::conflict(&self.kind, name, why))
+                let why = format!(
+                    "uid mismatch: the provided object specified uid {}, and no existing object was found",
+                    config["metadata"]["uid"].as_str().unwrap_or_default()
+                );
+                Err(Refusal::conflict(&self.kind, name, &why))
             }
             None => self.insert(merged, Ownership::Applied),
         }
+    }
+
+    /// A configuration that does not fit the kind's schema.
+    fn untyped(&self, name: &str, what: &str) -> Refusal {
+        let (namespace, kind) = (self.namespace, &self.kind);
+        Refusal::unexplained(format!(
+            "failed to create typed patch object ({namespace}/{name}; {}, Kind={}): {what}",
+            kind.api_version(),
+            kind.kind
+        ))
     }
 
     /// Takes out of a configuration what this endpoint does not write, so that the manager does not come to own it.

@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 use super::{Ownership, Part, Writer, Written};
 use crate::fields::{Changes, ManagedFields, Operation};
 use crate::refusal::{Cause, Refusal};
-use crate::store::Revision;
+use crate::store::{Key, Revision};
 
 /// Metadata that only the server writes.
 const SERVER_FIELDS: &[&str] = &[
@@ -19,14 +19,35 @@ const SERVER_FIELDS: &[&str] = &[
 ];
 
 impl Writer<'_> {
-    /// Replaces the object by what a PUT carries.
+    /// Replaces the object by what a PUT carries; some kinds are made by it.
     pub fn update(&mut self, name: &str, mut body: Value) -> Result<Written, Refusal> {
-        let current = self.current(name)?;
+        if body
+            .pointer("/metadata/name")
+            .and_then(Value::as_str)
+            .is_none_or(str::is_empty)
+            && body.is_object()
+        {
+            let message = "the name of the object (one based on URL) was undeterminable: name must be provided";
+            return Err(Refusal::bad_request(message));
+        }
         self.admit(&mut body, Some(name))?;
-        if self.kind.conditional_put && body["metadata"]["resourceVersion"].as_str().is_none_or(str::is_empty) {
-            let why = "must be specified for an update";
-            let cause = Cause::invalid("metadata.resourceVersion", &Value::from(0), why);
-            return Err(Refusal::invalid(&self.kind, name, &[cause]));
+        let current = match self.current(name) {
+            Ok(current) => current,
+            Err(_) if self.kind.put_creates && self.part == Part::Main => {
+                return self.insert(body, Ownership::Edit);
+            }
+            Err(absent) => return Err(absent),
+        };
+        let version = body["metadata"]["resourceVersion"]
+            .as_str()
+            .filter(|text| !text.is_empty());
+        if self.kind.conditional_put && version.is_none() {
+            return Err(Refusal::without_version(&self.kind, name));
+        }
+        if let Some(wrong) = version.filter(|text| text.parse::<u64>().is_err()) {
+            return Err(Refusal::unexplained(format!(
+                "strconv.ParseUint: parsing {wrong:?}: invalid syntax"
+            )));
         }
         self.replace(&current, body, Ownership::Edit)
     }
@@ -66,7 +87,11 @@ impl Writer<'_> {
             };
             let kind = self.kind.clone();
             let changes = Changes::between(&old, &object, Self::typing(&kind));
-            base.updated(&changes, &self.manager(Operation::Update), &self.time())
+            base.updated(
+                &changes,
+                &self.manager(Operation::Update),
+                self.time_of_ownership().as_deref(),
+            )
         });
         if self.is_unchanged(&old, &mut object) && owners.same_owners(&before) {
             let revision = self.current(&name)?;
@@ -84,8 +109,17 @@ impl Writer<'_> {
     fn check_preconditions(&self, current: &Revision, metadata: &Value) -> Result<(), Refusal> {
         let given = |field: &str| metadata[field].as_str().filter(|text| !text.is_empty());
         if given("uid").is_some_and(|uid| uid != current.uid) {
+            // The key under which etcd has it is a part of Kubernetes' message.
+            let resource = self.kind.resource_path();
+            let Key { namespace, name } = &current.key;
+            let path: Vec<&str> = [resource.as_str(), namespace, name]
+                .into_iter()
+                .filter(|step| !step.is_empty())
+                .collect();
             let why = format!(
-                "Precondition failed: UID in precondition: {}, UID in object meta: {}",
+                "StorageError: invalid object, Code: 4, Key: /registry/{}, ResourceVersion: 0, AdditionalErrorMsg: \
+                 Precondition failed: UID in precondition: {}, UID in object meta: {}",
+                path.join("/"),
                 given("uid").unwrap_or_default(),
                 current.uid
             );
@@ -139,8 +173,12 @@ impl Writer<'_> {
             return Ok(());
         }
         let why = format!(
-            "no new finalizers can be added if the object is being deleted, found new finalizers {}",
-            added.join(", ")
+            "no new finalizers can be added if the object is being deleted, found new finalizers []string{{{}}}",
+            added
+                .iter()
+                .map(|name| format!("{name:?}"))
+                .collect::<Vec<_>>()
+                .join(", ")
         );
         Err(Refusal::invalid(
             &self.kind,

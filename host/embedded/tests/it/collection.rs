@@ -154,3 +154,16 @@ async fn a_list_can_be_read_as_it_was() {
     assert_eq!(count("resourceVersion=0").await, (200, Some(2)));
     assert_eq!(count("resourceVersion=999999").await, (504, None));
 }
+
+#[tokio::test(start_paused = true)]
+async fn no_request_empties_more_than_one_namespace() {
+    let (_server, client) = server();
+    create(&client, "a").await;
+    for path in ["/api/v1/namespaces", "/apis/test.stagegate.dev/v1/widgets"] {
+        let (code, answer) = send(&client, "DELETE", path, json!(null)).await;
+        assert_eq!((code, &answer["reason"]), (405, &json!("MethodNotAllowed")), "{path}");
+    }
+    assert!(widgets(&client).get_opt("a").await.unwrap().is_some());
+    let (code, _) = send(&client, "GET", "/api/v1/namespaces/default", json!(null)).await;
+    assert_eq!(code, 200);
+}

@@ -10,5 +10,6 @@ mod faults;
 mod fixture;
 mod kubectl;
 mod objects;
+mod refusals;
 mod schema;
 mod watches;

@@ -326,7 +326,7 @@ async fn dry_runs_answer_and_store_nothing() {
 async fn names_are_generated_and_checked() {
     let (_server, client) = server();
     let path = "/apis/test.stagegate.dev/v1/namespaces/default/widgets";
-    let body = |metadata: serde_json::Value| json!({"metadata": metadata, "spec": {}});
+    let body = |metadata: serde_json::Value| json!({"apiVersion": "test.stagegate.dev/v1", "kind": "Widget", "metadata": metadata, "spec": {}});
     let (made, object) = send(&client, "POST", path, body(json!({"generateName": "x-"}))).await;
     assert_eq!(made, 201);
     assert_eq!(object["metadata"]["name"].as_str().unwrap().len(), 7);
@@ -352,7 +352,10 @@ async fn names_are_generated_and_checked() {
 async fn unknown_fields_are_dropped_or_refused() {
     let (_server, client) = server();
     let path = "/apis/test.stagegate.dev/v1/namespaces/default/widgets";
-    let body = json!({"metadata": {"name": "a"}, "spec": {"colour": "red", "taste": "sour"}});
+    let body = json!({
+        "apiVersion": "test.stagegate.dev/v1", "kind": "Widget", "metadata": {"name": "a"},
+        "spec": {"colour": "red", "taste": "sour"},
+    });
     let (refused, status) = send(&client, "POST", &format!("{path}?fieldValidation=Strict"), body.clone()).await;
     assert_eq!(refused, 400);
     assert!(

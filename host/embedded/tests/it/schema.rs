@@ -30,8 +30,13 @@ async fn gadgets(spec: Value) -> Client {
     client
 }
 
+fn gadget(version: &str, metadata: Value, spec: Value) -> Value {
+    let version = format!("test.stagegate.dev/{version}");
+    json!({"apiVersion": version, "kind": "Gadget", "metadata": metadata, "spec": spec})
+}
+
 async fn create(client: &Client, name: &str, spec: Value) -> (u16, Value) {
-    send(client, "POST", PATH, json!({"metadata": {"name": name}, "spec": spec})).await
+    send(client, "POST", PATH, gadget("v1", json!({"name": name}), spec)).await
 }
 
 /// Each value with the text that the refusal must contain; an empty text means that it is accepted.
@@ -146,7 +151,7 @@ async fn defaults_are_filled_in_and_unknown_fields_dropped() {
         "free": {"any": {"thing": 1}, "known": {"a": "x"}},
     });
     assert_eq!(made["spec"], wanted);
-    let (_, bare) = send(&client, "POST", PATH, json!({"metadata": {"name": "b"}})).await;
+    let (_, bare) = create(&client, "b", Value::Null).await;
     assert_eq!(bare["spec"], json!({"size": 3, "inner": {"mode": "on"}}));
 }
 
@@ -166,7 +171,7 @@ async fn rules_see_the_value_under_escaped_names() {
                 "message": "min must not exceed max"},
             {"rule": "!has(self.max__dash__surge) || self.max__dash__surge < 5"},
             {"rule": "!has(self.__in__) || self.__in__ != 'bad'", "message": "bad"},
-            {"rule": "!has(self.min) || self.missing == 1", "message": "cannot be evaluated"},
+            {"rule": "!has(self.min) || 1 / (self.min - self.min) == 1", "message": "cannot be evaluated"},
         ],
     });
     let cases = [
@@ -178,7 +183,7 @@ async fn rules_see_the_value_under_escaped_names() {
             "spec.items[1]: Invalid value: \"object\": n is -1",
         ),
         (json!({"min": 4, "max": 3}), "spec.min: Invalid value"),
-        (json!({"min": 1}), "rule could not be evaluated"),
+        (json!({"min": 1}), "evaluating rule: cannot be evaluated"),
     ];
     judge(schema, &cases).await;
 }
@@ -202,7 +207,7 @@ async fn rules_compare_with_the_old_value() {
     for (spec, wanted) in [
         (
             json!({"fixed": "b"}),
-            "spec.fixed: Invalid value: \"b\": fixed for ever",
+            "spec.fixed: Invalid value: \"string\": fixed for ever",
         ),
         (
             json!({"list": [{"k": "y", "v": 4}, {"k": "z", "v": 0}]}),
@@ -263,7 +268,7 @@ async fn broken_definitions_are_refused() {
 #[tokio::test(start_paused = true)]
 async fn a_deleted_definition_takes_its_objects_along() {
     let client = gadgets(json!({"type": "object"})).await;
-    let body = json!({"metadata": {"name": "a", "finalizers": ["x.y/z"]}});
+    let body = gadget("v1", json!({"name": "a", "finalizers": ["x.y/z"]}), json!({}));
     assert_eq!(send(&client, "POST", PATH, body).await.0, 201);
     let one = format!("{DEFINITIONS}/gadgets.test.stagegate.dev");
     assert_eq!(send(&client, "DELETE", &one, Value::Null).await.0, 200);
@@ -293,7 +298,7 @@ async fn every_served_version_shows_the_same_object() {
         &client,
         "POST",
         &beta,
-        json!({"metadata": {"name": "a"}, "spec": {"a": "x"}}),
+        gadget("v1beta1", json!({"name": "a"}), json!({"a": "x"})),
     )
     .await;
     assert_eq!(made.1["apiVersion"], "test.stagegate.dev/v1beta1");
