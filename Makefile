@@ -10,7 +10,7 @@ ALL = --workspace --all-features
 STAGEGATE = "$$($(TARGET))/debug/stagegate"
 BUILD = $(CARGO) build $(ALL) --bin stagegate
 
-.PHONY: demo test servers soak mutants gates lint bench crds deny coverage toolchain help
+.PHONY: demo test servers answers kills soak mutants gates lint bench crds deny coverage toolchain help
 
 help: ## Show the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -30,6 +30,13 @@ test: toolchain gates servers ## Run every test, the gates' cases also through t
 
 servers: ## Build the servers that the cluster tests start, once, into the user's cache
 	@tests/cluster/servers/build > /dev/null
+
+answers: toolchain servers ## Ask a real API server anew, and store what it answers to tests/cluster/requests
+	UPDATE_ANSWERS=1 $(CARGO) test $(ALL) --test it -- requests::the_real_server
+
+kills: toolchain gates servers ## Kill a hundred leaders at random moments, on a real API server
+	$(BUILD)
+	STAGEGATE_KILLS=$${STAGEGATE_KILLS:-100} STAGEGATE=$(STAGEGATE) $(CARGO) test $(ALL) --test it -- leaders_are_killed_at_random_moments
 
 soak: toolchain ## A minute of hostile gates beside honest ones, then the matrices with ten times their budget
 	STAGEGATE_SOAK_S=60 $(CARGO) test $(ALL) --test it -- scenarios::soak --nocapture

@@ -123,8 +123,12 @@ pub fn answered(log: &Path, from: u64) -> anyhow::Result<Vec<Answered>> {
 /// As of [`answered`].
 pub fn used_by(user: &str, log: &Path) -> anyhow::Result<Used> {
     let mut used = Used::default();
-    for Answered { right, code, .. } in answered(log, 0)?.into_iter().filter(|answered| answered.user == user) {
-        if code == 403 {
+    for answer in answered(log, 0)?.into_iter().filter(|answer| answer.user == user) {
+        let Answered {
+            right, code, asked_at, ..
+        } = answer;
+        let is_ready = !unready.iter().any(|times| times.contains(&asked_at));
+        if is_ready && code == 403 {
             used.refused.insert(right.clone());
         }
         used.rights.insert(right);
