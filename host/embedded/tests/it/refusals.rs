@@ -96,7 +96,7 @@ async fn custom_resources_say_what_they_are_and_nulls_are_no_values() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn options_that_mean_nothing_are_refused() {
+async fn options_of_writes_that_mean_nothing_are_refused() {
     let (_server, client) = server();
     let map = json!({"metadata": {"name": "a"}});
     let of_list = |query: &str| format!("{CONFIG_MAPS}?{query}");
@@ -146,6 +146,18 @@ async fn options_that_mean_nothing_are_refused() {
                 json!({"kind": "ConfigMap", "apiVersion": "v1"}),
                 (500, "no kind"),
             ),
+        ],
+    )
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn options_of_reads_that_mean_nothing_are_refused() {
+    let (_server, client) = server();
+    let of_list = |query: &str| format!("{CONFIG_MAPS}?{query}");
+    are_answered(
+        &client,
+        vec![
             row("GET", of_list("limit=many"), json!(null), (400, "strconv.ParseInt")),
             row(
                 "GET",
@@ -197,18 +209,13 @@ async fn options_that_mean_nothing_are_refused() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn built_in_kinds_are_validated() {
+async fn maps_and_secrets_are_validated() {
     let (_server, client) = server();
     let fixed = json!({"metadata": {"name": "fixed"}, "data": {"k": "v"}, "immutable": true});
     assert_eq!(send(&client, "POST", CONFIG_MAPS, fixed).await.0, 201);
     let text = json!({"metadata": {"name": "text"}, "stringData": {"a": "b"}});
     assert_eq!(send(&client, "POST", SECRETS, text).await.0, 201);
-    assert_eq!(
-        send(&client, "POST", DEPLOYMENTS, deployment("web", "web")).await.0,
-        201
-    );
     let name = json!({"name": "x"});
-    let replicas = json!({"status": {"replicas": 1, "readyReplicas": 2}});
     are_answered(
         &client,
         vec![
@@ -254,6 +261,23 @@ async fn built_in_kinds_are_validated() {
                 json!({"metadata": name, "type": "kubernetes.io/tls"}),
                 (422, "data[tls.crt]: Required value"),
             ),
+        ],
+    )
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn deployments_and_leases_are_validated() {
+    let (_server, client) = server();
+    assert_eq!(
+        send(&client, "POST", DEPLOYMENTS, deployment("web", "web")).await.0,
+        201
+    );
+    let name = json!({"name": "x"});
+    let replicas = json!({"status": {"replicas": 1, "readyReplicas": 2}});
+    are_answered(
+        &client,
+        vec![
             row(
                 "POST",
                 DEPLOYMENTS,

@@ -112,7 +112,7 @@ async fn follow_evidence(floor: Arc<Floor>, api: Api<DynamicObject>) {
 fn is_passing(combined: &Value) -> bool {
     let results = combined["results"].as_array().into_iter().flatten();
     let mut of_collector = results.filter(|result| result["name"] == COLLECTOR);
-    of_collector.any(|result| result["rows"][0]["columns"][0]["float"] == PASSING.to_string())
+    of_collector.any(|result| result["rows"][0]["columns"][0]["float"].as_str() == Some(&PASSING.to_string()))
 }
 
 impl Floor {

@@ -201,6 +201,8 @@ async fn an_edit_made_between_the_first_open_and_the_first_sight_waits_for_its_a
     let world = edited_before_anybody_has_seen_the_binding_of("dev").await;
     world.until_stage("web", "dev", 10).await;
     world.holds("web", "dev", 60).await;
+    let status = world.status("web").await;
+    assert_eq!(status.reason.as_deref(), Some("UpdatePending"), "{}", said(&status));
     world.until_phase("web", Phase::Completed, 300).await;
 }
 
@@ -209,6 +211,8 @@ async fn an_edit_made_between_a_later_open_and_the_first_sight_waits_for_its_ans
     let world = edited_before_anybody_has_seen_the_binding_of("test").await;
     world.until_stage("web", "test", 10).await;
     world.holds("web", "test", 60).await;
+    let status = world.status("web").await;
+    assert_eq!(status.reason.as_deref(), Some("UpdatePending"), "{}", said(&status));
     world.until_phase("web", Phase::Completed, 300).await;
 }
 
