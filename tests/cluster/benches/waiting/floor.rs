@@ -39,9 +39,10 @@ const PLACING: &[Step] = &[
     Step::Status,
     Step::CreateClosed(1),
     Step::Status,
+    Step::Status,
 ];
 const MOVING: &[Step] = &[Step::Status, Step::Open(1), Step::Status];
-const HANDING_OVER: &[Step] = &[Step::Remove(0), Step::Status];
+const HANDING_OVER: &[Step] = &[Step::Status, Step::Remove(0), Step::Status];
 
 struct Floor {
     policies: Api<PartialObjectMeta<DynamicObject>>,

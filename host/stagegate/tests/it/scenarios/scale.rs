@@ -8,8 +8,6 @@ use stagegate_api::{Phase, label};
 use crate::harness::{Pace, World, policy, shop, workload};
 
 const POLICIES: usize = 1_000;
-/// Reconciles, questions, reads and writes that belong to one policy.
-const ONE_POLICYS_REQUESTS: u64 = 12;
 
 #[tokio::test(start_paused = true)]
 async fn among_a_thousand_waiting_policies_one_changed_answer_costs_one_policys_work() {
@@ -62,5 +60,8 @@ async fn among_a_thousand_waiting_policies_one_changed_answer_costs_one_policys_
     );
     assert!(after.reconciles - counters.reconciles <= 3, "{counters:?} → {after:?}");
     let asked = world.tap.requests() - requests;
-    assert!((1..=ONE_POLICYS_REQUESTS).contains(&asked), "{asked} requests");
+    assert_eq!(
+        asked, 0,
+        "few values come with the watch, and the same answer again is not written"
+    );
 }
