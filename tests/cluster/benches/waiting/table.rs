@@ -100,163 +100,121 @@ struct Sides<'a> {
 }
 
 fn rows(policies: usize, ours: &Figures, floor: &Figures) -> Vec<Row> {
-    let sides = Sides {
-        go: GO.iter().find(|go| go.policies == policies),
-        ours,
-        floor,
-        resident_goal: match policies {
-            1_000 => Some(45.0),
-            10_000 => Some(250.0),
-            _ => None,
-        },
+    let go = GO.iter().find(|go| go.policies == policies);
+    let resident = match policies {
+        1_000 => Some(45.0),
+        10_000 => Some(250.0),
+        _ => None,
     };
-    [sides.of_waiting(), sides.of_changes(), sides.of_endings()].concat()
+    let mut rows = waiting(go, resident, [ours, floor]);
+    rows.extend(moving(go, [ours, floor]));
+    rows.extend(restarting(go, resident, ours));
+    rows
 }
 
-impl Sides<'_> {
-    fn row(&self, what: &'static str, of: &dyn Fn(&Figures) -> f64) -> Row {
+/// What it takes to place them, and to have them wait.
+fn waiting(go: Option<&Go>, resident: Option<f64>, sides: [&Figures; 2]) -> Vec<Row> {
+    let placed = |of: &Figures| of.placed.as_secs_f64();
+    let row = |what, of: &dyn Fn(&Figures) -> f64| both(what, sides, of);
+    vec![
+        row("start → all placed, s", &placed)
+            .go(go.map(|go| go.placed_s))
+            .goal(1.5 * placed(sides[1])),
+        row("CPU from start to steady, s", &|of| of.placing_cpu.as_secs_f64()).go(go.map(|go| go.placing_cpu_s)),
         Row {
-            what,
-            ours: of(self.ours),
-            floor: Some(of(self.floor)),
-            go: None,
-            goal: None,
-        }
-    }
+            goal: resident,
+            ..row("resident, steady, MiB", &|of| of.resident_mib).go(go.map(|go| go.resident_mib))
+        },
+        Row {
+            goal: resident,
+            ..row("resident, after all flips, MiB", &|of| of.end_mib)
+        },
+        row("resident, peak, MiB", &|of| of.peak_mib).go(go.map(|go| go.peak_mib)),
+        row("idle 10 s: CPU, ms", &|of| ms(of.idle_cpu)).go(go.map(|_| 0.0)),
+        row("idle 10 s: requests", &|of| count(of.idle_requests))
+            .go(go.map(|_| 0.0))
+            .goal(0.0),
+        row("CPU per change that decides nothing, ms", &|of| ms(of.changes[0].cpu))
+            .go(go.map(|go| go.change_cpu_ms))
+            .goal(0.3),
+        row("… and that status has to tell, ms", &|of| ms(of.changes[1].cpu)),
+    ]
+}
 
-    fn of_waiting(&self) -> Vec<Row> {
-        let (go, floor, resident_goal) = (self.go, self.floor, self.resident_goal);
-        let row = |what, of: &dyn Fn(&Figures) -> f64| self.row(what, of);
-        vec![
-            beside(
-                row("start → all placed, s", &|of| of.placed.as_secs_f64()),
-                go.map(|go| go.placed_s),
-                Some(1.5 * floor.placed.as_secs_f64()),
-            ),
-            beside(
-                row("CPU from start to steady, s", &|of| of.placing_cpu.as_secs_f64()),
-                go.map(|go| go.placing_cpu_s),
-                None,
-            ),
-            beside(
-                row("resident, steady, MiB", &|of| of.resident_mib),
-                go.map(|go| go.resident_mib),
-                resident_goal,
-            ),
-            beside(
-                row("resident, after all flips, MiB", &|of| of.end_mib),
-                None,
-                resident_goal,
-            ),
-            beside(
-                row("resident, peak, MiB", &|of| of.peak_mib),
-                go.map(|go| go.peak_mib),
-                None,
-            ),
-            beside(row("idle 10 s: CPU, ms", &|of| ms(of.idle_cpu)), go.map(|_| 0.0), None),
-            beside(
-                row("idle 10 s: requests", &|of| count(of.idle_requests)),
-                go.map(|_| 0.0),
-                Some(0.0),
-            ),
-        ]
-    }
+fn moving(go: Option<&Go>, sides: [&Figures; 2]) -> Vec<Row> {
+    let event = |hundredths| move |of: &Figures| ms(quantile(of.flips.iter().map(|flip| flip.from_event), hundredths));
+    let write = |hundredths| move |of: &Figures| ms(quantile(of.flips.iter().map(|flip| flip.from_write), hundredths));
+    let burst = |of: &Figures| quantile(of.bursts.iter().copied(), 50).as_secs_f64();
+    let row = |what, of: &dyn Fn(&Figures) -> f64| both(what, sides, of);
+    vec![
+        row("evidence event seen → next stage open, median, ms", &event(50))
+            .go(go.map(|go| go.from_event_ms[0]))
+            .goal(2.0 * event(50)(sides[1]) + 3.0),
+        row("… p99, ms", &event(99))
+            .go(go.map(|go| go.from_event_ms[1]))
+            .goal(2.0 * event(99)(sides[1])),
+        row("evidence write sent → next stage open, median, ms", &write(50)).go(go.map(|go| go.from_write_ms[0])),
+        row("… p99, ms", &write(99)).go(go.map(|go| go.from_write_ms[1])),
+        row("CPU per transition, ms", &|of| ms(of.flip_cpu)).go(go.map(|go| go.flip_cpu_ms)),
+        row("writes per transition, Events apart", &|of| {
+            of.flip_writes.values().sum()
+        })
+        .go(go.map(|_| 3.0))
+        .goal(5.0),
+        row("burst of 90 → the last next stage open, s", &burst)
+            .go(go.map(|go| go.burst_s))
+            .goal(1.5 * burst(sides[1])),
+    ]
+}
 
-    fn of_changes(&self) -> Vec<Row> {
-        let (go, floor) = (self.go, self.floor);
-        let row = |what, of: &dyn Fn(&Figures) -> f64| self.row(what, of);
-        let event =
-            |hundredths| move |of: &Figures| ms(quantile(of.flips.iter().map(|flip| flip.from_event), hundredths));
-        let write =
-            |hundredths| move |of: &Figures| ms(quantile(of.flips.iter().map(|flip| flip.from_write), hundredths));
-        let sum = |counts: &Counts| counts.values().sum::<f64>();
-        let burst = |of: &Figures| quantile(of.bursts.iter().copied(), 50).as_secs_f64();
-        vec![
-            beside(
-                row("CPU per change that decides nothing, ms", &|of| ms(of.changes[0].cpu)),
-                go.map(|go| go.change_cpu_ms),
-                Some(0.3),
-            ),
-            row("… and that status has to tell, ms", &|of| ms(of.changes[1].cpu)),
-            beside(
-                row("evidence event seen → next stage open, median, ms", &event(50)),
-                go.map(|go| go.from_event_ms[0]),
-                Some(2.0 * event(50)(floor) + 3.0),
-            ),
-            beside(
-                row("… p99, ms", &event(99)),
-                go.map(|go| go.from_event_ms[1]),
-                Some(2.0 * event(99)(floor)),
-            ),
-            beside(
-                row("evidence write sent → next stage open, median, ms", &write(50)),
-                go.map(|go| go.from_write_ms[0]),
-                None,
-            ),
-            beside(row("… p99, ms", &write(99)), go.map(|go| go.from_write_ms[1]), None),
-            beside(
-                row("CPU per transition, ms", &|of| ms(of.flip_cpu)),
-                go.map(|go| go.flip_cpu_ms),
-                None,
-            ),
-            beside(
-                row("writes per transition, Events apart", &|of| sum(&of.flip_writes)),
-                go.map(|_| 3.0),
-                Some(5.0),
-            ),
-            beside(
-                row("burst of 90 → the last next stage open, s", &burst),
-                go.map(|go| go.burst_s),
-                Some(1.5 * burst(floor)),
-            ),
-        ]
-    }
+fn restarting(go: Option<&Go>, resident: Option<f64>, ours: &Figures) -> Vec<Row> {
+    vec![
+        alone("restart: failing requests", count(ours.restart_failing))
+            .go(go.map(|go| go.restart_failing))
+            .goal(0.0),
+        alone("restart: writes before anything changes", ours.restart_writes),
+        alone(
+            "restart: of 5 flips did not work",
+            count(5 - ours.restart_worked.min(5)),
+        )
+        .go(go.map(|_| 5.0))
+        .goal(0.0),
+        alone("restart: CPU until steady, s", ours.restart_cpu.as_secs_f64()),
+        Row {
+            goal: resident,
+            ..alone("restart: resident, MiB", ours.restart_mib)
+        },
+        alone("SIGTERM → exit, s", ours.stopped_in.as_secs_f64()).goal(2.0),
+    ]
+}
 
-    /// A floor has no state that it could lose.
-    fn of_endings(&self) -> Vec<Row> {
-        let (go, ours, resident_goal) = (self.go, self.ours, self.resident_goal);
-        vec![
-            alone(
-                "restart: failing requests",
-                count(ours.restart_failing),
-                go.map(|go| go.restart_failing),
-                Some(0.0),
-            ),
-            alone(
-                "restart: writes before anything changes",
-                ours.restart_writes,
-                None,
-                None,
-            ),
-            alone(
-                "restart: of 5 flips did not work",
-                count(5 - ours.restart_worked.min(5)),
-                go.map(|_| 5.0),
-                Some(0.0),
-            ),
-            alone(
-                "restart: CPU until steady, s",
-                ours.restart_cpu.as_secs_f64(),
-                None,
-                None,
-            ),
-            alone("restart: resident, MiB", ours.restart_mib, None, resident_goal),
-            alone("SIGTERM → exit, s", ours.stopped_in.as_secs_f64(), None, Some(2.0)),
-        ]
+fn both(what: &'static str, [ours, floor]: [&Figures; 2], of: &dyn Fn(&Figures) -> f64) -> Row {
+    Row {
+        floor: Some(of(floor)),
+        ..alone(what, of(ours))
     }
 }
 
-fn beside(row: Row, go: Option<f64>, goal: Option<f64>) -> Row {
-    Row { go, goal, ..row }
-}
-
-fn alone(what: &'static str, ours: f64, go: Option<f64>, goal: Option<f64>) -> Row {
+fn alone(what: &'static str, ours: f64) -> Row {
     Row {
         what,
         ours,
         floor: None,
-        go,
-        goal,
+        go: None,
+        goal: None,
+    }
+}
+
+impl Row {
+    fn go(self, go: Option<f64>) -> Row {
+        Row { go, ..self }
+    }
+
+    fn goal(self, goal: f64) -> Row {
+        Row {
+            goal: Some(goal),
+            ..self
+        }
     }
 }
 
@@ -276,7 +234,9 @@ fn count(count: usize) -> f64 {
     u32::try_from(count).map_or(f64::INFINITY, f64::from)
 }
 
+/// An empty sum of floats is a negative zero.
 fn number(value: f64) -> String {
+    let value = value + 0.0;
     if value >= 100.0 || value == value.trunc() {
         format!("{value:.0}")
     } else {
