@@ -46,7 +46,6 @@ const GO: &[Go] = &[
     },
 ];
 
-#[derive(Clone)]
 struct Row {
     what: &'static str,
     ours: f64,
