@@ -195,7 +195,7 @@ impl<'a> Edited<'a> {
                     format!(
                         "cluster {cluster} has not answered the edit of {} (generation {}): its status did not \
                         move within {} s; \
-                         make the cluster report, or set unseenUpdates: Accept on this stage",
+                         edit the object once more when the cluster reports again, or set unseenUpdates: Accept on this stage",
                         bound::key(self.bound),
                         self.found.generation.unwrap_or_default(),
                         window.as_secs()

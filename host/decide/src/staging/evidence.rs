@@ -3,13 +3,14 @@
 
 use std::collections::BTreeSet;
 
+use jiff::Timestamp;
 use stagegate_api::{
     BoundObject, CollectorView, CombinedStatusView, EvidenceRow, EvidenceView, ObjectStatus, REPORT_NAMESPACE,
     Reported, RowErrorView, StatusCollector, evidence, label,
 };
 
 use super::binding_part::Placed;
-use super::facts::Decoded;
+use super::facts::{Decoded, ObjectMeta};
 use super::finding::Finding;
 use super::kinds;
 use super::reason::Reason;
@@ -25,7 +26,8 @@ pub const COMBINED_STATUS_BYTES_MAX: usize = 3 * 512 * 1024;
 pub struct Subject<'a> {
     pub placed: &'a Placed<'a>,
     pub bound: &'a BoundObject,
-    pub uid: &'a str,
+    /// What its own control plane says of it.
+    pub found: &'a ObjectMeta,
 }
 
 impl<'a> Subject<'a> {
@@ -36,7 +38,7 @@ impl<'a> Subject<'a> {
     /// KubeStellar: `<object uid>.<BindingPolicy uid>`, in the object's namespace or its own for cluster-scoped ones.
     pub fn combined_name(&self) -> (String, String) {
         let namespace = self.key().namespace.unwrap_or_else(|| REPORT_NAMESPACE.to_owned());
-        (namespace, format!("{}.{}", self.uid, self.placed.own.uid()))
+        (namespace, format!("{}.{}", self.found.uid, self.placed.own.uid()))
     }
 
     /// The CombinedStatus of exactly this object and this placement.
@@ -346,6 +348,14 @@ impl<'a> Subject<'a> {
     pub fn require_reported(&self, row: &EvidenceRow) -> Result<(), Finding> {
         let key = self.key();
         match row.at {
+            Reported::At { seconds } if self.is_of_an_older_object(seconds) => Err(Finding::unknown(
+                Reason::NotReported,
+                format!(
+                    "cluster {} has reported nothing about {key} since that was made: what it says is about an older \
+                    object of this name",
+                    row.cluster
+                ),
+            )),
             Reported::At { .. } => Ok(()),
             Reported::WithoutStatus if kinds::is_without_status(&key.group, &key.resource) => Ok(()),
             Reported::WithoutStatus => Err(Finding::unknown(
@@ -363,6 +373,15 @@ impl<'a> Subject<'a> {
                 ),
             )),
         }
+    }
+
+    /// Reports are kept by name, and one of an object that was there before stays until the cluster sends another. `at` has
+    /// whole seconds; clocks of API servers may differ by the settle time.
+    fn is_of_an_older_object(&self, seconds: i64) -> bool {
+        let settle = self.placed.facts.settings.settle();
+        let at = Timestamp::from_second(seconds.saturating_add(1));
+        let is_before = |(at, made): (Timestamp, Timestamp)| after(at, settle) < made;
+        at.ok().zip(self.found.made_at).is_some_and(is_before)
     }
 
     fn require_no_errors(&self, view: &CombinedStatusView) -> Result<(), Finding> {

@@ -210,6 +210,9 @@ pub struct ObjectMeta {
     /// (as for the mark). An update that only takes fields away leaves no time there.
     #[serde(default)]
     pub edited_at: Option<Timestamp>,
+    /// Its creationTimestamp.
+    #[serde(default)]
+    pub made_at: Option<Timestamp>,
     /// Digest of the metadata without what KubeStellar's status controller and status writers touch (resourceVersion,
     /// the labels `managed-by.kubestellar.io/*`, managedFields entries of manager `Status` or of the status
     /// subresource): for kinds without generation it tells an edit from a status write.

@@ -90,7 +90,7 @@ pub fn hand_over(pair: Pair<'_>, questions: &mut Vec<Question>) -> Result<HandOv
         let subject = Subject {
             placed: pair.later,
             bound: object,
-            uid: &found.uid,
+            found,
         };
         subject.combined()?;
         for cluster in &shared {

@@ -62,7 +62,7 @@ impl<'a> Judging<'a> {
         let subject = Subject {
             placed,
             bound: object,
-            uid: &found.uid,
+            found,
         };
         Ok((subject, found))
     }
@@ -79,7 +79,7 @@ impl<'a> Judging<'a> {
             let subject = Subject {
                 placed,
                 bound: object,
-                uid: &found.uid,
+                found,
             };
             let edited = Edited::of(&subject, found, &destinations);
             let is_moved = |old: &ObjectStatus| old.uid != found.uid || old.mark.as_ref() != Some(&found.mark);
@@ -117,6 +117,7 @@ impl<'a> Judging<'a> {
                 continue;
             };
             let is_shared = |cluster: &&str| other.destinations.iter().any(|shared| shared == cluster);
+            let is_followed = !is_unbound(known) && known.uid == entry.uid;
             let shared: Vec<&str> = edited.destinations.iter().copied().filter(is_shared).collect();
             let owed = Edited {
                 destinations: &shared,
@@ -124,9 +125,11 @@ impl<'a> Judging<'a> {
             }
             .advance(Some(known))
             .updates;
-            entry
-                .updates
-                .retain(|update| owed.iter().all(|other| other.cluster != update.cluster));
+            // Every edit was seen there, and what is not owed was answered.
+            entry.updates.retain(|update| {
+                let is_shared = shared.contains(&update.cluster.as_str());
+                !(is_followed && is_shared) && owed.iter().all(|other| other.cluster != update.cluster)
+            });
             entry.updates.extend(owed);
         }
     }

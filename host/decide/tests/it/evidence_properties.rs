@@ -332,6 +332,7 @@ fn answers_that_stop(answers: &Answers) -> Vec<(&'static str, Answers)> {
         resource_version: "41".to_owned(),
         generation,
         edited_at: None,
+        made_at: None,
         mark: "first".to_owned(),
     };
     let object = |found: Option<ObjectMeta>| Answers {

@@ -278,6 +278,7 @@ pub fn answer(facts: &mut Facts, question: Question, answers: &Answers) {
                     resource_version: resource_version.clone(),
                     generation,
                     edited_at: None,
+                    made_at: None,
                     mark: "first".to_owned(),
                 })
             });

@@ -11,6 +11,9 @@ use super::finding::Finding;
 use crate::commands::{Failure, Result};
 use crate::manifests::Manifest;
 
+/// What a server says where what is wrong with an object's shape keeps its rules from being asked.
+const NOT_ALL_CHECKED: &str = "some validation rules were not checked";
+
 /// The findings of all manifests, each judged alone.
 pub fn findings(manifests: &[Manifest]) -> Result<Vec<Finding>> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
@@ -138,6 +141,8 @@ fn causes(manifest: &Manifest, status: &Status) -> Vec<Finding> {
     }
     causes
         .iter()
+        // That there may be more to find once these are mended goes without saying.
+        .filter(|cause| !cause.message.contains(NOT_ALL_CHECKED))
         .map(|cause| of_cause(manifest, &cause.field, &cause.message))
         .collect()
 }
@@ -153,6 +158,8 @@ fn of_cause(manifest: &Manifest, field: &str, message: &str) -> Finding {
         .split_once(": ")
         .map(|(named, _)| named)
         .filter(|named| named.starts_with("spec."));
+    // The root, as servers write it.
+    let field = if field == "<nil>" { "" } else { field };
     let field = if field.is_empty() {
         named.unwrap_or_default()
     } else {

@@ -191,6 +191,7 @@ fn object_meta(metadata: KubeMeta) -> ObjectMeta {
         resource_version: metadata.resource_version.clone().unwrap_or_default(),
         generation: metadata.generation,
         edited_at: edited_at(&metadata),
+        made_at: metadata.creation_timestamp.as_ref().map(|time| time.0),
         mark: mark(metadata),
     }
 }

@@ -137,7 +137,11 @@ impl Elector {
         }
     }
 
+    /// Whoever deletes a Lease does not end the term of its holder.
     async fn create(&mut self) -> Result<Look, RequestError> {
+        if let Some(until) = self.others_term() {
+            return Ok(Look::Theirs { until });
+        }
         self.known = None;
         let sent = Moment::now();
         let met = *self.standing.met.borrow();
@@ -147,6 +151,14 @@ impl Elector {
         let created = request(self.what("create"), self.api.create(&posting(), &lease)).await;
         let lease = Box::new(created?);
         Ok(Look::Ours { lease, sent })
+    }
+
+    /// Until when the holder that was last seen may count on the Lease, if that is another process.
+    fn others_term(&self) -> Option<Instant> {
+        let known = self.known.as_ref()?;
+        record::holder(&known.lease).filter(|holder| *holder != self.election.identity)?;
+        let until = known.since + record::duration(&known.lease, self.election.timing);
+        (Instant::now() < until).then_some(until)
     }
 
     /// Free, expired, ours: taken. Else it is waited for.

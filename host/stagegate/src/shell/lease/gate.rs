@@ -1,7 +1,10 @@
 //! A client whose writes wait for a permit that is asked for at the moment of sending. One place, below everything that
 //! writes, so that no write can forget it. Must not judge what is written.
 
+use std::future::{Future as _, poll_fn};
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::Poll;
 
 use http::{Method, Request, Response};
 use kube::Client;
@@ -66,10 +69,16 @@ async fn send(client: &Client, permit: &Permit, request: Request<Body>) -> Resul
     if !permit.is_given() {
         return Err(Withheld::Unsent.into());
     }
+    let mut withdrawn = pin!(permit.withdrawn());
+    // It may not have left yet: connections take time, too. Whoever wakes this asks once more, for timers stand still while a
+    // machine sleeps.
+    let is_over = poll_fn(|context| match permit.is_given() {
+        true => withdrawn.as_mut().poll(context),
+        false => Poll::Ready(()),
+    });
     tokio::select! {
         biased;
-        // It may not have left yet: connections take time, too.
-        () = permit.withdrawn() => Err(Withheld::GivenUp.into()),
+        () = is_over => Err(Withheld::GivenUp.into()),
         answer = client.send(request) => Ok(answer?),
     }
 }

@@ -9,15 +9,15 @@ use tokio::time::Instant;
 #[derive(Clone, Copy, Debug)]
 pub struct Moment {
     awake: Instant,
-    /// What the machine had slept until then.
-    slept: Duration,
+    /// Since the machine was started, its sleep counted.
+    since_boot: Duration,
 }
 
 impl Moment {
     pub fn now() -> Self {
         Self {
             awake: Instant::now(),
-            slept: slept(),
+            since_boot: since_boot(),
         }
     }
 
@@ -25,9 +25,10 @@ impl Moment {
         self.until(Self::now())
     }
 
+    /// The longer of the two: neither clock goes fast.
     fn until(self, later: Self) -> Duration {
         let awake = later.awake.saturating_duration_since(self.awake);
-        awake.saturating_add(later.slept.saturating_sub(self.slept))
+        awake.max(later.since_boot.saturating_sub(self.since_boot))
     }
 }
 
@@ -49,20 +50,16 @@ impl Term {
     }
 }
 
-/// Linux counts it in CLOCK_BOOTTIME and not in CLOCK_MONOTONIC. The two are read one after the other, so what they differ by
-/// is a little more than that.
 #[cfg(target_os = "linux")]
-fn slept() -> Duration {
+fn since_boot() -> Duration {
     use rustix::time::{ClockId, clock_gettime};
 
-    let awake = Duration::try_from(clock_gettime(ClockId::Monotonic)).unwrap_or_default();
-    let all = Duration::try_from(clock_gettime(ClockId::Boottime)).unwrap_or_default();
-    all.saturating_sub(awake)
+    Duration::try_from(clock_gettime(ClockId::Boottime)).unwrap_or_default()
 }
 
 /// Elsewhere nobody asks: a process that slept is stopped by stamps and preconditions alone.
 #[cfg(not(target_os = "linux"))]
-fn slept() -> Duration {
+fn since_boot() -> Duration {
     Duration::ZERO
 }
 
@@ -75,12 +72,13 @@ mod tests {
         let sent = Moment::now();
         let length = Duration::from_secs(10);
         let term = Term { from: sent, length };
-        let later = |awake_s: u64, slept_s: u64| Moment {
+        let later = |awake_s: u64, all_s: u64| Moment {
             awake: sent.awake + Duration::from_secs(awake_s),
-            slept: sent.slept + Duration::from_secs(slept_s),
+            since_boot: sent.since_boot + Duration::from_secs(all_s),
         };
-        assert_eq!(term.left_at(later(1, 0)), Duration::from_secs(9));
-        assert_eq!(term.left_at(later(1, 8)), Duration::from_secs(1));
+        assert_eq!(term.left_at(later(1, 1)), Duration::from_secs(9));
+        assert_eq!(term.left_at(later(1, 9)), Duration::from_secs(1));
         assert_eq!(term.left_at(later(1, 60)), Duration::ZERO);
+        assert_eq!(term.left_at(later(60, 1)), Duration::ZERO);
     }
 }

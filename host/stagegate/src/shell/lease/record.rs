@@ -11,6 +11,9 @@ use serde_json::{Value, json};
 
 use super::{Election, Timing};
 
+/// The highest count that a leader has: a Lease holds one more, which no stamp has.
+const TRANSITIONS_LAST: u64 = i32::MAX.cast_unsigned() as u64 - 1;
+
 /// Read as it is: a time that this program cannot read must not keep anybody from taking a Lease over.
 pub fn resource() -> ApiResource {
     ApiResource::erase::<Lease>(&())
@@ -48,7 +51,9 @@ fn spec(lease: &DynamicObject) -> &Value {
 /// that leaves no room for another was never counted.
 pub fn next(transitions: u64, met: u64) -> u64 {
     let counted = [transitions.max(met), met, transitions];
-    counted.into_iter().find(|count| has_room(*count)).unwrap_or_default() + 1
+    let next = counted.into_iter().find(|count| has_room(*count)).unwrap_or_default() + 1;
+    // A stamp of the last number would be none: then nobody could ever open what bears it.
+    next.min(TRANSITIONS_LAST)
 }
 
 /// Whether a Lease can count one further.
@@ -185,7 +190,9 @@ mod tests {
             // A Lease that was deleted counts anew, and stamps are ahead of it.
             ((3, 9), 10),
             ((max, 9), 10),
-            ((max - 1, 0), max),
+            // The last number is no stamp's.
+            ((max - 1, 0), max - 1),
+            ((0, max - 1), max - 1),
             ((3, max), 4),
             ((3, u64::MAX), 4),
             ((max, u64::MAX), 1),

@@ -8,6 +8,7 @@ use kube::api::{ListParams, PostParams};
 use kube::{Api, ResourceExt};
 use serde_json::json;
 use stagegate::shell::{self, ControllerName, Delays, Options, Running};
+use stagegate_api::combined_status_view::MAX_KEPT_BYTES;
 use stagegate_api::{Phase, StatusCollector, evidence};
 use stagegate_embedded::TokioClock;
 
@@ -115,6 +116,19 @@ async fn everything(world: &World) {
         world.edit_policy("api", json!({"spec": {"paused": paused}})).await;
         world.pass(5).await;
     }
+
+    // Evidence that is too much to be kept.
+    let wide = format!(
+        "apiVersion: control.kubestellar.io/v1alpha1\nkind: StatusCollector\nmetadata: {{name: wide}}\n\
+         spec: {{select: [{{name: text, def: \"'{}'\"}}], limit: 20}}\n",
+        "x".repeat(MAX_KEPT_BYTES)
+    );
+    world.apply(&wide).await;
+    world.apply(&workload("much")).await;
+    world
+        .apply(&policy("much").replace("[worst, total]", "[worst, total, wide]"))
+        .await;
+    world.until_phase("much", Phase::Completed, 60).await;
 
     // An object without namespace.
     let (before, after) = policy("space")

@@ -8,7 +8,7 @@ use stagegate_embedded::{Server, TokioClock};
 use super::{Candidate, put_lease, watch};
 use crate::matrices::{Matrix, in_virtual_time};
 
-/// What the Lease says, after how many seconds somebody leads at the earliest and at the latest.
+/// What the Lease says, as far as an API server takes it (no duration below 1, no count below 0); after how many seconds somebody leads at the earliest and at the latest.
 fn leases() -> Vec<(Value, u64, u64)> {
     let long = "x".repeat(4_000);
     let time = "1970-01-01T00:00:00.000000Z";
@@ -17,27 +17,13 @@ fn leases() -> Vec<(Value, u64, u64)> {
         (json!({}), 0, 4),
         (json!({"holderIdentity": ""}), 0, 4),
         (
-            json!({"holderIdentity": "", "leaseTransitions": -5, "leaseDurationSeconds": -1}),
-            0,
-            4,
-        ),
-        (
             json!({"leaseTransitions": i32::MAX, "leaseDurationSeconds": i32::MAX}),
             0,
             4,
         ),
         (json!({"holderIdentity": "somebody"}), 15, 20),
-        (json!({"holderIdentity": long, "leaseDurationSeconds": 0}), 15, 20),
-        (
-            json!({"holderIdentity": "\u{1}\n../é", "leaseDurationSeconds": i32::MIN}),
-            15,
-            20,
-        ),
-        (
-            json!({"holderIdentity": "somebody", "leaseDurationSeconds": 3, "leaseTransitions": i32::MIN}),
-            3,
-            8,
-        ),
+        (json!({"holderIdentity": long}), 15, 20),
+        (json!({"holderIdentity": "\u{1}\n../é", "leaseTransitions": 0}), 15, 20),
         (
             json!({"holderIdentity": "somebody", "leaseDurationSeconds": 3, "leaseTransitions": i32::MAX}),
             3,

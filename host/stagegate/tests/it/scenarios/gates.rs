@@ -282,6 +282,11 @@ async fn a_config_map_that_twenty_policies_name_is_read_once_and_a_change_of_ano
 #[tokio::test(start_paused = true)]
 async fn what_took_too_long_to_read_moves_nothing_and_an_event_says_so() {
     let world = begin().await;
+    // More than are read at once.
+    for number in 1..20 {
+        let another = workload("web").replacen("name: web,", &format!("name: web-{number},"), 1);
+        world.apply(&another).await;
+    }
     world.apply(&told("web", &json!({"do": "hold"}))).await;
     world.until("web", 30, holds).await;
     world.pass(10).await;
@@ -295,7 +300,7 @@ async fn what_took_too_long_to_read_moves_nothing_and_an_event_says_so() {
         "bindingpolicies.control.kubestellar.io",
     ] {
         world.server.inject(Fault {
-            times: 12,
+            times: 120,
             ..Fault::new("get", resource, slow.clone())
         });
     }
