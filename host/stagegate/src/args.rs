@@ -1,5 +1,6 @@
 //! What the user typed: subcommands, flags, their bounds and help texts. Must not act on them.
 
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -26,7 +27,7 @@ pub struct Args {
 pub enum Command {
     /// Try a rollout in one process: an API server, simulated clusters and every controller
     Playground(PlaygroundArgs),
-    /// Run the staging controller against a cluster
+    /// Run the staging controller, or those that --controllers names, against a cluster
     Run(RunArgs),
     /// Show the rollouts of a cluster live
     Watch(WatchArgs),
@@ -53,7 +54,7 @@ pub enum Command {
 
 #[derive(Debug, ClapArgs)]
 pub struct PlaygroundArgs {
-    /// Manifests to apply: YAML files of one or many documents, or directories of them
+    /// Manifests to apply: YAML files of one or many documents, or directories of them (not those below)
     #[arg(required = true, value_name = "FILE")]
     pub files: Vec<PathBuf>,
     /// End when every applied policy is in this phase
@@ -62,7 +63,7 @@ pub struct PlaygroundArgs {
     /// Give up after this long (exit code 3) [default: 60s with --until, never without]
     #[arg(long, value_parser = duration, value_name = "DURATION")]
     pub timeout: Option<Duration>,
-    /// How results are written
+    /// How each change and the summary are written; text is redrawn in place on a terminal
     #[arg(short, long, default_value = "text", value_name = "FORMAT")]
     pub output: Format,
     /// Where to write the kubeconfig [default: a file in the temporary directory]
@@ -71,7 +72,7 @@ pub struct PlaygroundArgs {
     /// Go on serving after the end, until Ctrl-C
     #[arg(long)]
     pub serve: bool,
-    /// How long a Binding must stand unchanged
+    /// How long a Binding must stand unchanged, from 10ms to 10m
     #[arg(long, default_value = "200ms", value_parser = settle, value_name = "DURATION")]
     pub settle: Duration,
 }
@@ -83,7 +84,7 @@ pub struct RunArgs {
     /// Which controllers to run; the others are KubeStellar's where KubeStellar runs
     #[arg(long, value_delimiter = ',', default_value = "staging", value_name = "NAMES")]
     pub controllers: Vec<Controller>,
-    /// How long a Binding must stand unchanged; KubeStellar writes one 2 s after the first change
+    /// How long a Binding must stand unchanged, from 10ms to 10m; KubeStellar writes one 2 s after the first change
     #[arg(long, default_value = "3s", value_parser = settle, value_name = "DURATION")]
     pub settle: Duration,
     /// Namespaces whose ConfigMaps may be run as gates; whoever can write there decides about rollouts
@@ -108,13 +109,13 @@ pub struct LeaseArgs {
     /// Work only while holding a Lease; the other replicas stand by and take over when its holder fails
     #[arg(long)]
     pub leader_elect: bool,
-    /// Namespace of the Lease [default: the pod's own, else stagegate-system]
+    /// Namespace of the Lease, which must exist [default: the pod's own, else stagegate-system]
     #[arg(long, requires = "leader_elect", value_parser = namespace, value_name = "NAME")]
     pub lease_namespace: Option<String>,
     /// Name of the Lease; processes that run different controllers need different ones
     #[arg(long, requires = "leader_elect", default_value = "stagegate", value_parser = object_name, value_name = "NAME")]
     pub lease_name: String,
-    /// How long the others wait for a holder that falls silent; it stops writing after two thirds of it
+    /// How long the others wait for a holder that falls silent, from 1s to 10m; it stops writing after two thirds of it
     #[arg(long, requires = "leader_elect", default_value = "15s", value_parser = lease_duration, value_name = "DURATION")]
     pub lease_duration: Duration,
 }
@@ -125,14 +126,14 @@ pub struct WatchArgs {
     pub name: Option<String>,
     #[command(flatten)]
     pub cluster: ClusterArgs,
-    /// How results are written
+    /// How each change and, at the end, the summary are written; text is redrawn in place on a terminal
     #[arg(short, long, default_value = "text", value_name = "FORMAT")]
     pub output: Format,
 }
 
 #[derive(Debug, ClapArgs)]
 pub struct LintArgs {
-    /// YAML files of one or many documents, or directories of them
+    /// YAML files of one or many documents, or directories of them (not those below)
     #[arg(required = true, value_name = "FILE")]
     pub files: Vec<PathBuf>,
 }
@@ -151,7 +152,7 @@ pub struct CelArgs {
     /// Which variable the object is
     #[arg(long, default_value = "combinedStatus", value_name = "VARIABLE")]
     pub root: Root,
-    /// How results are written
+    /// How the answer is written; the value itself is JSON in both
     #[arg(short, long, default_value = "text", value_name = "FORMAT")]
     pub output: Format,
 }
@@ -170,7 +171,7 @@ pub enum GateCommand {
 pub struct GateCheckArgs {
     /// The component, plain or packed with gzip
     pub file: PathBuf,
-    /// How results are written
+    /// How what was found is written
     #[arg(short, long, default_value = "text", value_name = "FORMAT")]
     pub output: Format,
 }
@@ -190,7 +191,7 @@ pub struct GateRunArgs {
     #[arg(long, default_value_t = limits::MEMORY_MIB, value_name = "MIB",
           value_parser = clap::value_parser!(u32).range(1..=i64::from(limits::MEMORY_MIB_MAX)))]
     pub memory_mib: u32,
-    /// How results are written
+    /// How the verdict is written
     #[arg(short, long, default_value = "text", value_name = "FORMAT")]
     pub output: Format,
 }
@@ -210,9 +211,10 @@ pub struct GateConfigmapArgs {
     pub key: String,
 }
 
-/// Which cluster to talk to; without either: KUBECONFIG, `~/.kube/config`, or the pod's service account.
+/// Which cluster to talk to.
 #[derive(Debug, Default, ClapArgs)]
 pub struct ClusterArgs {
+    /// The kubeconfig [default: KUBECONFIG, else ~/.kube/config, else the pod's service account]
     #[arg(long, value_name = "PATH")]
     pub kubeconfig: Option<PathBuf>,
     /// Context of the kubeconfig [default: its current one]
@@ -222,9 +224,9 @@ pub struct ClusterArgs {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Format {
-    /// For people: redrawn in place on a terminal, lines elsewhere
+    /// For people
     Text,
-    /// One JSON object a line: each change as it comes, then a summary; of `cel`, the answer
+    /// For programs: one JSON object a line
     Json,
 }
 
@@ -254,11 +256,12 @@ pub enum Controller {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 #[value(rename_all = "camelCase")]
 pub enum Root {
-    /// A condition's evidence; `obj` is the same value
+    /// A condition's evidence, a CombinedStatus; `obj` is the same value
     CombinedStatus,
     /// As `combinedStatus`
     Obj,
-    /// What a filter sees of a bound object
+    /// What a filter sees of a bound object: group, version, resource, namespace (absent where cluster-scoped), name,
+    /// resourceVersion, createOnly, statusCollectors, wantSingletonReportedState, wantMultiWECReportedState
     DownsyncClause,
 }
 
@@ -266,14 +269,20 @@ pub enum Root {
 const DURATION_MAX: Duration = Duration::from_secs(24 * 3600);
 
 fn duration(text: &str) -> Result<Duration, String> {
+    duration_in(text, &(Duration::ZERO..=DURATION_MAX), "at most 24h")
+}
+
+/// `bounds` is what is said of a duration outside of the range.
+fn duration_in(text: &str, range: &RangeInclusive<Duration>, bounds: &str) -> Result<Duration, String> {
     let signed: jiff::SignedDuration = text
         .parse()
         .map_err(|_cause| "expected a duration such as 200ms, 3s or 10m".to_owned())?;
     let duration = Duration::try_from(signed).map_err(|_negative| "a duration is not negative".to_owned())?;
-    if duration > DURATION_MAX {
-        return Err("at most 24h".to_owned());
+    if range.contains(&duration) {
+        Ok(duration)
+    } else {
+        Err(bounds.to_owned())
     }
-    Ok(duration)
 }
 
 /// Whether the host is one is found out when it is used.
@@ -297,25 +306,18 @@ fn namespace(text: &str) -> Result<String, String> {
     if is_label {
         Ok(text.to_owned())
     } else {
-        Err("expected names of namespaces, separated by commas".to_owned())
+        Err("expected lower-case letters, digits and `-`, with a letter or digit at both ends".to_owned())
     }
 }
 
 /// Other waiting times are multiples of the settle time, so it may not be zero.
 fn settle(text: &str) -> Result<Duration, String> {
-    let duration = duration(text)?;
-    if duration < Duration::from_millis(10) || duration > Duration::from_secs(600) {
-        return Err("between 10ms and 10m".to_owned());
-    }
-    Ok(duration)
+    let range = Duration::from_millis(10)..=Duration::from_secs(600);
+    duration_in(text, &range, "between 10ms and 10m")
 }
 
 fn lease_duration(text: &str) -> Result<Duration, String> {
-    let duration = duration(text)?;
-    if duration < Timing::LEASE_MIN || duration > Timing::LEASE_MAX {
-        return Err("between 1s and 10m".to_owned());
-    }
-    Ok(duration)
+    duration_in(text, &(Timing::LEASE_MIN..=Timing::LEASE_MAX), "between 1s and 10m")
 }
 
 /// RFC 1123: what Kubernetes takes as a name.

@@ -67,6 +67,18 @@ fn a_usage_error_is_exit_code_2_and_leaves_standard_output_empty() {
 }
 
 #[test]
+fn a_flag_names_one_range_for_whatever_lies_outside_of_it() {
+    for (flag, range) in [("--settle", "between 10ms and 10m"), ("--lease-duration", "between 1s and 10m")] {
+        for outside in ["9ms", "601s", "25h"] {
+            let ended = stagegate(&["run", "--leader-elect", flag, outside]);
+            assert_eq!(ended.status.code(), Some(2), "{flag} {outside}");
+            let said = text(&ended.stderr);
+            assert!(said.contains(range), "{flag} {outside}: {said}");
+        }
+    }
+}
+
+#[test]
 fn a_cluster_that_does_not_answer_is_exit_code_4() {
     let kubeconfig = std::env::temp_dir().join(format!("stagegate-test-{}-nobody.kubeconfig", std::process::id()));
     // Port 9 of the loopback: discard, where nobody listens.
