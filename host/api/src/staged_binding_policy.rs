@@ -86,6 +86,10 @@ pub struct Stage {
     #[schemars(schema_with = "bounds::cluster_selectors")]
     pub cluster_selectors: Vec<LabelSelector>,
     /// CEL over `downsyncClause`: the bound objects that `condition` judges. Absent: all that can report a status.
+    ///
+    /// Its members: `group`, `version`, `resource` (a plural), `namespace` (absent for a cluster-scoped object: ask
+    /// `has(downsyncClause.namespace)` first), `name`, `resourceVersion`, `createOnly`, `statusCollectors` (names),
+    /// `wantSingletonReportedState`, `wantMultiWECReportedState`.
     #[serde(
         default,
         skip_serializing_if = "Option::is_none",

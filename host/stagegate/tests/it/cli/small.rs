@@ -68,7 +68,10 @@ fn a_usage_error_is_exit_code_2_and_leaves_standard_output_empty() {
 
 #[test]
 fn a_flag_names_one_range_for_whatever_lies_outside_of_it() {
-    for (flag, range) in [("--settle", "between 10ms and 10m"), ("--lease-duration", "between 1s and 10m")] {
+    for (flag, range) in [
+        ("--settle", "between 10ms and 10m"),
+        ("--lease-duration", "between 1s and 10m"),
+    ] {
         for outside in ["9ms", "601s", "25h"] {
             let ended = stagegate(&["run", "--leader-elect", flag, outside]);
             assert_eq!(ended.status.code(), Some(2), "{flag} {outside}");
