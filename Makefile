@@ -1,5 +1,5 @@
-# Entry points for people and CI. Everything is cargo underneath; no target needs a cluster or a network once the
-# toolchain and the crates are there.
+# Entry points for people and CI. Cargo is underneath, and Go for the servers that the cluster tests start. No target needs a
+# cluster; nor a network, once the toolchain, the crates and those servers are there (README.md has sizes and minutes).
 
 CARGO ?= cargo
 # Where cargo builds to, as a command.
