@@ -135,7 +135,8 @@ impl Words {
             }
             Value::Array(elements) => {
                 elements.iter_mut().for_each(|value| self.normalise(member, value));
-                if member == "managedFields" {
+                // A part of an answer has its whole path as its name.
+                if member.ends_with("managedFields") {
                     elements.sort_by_cached_key(owner);
                 }
             }
