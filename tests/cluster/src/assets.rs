@@ -39,7 +39,12 @@ impl Assets {
             .stderr(std::process::Stdio::inherit())
             .output()
             .with_context(|| format!("running {}", script.display()))?;
-        ensure!(output.status.success(), "{} ended with {}", script.display(), output.status);
+        ensure!(
+            output.status.success(),
+            "{} ended with {}",
+            script.display(),
+            output.status
+        );
         let built = PathBuf::from(String::from_utf8(output.stdout)?.trim_end());
         let given = std::env::var_os(KUBEBUILDER_ASSETS).map(PathBuf::from);
         let of = |name: &str| {

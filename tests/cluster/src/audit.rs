@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::fs::File;
 use std::io::{BufRead as _, BufReader, Seek as _, SeekFrom};
+use std::ops::Range;
 use std::path::Path;
 
 use anyhow::Context as _;
@@ -86,6 +87,7 @@ pub struct Answered {
     pub name: String,
     /// Of HTTP.
     pub code: u16,
+    pub asked_at: Timestamp,
 }
 
 /// All answered requests that stand in the log after its first `from` bytes.
@@ -112,6 +114,7 @@ pub fn answered(log: &Path, from: u64) -> anyhow::Result<Vec<Answered>> {
                 right,
                 name: of.name,
                 code: entry.response_status.map_or(0, |status| status.code),
+                asked_at: entry.request_received_timestamp,
             });
         }
         line.clear();
@@ -119,9 +122,11 @@ pub fn answered(log: &Path, from: u64) -> anyhow::Result<Vec<Answered>> {
     Ok(answered)
 }
 
+/// While it is not ready, as in `unready`, a server refuses what it grants: it has not read the roles yet.
+///
 /// # Errors
 /// As of [`answered`].
-pub fn used_by(user: &str, log: &Path) -> anyhow::Result<Used> {
+pub fn used_by(user: &str, log: &Path, unready: &[Range<Timestamp>]) -> anyhow::Result<Used> {
     let mut used = Used::default();
     for answer in answered(log, 0)?.into_iter().filter(|answer| answer.user == user) {
         let Answered {

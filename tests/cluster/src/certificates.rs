@@ -27,7 +27,9 @@ impl Certificates {
     /// A folder that cannot be written.
     pub fn make(folder: &Path) -> anyhow::Result<Certificates> {
         let mut of_authority = CertificateParams::default();
-        of_authority.distinguished_name.push(DnType::CommonName, "test authority");
+        of_authority
+            .distinguished_name
+            .push(DnType::CommonName, "test authority");
         of_authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         of_authority.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::DigitalSignature];
         let key = KeyPair::generate()?;
@@ -43,7 +45,9 @@ impl Certificates {
 
         let mut of_admin = CertificateParams::default();
         of_admin.distinguished_name.push(DnType::CommonName, "admin");
-        of_admin.distinguished_name.push(DnType::OrganizationName, "system:masters");
+        of_admin
+            .distinguished_name
+            .push(DnType::OrganizationName, "system:masters");
         of_admin.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
         let admin_key = KeyPair::generate()?;
         let admin = of_admin.signed_by(&admin_key, &issuer)?;

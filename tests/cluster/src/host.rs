@@ -30,7 +30,10 @@ impl Host {
     /// A binary that is not there.
     pub fn start(arguments: &[String], log: &Path) -> anyhow::Result<Host> {
         let mut command = Command::new(program());
-        command.args(arguments).env_remove("KUBECONFIG").env("RUST_BACKTRACE", "1");
+        command
+            .args(arguments)
+            .env_remove("KUBECONFIG")
+            .env("RUST_BACKTRACE", "1");
         let process = Process::start("stagegate", command, log)?;
         Ok(Host { process })
     }

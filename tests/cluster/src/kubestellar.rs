@@ -109,7 +109,11 @@ async fn prepare(client: &Client, kubeconfig: &Path) -> anyhow::Result<()> {
     let definitions = cluster_scoped(client, ("apiextensions.k8s.io", "v1", "CustomResourceDefinition"));
     create(&definitions, control_planes()).await?;
     let namespaces = cluster_scoped(client, ("", "v1", "Namespace"));
-    create(&namespaces, json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})).await?;
+    create(
+        &namespaces,
+        json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}),
+    )
+    .await?;
     let config = base64::engine::general_purpose::STANDARD.encode(std::fs::read(kubeconfig)?);
     let secrets: Api<DynamicObject> = Api::namespaced_with(client.clone(), NAMESPACE, &kind(("", "v1", "Secret")));
     create(
@@ -125,8 +129,7 @@ async fn prepare(client: &Client, kubeconfig: &Path) -> anyhow::Result<()> {
                 "metadata": {"name": name, "labels": labels}, "spec": {"type": "host"}}),
         )
         .await?;
-        let secret =
-            json!({"namespace": NAMESPACE, "name": "space", "key": "kubeconfig", "inClusterKey": "incluster"});
+        let secret = json!({"namespace": NAMESPACE, "name": "space", "key": "kubeconfig", "inClusterKey": "incluster"});
         let status = json!({"status": {"conditions": [], "observedGeneration": 1, "secretRef": secret}});
         spaces
             .patch_status(name, &PatchParams::default(), &Patch::Merge(status))

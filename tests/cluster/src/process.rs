@@ -84,7 +84,11 @@ impl Process {
         };
         if matches!(self.child.try_wait(), Ok(None)) {
             let sent = Command::new("kill").args([name, &self.child.id().to_string()]).status();
-            assert!(sent.is_ok_and(|status| status.success()), "kill {name} of {}", self.name);
+            assert!(
+                sent.is_ok_and(|status| status.success()),
+                "kill {name} of {}",
+                self.name
+            );
         }
     }
 

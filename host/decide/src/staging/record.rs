@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::ResourceExt as _;
-use stagegate_api::staged_status::MAX_NOT_JUDGED;
+use stagegate_api::staged_status::{MAX_NOT_JUDGED, MAX_RECORDED};
 use stagegate_api::{BindingPolicyRef, CheckStatus, ObjectStatus, Outcome, StageState, StageStatus};
 
 use super::binding_part::Bound;

@@ -12,7 +12,7 @@ use tokio::net::TcpListener;
 use super::signals::Signals;
 use super::{Failure, Outcome, Result, connection, log};
 use crate::admin;
-use crate::args::{Controller, RunArgs};
+use crate::args::{Controller, LeaseArgs, RunArgs};
 use crate::sandbox::{Cache, Sandbox, SandboxOptions};
 use crate::shell::lease::{Election, Timing};
 use crate::shell::{self, ControllerName, Options};
@@ -57,16 +57,37 @@ async fn until_signal(args: &RunArgs, suppressed: Counter) -> Result {
         };
         tokio::spawn(admin::serve(listener, about))
     });
-    tokio::select! {
-        error = running.failed() => return Err(Failure::Outside(error)),
-        () = signals.next() => tracing::info!("stopping"),
-    }
+    let ended = tokio::select! {
+        error = running.failed() => Err(Failure::Outside(error)),
+        () = signals.next() => {
+            tracing::info!("stopping");
+            Ok(Outcome::AsWished)
+        }
+    };
     running.stop().await;
     // To the last, so that whoever asks is told that this one stops.
     if let Some(admin) = admin {
         admin.abort();
     }
-    Ok(Outcome::AsWished)
+    ended
+}
+
+fn election(args: &LeaseArgs) -> Option<Election> {
+    let namespace = || {
+        std::fs::read_to_string(POD_NAMESPACE)
+            .ok()
+            .map(|name| name.trim().to_owned())
+    };
+    args.leader_elect.then(|| Election {
+        namespace: args
+            .lease_namespace
+            .clone()
+            .or_else(namespace)
+            .unwrap_or_else(|| NAMESPACE.to_owned()),
+        name: args.lease_name.clone(),
+        identity: Election::identity(),
+        timing: Timing::of_lease(args.lease_duration),
+    })
 }
 
 async fn admin_listener(address: Option<&str>) -> Result<Option<TcpListener>> {

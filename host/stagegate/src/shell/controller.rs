@@ -10,12 +10,13 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::task::JoinSet;
+use tokio::sync::watch;
+use tokio::task::{Id, JoinError, JoinSet};
 use tokio::time::Instant;
-use tokio_util::sync::CancellationToken;
 use tracing::{Instrument as _, debug, error, info_span, warn};
 
 use super::counters::{Live, Reconciled};
+use super::lease::Leadership;
 use super::queue::{Ended, Queue};
 use super::request::RequestError;
 use super::start::Context;
@@ -57,41 +58,79 @@ pub async fn run<C: Controller>(controller: C, queue: Arc<Queue<C::Key>>, contex
         () = context.stop.cancelled() => return,
         () = controller.complete() => debug!(controller = C::NAME, "all kinds are listed"),
     }
-    queue.open(CONCURRENCY);
-    counters.add_queue(C::NAME, queue.clone());
-    let mut running = JoinSet::new();
-    let mut keys = HashMap::new();
+    context.counters.add_queue(C::NAME, queue.clone());
+    let stop = context.stop.clone();
+    let mut worker = Worker {
+        controller: Arc::new(controller),
+        queue,
+        leadership: context.standing.leadership(),
+        context,
+        terms: 0,
+        running: JoinSet::new(),
+        keys: HashMap::new(),
+    };
     loop {
         tokio::select! {
             biased;
-            () = stop.cancelled() => break,
-            Some(joined) = running.join_next_with_id() => {
-                let (id, ended) = match joined {
-                    Ok((id, ended)) => (id, ended),
-                    Err(error) => {
-                        let id = error.id();
-                        if let Some((key, begun)) = keys.get(&id) {
-                            error!(controller = C::NAME, %key, %error, "a reconcile broke off");
-                            let took = Instant::elapsed(begun);
-                            counters.reconcile(C::NAME, Reconciled::Broken, took);
-                        }
-                        (id, Ended::Failed)
-                    }
-                };
-                if let Some((key, _begun)) = keys.remove(&id) {
-                    queue.end(&key, ended);
+            () = stop.cancelled() => return,
+            () = worker.begin_term() => {}
+        }
+        worker.queue.open(CONCURRENCY);
+        let ended = worker.work().await;
+        worker.queue.close();
+        if ended.is_break() {
+            return;
+        }
+    }
+}
+
+struct Worker<C: Controller> {
+    controller: Arc<C>,
+    queue: Arc<Queue<C::Key>>,
+    leadership: watch::Receiver<Leadership>,
+    context: Context,
+    /// Terms in which this process has led.
+    terms: u64,
+    running: JoinSet<Ended>,
+    /// And since when it is worked on.
+    keys: HashMap<Id, (C::Key, Instant)>,
+}
+
+impl<C: Controller> Worker<C> {
+    /// Waits for this process to lead. In the first term all that the watches told of waits in the queue. In a later one
+    /// the keys do whose objects others have changed meanwhile; what follows from leading again is in no event.
+    async fn begin_term(&mut self) {
+        // The sender lives as long as the context.
+        let is_leader = |leadership: &Leadership| *leadership != Leadership::Standby;
+        let _leading = self.leadership.wait_for(is_leader).await;
+        self.terms += 1;
+        if self.terms == 1 {
+            return;
+        }
+        self.controller.forget();
+        self.queue.forget_failures();
+        for key in self.controller.all() {
+            self.queue.add(key);
+        }
+    }
+
+    /// To the end of the term, or of the process.
+    async fn work(&mut self) -> ControlFlow<()> {
+        loop {
+            tokio::select! {
+                biased;
+                () = self.context.stop.cancelled() => {
+                    self.queue.close();
+                    while self.running.join_next().await.is_some() {}
+                    return ControlFlow::Break(());
                 }
-            }
-            key = queue.next(), if running.len() < CONCURRENCY => {
-                let work = queue.work(&key);
-                let one = reconcile(controller.clone(), key.clone(), counters.clone());
-                let handle = running.spawn(async move {
-                    match work {
-                        Some(work) => work.run(one).await,
-                        None => one.await,
-                    }
-                });
-                keys.insert(handle.id(), (key, Instant::now()));
+                // The sender lives as long as the context.
+                _ = self.leadership.changed() => {
+                    self.break_off().await;
+                    return ControlFlow::Continue(());
+                }
+                Some(joined) = self.running.join_next_with_id() => self.end(joined),
+                key = self.queue.next(), if self.running.len() < CONCURRENCY => self.begin(key),
             }
         }
     }
@@ -149,6 +188,10 @@ async fn reconcile<C: Controller>(controller: Arc<C>, key: C::Key, counters: Arc
         let begun = Instant::now();
         let (reconciled, ended) = match controller.reconcile(&key).await {
             Ok(next) => (Reconciled::Done, Ended::Done { wake_in: next.wake_in }),
+            Err(error) if error.is_withheld() => {
+                debug!(error = error.chain(), "it is another one's to write");
+                (Reconciled::Outdated, Ended::Failed)
+            }
             Err(error) if error.is_outdated() => {
                 debug!(error = error.chain(), "the world moved on; trying again");
                 (Reconciled::Outdated, Ended::Failed)

@@ -11,6 +11,7 @@ pub mod counters;
 pub mod evaluator;
 pub mod events;
 pub mod health;
+pub mod lease;
 pub mod links;
 mod measured;
 pub mod progress;

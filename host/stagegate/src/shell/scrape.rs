@@ -10,8 +10,10 @@ use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric as _};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
+use tokio::sync::watch;
 
 use super::counters::Live;
+use super::lease::Leadership;
 use super::queue::Load;
 use super::watch::Watched;
 use crate::sandbox::Sandbox;
@@ -21,6 +23,7 @@ use crate::sandbox::Sandbox;
 pub struct Scrape {
     pub counters: Arc<Live>,
     pub sandbox: Arc<Sandbox>,
+    pub leadership: watch::Receiver<Leadership>,
 }
 
 /// A gauge of each queue: name, help, value.
@@ -65,6 +68,10 @@ impl Collector for Scrape {
             ConstCounter::new(load.retries).encode(family.encode_family(&labels)?)?;
         }
         self.watches(&mut encoder)?;
+        let leads = *self.leadership.borrow() != Leadership::Standby;
+        let help = "1 when this process may write: it holds the lease, or there is no election";
+        let leader = encoder.encode_descriptor("leader", help, None, MetricType::Gauge)?;
+        ConstGauge::new(f64::from(u8::from(leads))).encode(leader)?;
         let children = ConstGauge::new(count(self.sandbox.processes().len()));
         let of_children = encoder.encode_descriptor(
             "sandbox_children",

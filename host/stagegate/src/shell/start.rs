@@ -19,9 +19,10 @@ use super::counters::{Counters, Live};
 use super::evaluator::Evaluator;
 use super::events::Events;
 use super::health::Health;
+use super::lease::{self, Election, Leadership, Permit, Standing};
 use super::measured::measured;
 use super::scrape::Scrape;
-use crate::controllers;
+use crate::controllers::{self, Rivals};
 use crate::sandbox::{Sandbox, SandboxOptions};
 
 /// Longest wait for reconciles that have begun when the process is told to stop.
@@ -123,6 +124,9 @@ pub struct Running {
     tasks: Tasks,
     health: Health,
     scrape: Arc<Scrape>,
+    standing: Arc<Standing>,
+    election: Option<lease::Running>,
+    rivals: Arc<Rivals>,
 }
 
 /// Starts the controllers. Kinds that the API server does not know yet are waited for, with a line in the log.
@@ -135,6 +139,18 @@ pub async fn start(client: Client, clock: SharedClock, options: Options) -> anyh
     let counters = Arc::new(Live::default());
     let client = measured(client, counters.clone());
     let stop = CancellationToken::new();
+    let (election, standing) = match options.election.clone() {
+        Some(election) => {
+            let (running, standing) = lease::Running::start(&client, clock.clone(), election);
+            (Some(running), standing)
+        }
+        None => (None, Standing::unelected()),
+    };
+    let client = if election.is_some() {
+        lease::gated(&client, Permit::Lease(standing.clone()))
+    } else {
+        client
+    };
     let (events, writer) = Events::new(client.clone(), clock.clone(), counters.clone());
     let mut tasks = Tasks::new();
     tasks.spawn(async move {
@@ -144,6 +160,7 @@ pub async fn start(client: Client, clock: SharedClock, options: Options) -> anyh
     let scrape = Arc::new(Scrape {
         counters: counters.clone(),
         sandbox: options.sandbox.clone(),
+        leadership: standing.leadership(),
     });
     let context = Context {
         evaluator: Evaluator::new(counters.clone()),
@@ -155,11 +172,14 @@ pub async fn start(client: Client, clock: SharedClock, options: Options) -> anyh
         counters: counters.clone(),
         stop: stop.clone(),
     };
-    controllers::spawn(&context, &mut tasks);
+    let rivals = controllers::spawn(&context, &mut tasks);
     Ok(Running {
         tasks,
         health: Health::new(counters, standing.clone(), stop),
         scrape,
+        standing,
+        election,
+        rivals,
     })
 }
 

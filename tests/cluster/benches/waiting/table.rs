@@ -89,15 +89,6 @@ pub fn print(policies: usize, [ours, floor]: &[Figures; 2]) {
     }
 }
 
-/// What is set side by side for one number of policies.
-struct Sides<'a> {
-    go: Option<&'a Go>,
-    ours: &'a Figures,
-    floor: &'a Figures,
-    /// In MiB.
-    resident_goal: Option<f64>,
-}
-
 fn rows(policies: usize, ours: &Figures, floor: &Figures) -> Vec<Row> {
     let go = GO.iter().find(|go| go.policies == policies);
     let resident = match policies {

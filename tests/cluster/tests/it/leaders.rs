@@ -79,7 +79,10 @@ async fn kill_leaders(folder: &Path, (kills, seed): (u32, u64)) -> anyhow::Resul
         roll_out(&world, &name).await?;
         let pause_ms = random.random_range(0..ROLLOUT_MS);
         tokio::time::sleep(Duration::from_millis(pause_ms)).await;
-        let took = replicas.kill_leader().await.with_context(|| format!("killed {pause_ms} ms into {name}"))?;
+        let took = replicas
+            .kill_leader()
+            .await
+            .with_context(|| format!("killed {pause_ms} ms into {name}"))?;
         slowest = slowest.max(took);
         replicas.start()?;
         world.judge()?;

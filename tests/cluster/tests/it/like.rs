@@ -32,7 +32,10 @@ fn compare(path: &str, wanted: &Value, found: Option<&Value>, faults: &mut Vec<S
                     faults.is_empty()
                 };
                 if !found.iter().any(is_like) {
-                    faults.push(format!("{path} has nothing like {wanted}: {}", Value::from(found.clone())));
+                    faults.push(format!(
+                        "{path} has nothing like {wanted}: {}",
+                        Value::from(found.clone())
+                    ));
                 }
             }
         }

@@ -4,6 +4,7 @@ mod gates;
 mod leaders;
 mod like;
 mod requests;
+mod restricted;
 mod rights;
 mod scenario;
 mod story;
@@ -56,12 +57,6 @@ fn main() {
             trials.push(Trial::test(name, move || on(backend, &path)));
         }
     }
-    trials.push(Trial::test("leaders_are_killed_at_random_moments", || {
-        within("leaders", async |folder| leaders::leaders_are_killed(folder).await)
-    }));
-    trials.push(Trial::test("binding_and_combine_do_as_kubestellars_do", || {
-        within("translations", async |folder| translations::agree(folder).await)
-    }));
     trials.extend(requests::trials());
     let conclusion = libtest_mimic::run(&arguments, trials);
     conclusion.exit_if_failed();

@@ -211,9 +211,11 @@ impl Reference {
             (Expected::Like(_), None) => vec!["it does not exist".to_owned()],
             (Expected::Absent(true), Some(_)) => vec!["it exists".to_owned()],
             (Expected::Absent(true), None) => Vec::new(),
-            (Expected::Absent(false), found) => {
-                found.is_none().then(|| "it does not exist".to_owned()).into_iter().collect()
-            }
+            (Expected::Absent(false), found) => found
+                .is_none()
+                .then(|| "it does not exist".to_owned())
+                .into_iter()
+                .collect(),
         })
     }
 
@@ -273,7 +275,10 @@ pub async fn apply(client: &Client, object: &Value) -> anyhow::Result<()> {
     let api = api(client, (version, kind), member("/metadata/namespace"));
     let begun = Instant::now();
     loop {
-        match api.patch(name, &PatchParams::apply("scenario").force(), &Patch::Apply(object)).await {
+        match api
+            .patch(name, &PatchParams::apply("scenario").force(), &Patch::Apply(object))
+            .await
+        {
             Ok(_) => return Ok(()),
             Err(kube::Error::Api(status)) if matches!(status.code, 404 | 503) && begun.elapsed().as_secs() < 10 => {
                 tokio::time::sleep(LOOK).await;

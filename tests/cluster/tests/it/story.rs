@@ -70,7 +70,10 @@ impl Story {
         let twice = seen.openings.iter().filter(|(_, uids)| uids.len() > 1);
         twice
             .map(|((_, name, attempt, plan), uids)| {
-                format!("{name} was opened {} times in attempt {attempt} of plan {plan}", uids.len())
+                format!(
+                    "{name} was opened {} times in attempt {attempt} of plan {plan}",
+                    uids.len()
+                )
             })
             .collect()
     }

@@ -87,7 +87,10 @@ impl World {
     async fn playground(folder: &Path) -> anyhow::Result<World> {
         let (first, kubeconfig) = (folder.join("first.yaml"), folder.join("kubeconfig"));
         // It wants something to apply.
-        std::fs::write(&first, json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "first"}}).to_string())?;
+        std::fs::write(
+            &first,
+            json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "first"}}).to_string(),
+        )?;
         let arguments = [
             "playground".to_owned(),
             first.display().to_string(),
@@ -103,7 +106,10 @@ impl World {
             {
                 break client;
             }
-            ensure!(begun.elapsed() < Duration::from_secs(30), "the playground does not get ready");
+            ensure!(
+                begun.elapsed() < Duration::from_secs(30),
+                "the playground does not get ready"
+            );
             tokio::time::sleep(Duration::from_millis(50)).await;
         };
         Ok(World {
@@ -151,7 +157,6 @@ impl World {
         world.start_again(Part::Host).await?;
         Ok(world)
     }
-
 
     pub fn client(&self) -> Client {
         self.client.clone()
@@ -213,11 +218,20 @@ impl World {
     ///
     /// # Errors
     /// On the playground, which is one itself.
-    pub fn another_host(&self, name: &str, flags: &[&str]) -> anyhow::Result<Host> {
-        let plane = self.plane.as_ref().context("the playground is not started again")?;
-        let mut arguments = vec!["run".to_owned(), format!("--kubeconfig={}", plane.kubeconfig().display())];
-        if self.backend == Backend::Kubernetes {
-            arguments.push("--controllers=staging,binding,combine".to_owned());
+    pub fn another_host(&self, name: &str) -> anyhow::Result<Host> {
+        let installation = self
+            .installation
+            .as_ref()
+            .context("the playground is not started again")?;
+        Host::start(&installation.arguments()?, &self.folder.join(format!("{name}.log")))
+    }
+
+    /// How the hosts are installed; not at all in the playground.
+    pub fn kind(&self) -> Option<Kind> {
+        match self.backend {
+            Backend::Playground => None,
+            Backend::Kubernetes => Some(Kind::PlainCluster),
+            Backend::KubeStellar => Some(Kind::BesideKubeStellar),
         }
     }
 
@@ -282,14 +296,11 @@ impl World {
     }
 }
 
-/// What must be served before anything runs; beside KubeStellar, that which it does not bring itself.
+/// What must be served before anything runs and is not part of an installation.
 pub fn definitions(beside_kubestellar: bool) -> Vec<CustomResourceDefinition> {
-    let own_of_kubestellar = [
-        "bindingpolicies.control.kubestellar.io",
-        "bindings.control.kubestellar.io",
-        "combinedstatuses.control.kubestellar.io",
-        "customtransforms.control.kubestellar.io",
-        "statuscollectors.control.kubestellar.io",
+    let inventory = [
+        "managedclusters.cluster.open-cluster-management.io",
+        "workstatuses.control.kubestellar.io",
     ];
     let is_of_inventory = |definition: &CustomResourceDefinition| inventory.contains(&definition.name_any().as_str());
     let foreign = crd::foreign()

@@ -564,65 +564,6 @@ fn reference(policy: &StagedBindingPolicy) -> ObjectReference {
     }
 }
 
-fn status_found(facts: &Facts) -> Digest {
-    Digest::of(&facts.policy.object.status)
-}
-
-/// Takes the status write out of a plan that moves nothing while somebody else writes other things there, and gives for how
-/// long.
-fn leave_status(plan: &mut Plan, facts: &Facts, memory: &Memory) -> Option<Duration> {
-    let is_move = |write: &Write| write.places() || matches!(write, Write::Remove { .. });
-    let is_status = |write: &Write| matches!(write, Write::Status { .. });
-    let pause = memory.contest.pause(&status_found(facts), Instant::now());
-    if pause.is_zero() || plan.writes.iter().any(is_move) || !plan.writes.iter().any(is_status) {
-        return None;
-    }
-    let found = facts.policy.object.status.as_ref();
-    let is_dear = |write: &Write| match write {
-        Write::Status { status, .. } => found.is_none_or(|found| is_news(found, status)),
-        _ => false,
-    };
-    if plan.writes.iter().any(is_dear) {
-        return None;
-    }
-    plan.writes.retain(|write| !is_status(write));
-    // They tell of what status would have said.
-    plan.events.clear();
-    Some(pause)
-}
-
-/// Whether the new status says what nobody could find out again later: an edit that clusters have still to answer, a gate's
-/// `fail`. (Both hosts would say these alike, so they are no contest.)
-fn is_news(found: &StagedBindingPolicyStatus, new: &StagedBindingPolicyStatus) -> bool {
-    let fails = |stage: &StageStatus| {
-        stage
-            .checks
-            .iter()
-            .filter(|check| check.outcome == Outcome::Fail)
-            .count()
-    };
-    let owed = |stage: &StageStatus| -> i64 {
-        let updates = stage.objects.iter().flat_map(|object| &object.updates);
-        updates.map(|update| update.owed).fold(0, i64::saturating_add)
-    };
-    new.stages.iter().any(|stage| {
-        let known = found.stages.iter().find(|known| known.name == stage.name);
-        let before = known.map_or((0, 0), |known| (fails(known), owed(known)));
-        fails(stage) > before.0 || owed(stage) > before.1
-    })
-}
-
-fn note_status(plan: &Plan, facts: &Facts, memory: &mut Memory) {
-    // Of two, the last one stands.
-    let written = plan.writes.iter().rev().find_map(|write| match write {
-        Write::Status { status, .. } => Some(Digest::of(&Some(status))),
-        _ => None,
-    });
-    if let Some(written) = written {
-        memory.contest.note(&status_found(facts), written, Instant::now());
-    }
-}
-
 /// The time at which the shared clock would have shown `instant`.
 fn ago(instant: Instant, now: Timestamp) -> Timestamp {
     let elapsed = SignedDuration::try_from(instant.elapsed()).unwrap_or(SignedDuration::MAX);

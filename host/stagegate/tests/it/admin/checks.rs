@@ -5,9 +5,13 @@ use std::time::Duration;
 
 use stagegate::shell::controller::{self, Controller, Next};
 use stagegate::shell::counters::Live;
+use stagegate::shell::evaluator::Evaluator;
+use stagegate::shell::events::Events;
 use stagegate::shell::health::{Check, Health};
+use stagegate::shell::lease::Standing;
 use stagegate::shell::queue::Queue;
 use stagegate::shell::request::{RequestError, request};
+use stagegate::shell::start::{Context, Options};
 use stagegate_api::{Phase, crd};
 use stagegate_embedded::{Server, TokioClock};
 use tokio_util::sync::CancellationToken;
@@ -151,6 +155,10 @@ impl Controller for Told {
     const NAME: &'static str = "staging";
 
     async fn complete(&self) {}
+
+    fn all(&self) -> Vec<String> {
+        Vec::new()
+    }
 
     async fn reconcile(&self, key: &String) -> Result<Next, RequestError> {
         match key.as_str() {

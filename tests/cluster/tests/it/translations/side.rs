@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use kube::Client;
+use stagegate_api::crd;
 use stagegate_cluster_tests::control_plane::ControlPlane;
 use stagegate_cluster_tests::host::Host;
 use stagegate_cluster_tests::kubestellar::KubeStellar;
@@ -58,7 +59,7 @@ impl OurSide {
     pub async fn start(folder: &Path) -> anyhow::Result<Self> {
         let plane = ControlPlane::start(folder).await?;
         let client = plane.client().await?;
-        for definition in definitions(false) {
+        for definition in crd::all_for_playground() {
             install(&client, &definition).await?;
         }
         let kubeconfig = format!("--kubeconfig={}", plane.kubeconfig().display());
