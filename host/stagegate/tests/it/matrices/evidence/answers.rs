@@ -473,9 +473,9 @@ const EVIDENCE: Table = Table {
             Waits(&["deployments.apps shop/web", "at"]),
         ),
         (
-            "the time aged to before the placement",
+            "the time aged to before the object was made",
             Edited(|it| *cell(it, 1) = text("2001-01-01T00:00:00Z")),
-            GoesOn("a cluster that had the object before reports again only when its status moves"),
+            Waits(&["dev-2", "an older object of this name"]),
         ),
         (
             "the generation aged",
