@@ -110,7 +110,9 @@ pub fn digest(combined: &CombinedStatus) -> String {
     let mut writer = HashWriter(Sha256::new());
     serde_json::to_writer(&mut writer, &(shown(&combined.metadata), &results))
         .expect("strings, numbers and JSON values serialise, and hashing takes all");
-    writer.0.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+    let digit = |half: u8| char::from_digit(u32::from(half), 16).unwrap_or_default();
+    let hash = writer.0.finalize().into_iter();
+    hash.flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
 }
 
 impl<'de> Deserialize<'de> for CombinedStatusView {

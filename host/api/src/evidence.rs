@@ -3,6 +3,8 @@
 //! It makes KubeStellar rewrite a CombinedStatus on every status change and tells when each cluster last reported.
 //! Whatever it says that this file does not understand is malformed, never guessed.
 
+use std::sync::LazyLock;
+
 use k8s_openapi::jiff::{Timestamp, civil};
 use kube::core::ObjectMeta;
 use sha2::{Digest, Sha256};
@@ -96,6 +98,12 @@ pub fn collector_spec() -> StatusCollectorSpec {
 
 /// The name of our evidence collector: a changed spec is another collector, never an edit of the old.
 pub fn collector_name() -> String {
+    // Asked for with every look at evidence.
+    static NAME: LazyLock<String> = LazyLock::new(name_of_columns);
+    NAME.clone()
+}
+
+fn name_of_columns() -> String {
     let mut digest = Sha256::new();
     for (name, def) in COLUMNS {
         digest.update(name);

@@ -1,6 +1,7 @@
 //! Names and digests as types, with the limits that their users set. Must not read anything.
 
 use std::fmt;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
@@ -37,7 +38,7 @@ impl fmt::Display for PlacementName {
 /// SHA-256 in lower-case hex, 64 characters.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
-pub struct Digest(String);
+pub struct Digest(Arc<str>);
 
 impl Digest {
     /// Of the value's JSON text. Struct fields are written in their declared order and maps in key order, so the
@@ -50,12 +51,14 @@ impl Digest {
     }
 
     pub fn of_bytes(bytes: &[u8]) -> Self {
-        let hash = Sha256::digest(bytes);
-        Self(hash.iter().map(|byte| format!("{byte:02x}")).collect())
+        let digit = |half: u8| char::from_digit(u32::from(half), 16).unwrap_or_default();
+        let hash = Sha256::digest(bytes).into_iter();
+        let text: String = hash.flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect();
+        Self(text.into())
     }
 
     /// A digest that was stored as text.
-    pub fn from_text(text: impl Into<String>) -> Self {
+    pub fn from_text(text: impl Into<Arc<str>>) -> Self {
         Self(text.into())
     }
 
