@@ -1,6 +1,7 @@
 //! Everything a staging decision may look at, the time and past verdicts included. Must not read anything itself.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
 use serde::Deserialize;
@@ -31,7 +32,7 @@ pub struct Facts {
     pub evidence_collector: Option<EvidenceCollectorFacts>,
     /// The StatusCollectors that clauses of this policy name and that exist.
     #[serde(default)]
-    pub collectors: BTreeMap<String, StatusCollector>,
+    pub collectors: BTreeMap<String, Arc<StatusCollector>>,
     /// When this process last saw the spec of one of them change: KubeStellar needs up to 5 s to combine anew.
     #[serde(default)]
     pub collectors_changed: BTreeMap<String, Timestamp>,
@@ -130,14 +131,17 @@ impl Settings {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub enum Decoded<T> {
-    Object(T),
-    Undecodable { error: String },
+    /// Shared with whoever watches it: facts are gathered anew for every decision.
+    Object(Arc<T>),
+    Undecodable {
+        error: String,
+    },
 }
 
 impl<T> Decoded<T> {
     pub fn object(&self) -> Option<&T> {
         match self {
-            Self::Object(object) => Some(object),
+            Self::Object(object) => Some(object.as_ref()),
             Self::Undecodable { .. } => None,
         }
     }
@@ -147,7 +151,7 @@ impl<T> Decoded<T> {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct PolicyFacts {
-    pub object: StagedBindingPolicy,
+    pub object: Arc<StagedBindingPolicy>,
     /// Set when the stored spec could not be decoded (then `object` holds an empty one).
     #[serde(default)]
     pub undecodable: Option<String>,
@@ -156,7 +160,7 @@ pub struct PolicyFacts {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct EvidenceCollectorFacts {
-    pub object: StatusCollector,
+    pub object: Arc<StatusCollector>,
     /// Since when this process has seen it with our spec without a break.
     #[serde(default)]
     pub ours_since: Option<Timestamp>,

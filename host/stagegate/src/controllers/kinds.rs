@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use k8s_openapi::api::core::v1::Namespace;
-use kube::core::DeserializeGuard;
 use kube::{Api, Resource};
 use serde::de::DeserializeOwned;
 use stagegate_api::{
@@ -13,13 +12,11 @@ use stagegate_api::{
 };
 use stagegate_decide::staging::Decoded;
 
+pub use super::guarded::Guarded;
 use super::rivals::{Rivals, Traced};
 use crate::shell::start::{Context, Tasks};
 use crate::shell::store::Store;
 use crate::shell::watch::{ManagedFields, Need, Watched, keep};
-
-/// An object, or its metadata and why the rest could not be read.
-pub type Guarded<K> = DeserializeGuard<K>;
 
 /// A store that is filled only if somebody asked for it.
 pub struct Kind<K> {
@@ -92,7 +89,7 @@ where
 }
 
 /// The object as facts hold it.
-pub fn decoded<K: Clone>(guarded: &Guarded<K>) -> Decoded<K> {
+pub fn decoded<K>(guarded: &Guarded<K>) -> Decoded<K> {
     match &guarded.0 {
         Ok(object) => Decoded::Object(object.clone()),
         Err(invalid) => Decoded::Undecodable {

@@ -6,6 +6,7 @@ pub mod binding;
 pub mod combine;
 pub mod staging;
 
+mod guarded;
 mod kinds;
 mod objects;
 mod rivals;

@@ -83,7 +83,7 @@ struct Stores {
 impl Stores {
     fn all_clauses(&self) -> Vec<DownsyncClause> {
         let policies = self.policies.all();
-        let readable = policies.iter().filter_map(|policy| policy.0.as_ref().ok());
+        let readable = policies.iter().filter_map(|policy| policy.object());
         readable.flat_map(|policy| policy.spec.downsync.clone()).collect()
     }
 
@@ -110,7 +110,7 @@ impl Stores {
 fn listen(stores: &Stores, queue: &Arc<Queue<String>>, adds_finalizer: bool) {
     let (to, changed) = (queue.clone(), stores.workload.clone());
     stores.policies.listen(move |change| {
-        let clauses = |policy: &Arc<Guarded<BindingPolicy>>| policy.0.as_ref().ok().map(|it| it.spec.downsync.clone());
+        let clauses = |policy: &Arc<Guarded<BindingPolicy>>| policy.object().map(|it| it.spec.downsync.clone());
         if change.before.and_then(clauses) != change.after.and_then(clauses) {
             changed.clauses_changed();
         }
@@ -261,7 +261,7 @@ impl Controller for BindingController {
             namespaces: &self.stores.namespace_labels(),
             clusters: &self.stores.clusters(),
             // One that does not decode is there all the same: creating another fails, and the log says so.
-            binding: binding.as_ref().and_then(|binding| binding.0.as_ref().ok()),
+            binding: binding.as_ref().and_then(|binding| binding.object()),
             imitation: Imitation {
                 empties_on_restart: empties,
                 adds_finalizer: self.context.options.imitate.adds_finalizer,

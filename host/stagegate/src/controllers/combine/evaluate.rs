@@ -2,6 +2,7 @@
 //! send a request.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use jiff::Timestamp;
 use serde_json::{Value as Json, json};
@@ -31,7 +32,7 @@ pub struct Returned {
 pub struct Inputs {
     pub object: WorkloadObject,
     pub content: Json,
-    pub binding: Option<Binding>,
+    pub binding: Option<Arc<Binding>>,
     pub specs: BTreeMap<String, StatusCollectorSpec>,
     pub returned: BTreeMap<String, Returned>,
     pub existing: Vec<CombinedStatus>,
@@ -82,7 +83,7 @@ pub fn errors(evaluator: &Evaluator, spec: &StatusCollectorSpec) -> Vec<String> 
 fn facts<'a>(inputs: &'a Inputs, collectors: &'a BTreeMap<String, Collector>) -> Facts<'a> {
     Facts {
         object: &inputs.object,
-        binding: inputs.binding.as_ref(),
+        binding: inputs.binding.as_deref(),
         collectors,
         existing: &inputs.existing,
         report_namespace_exists: inputs.report_namespace_exists,

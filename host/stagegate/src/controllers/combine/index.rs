@@ -70,7 +70,7 @@ impl Index {
     /// KubeStellar combines anew when a cluster answers, and not before.
     pub fn binding(&mut self, change: &Change<'_, Guarded<Binding>>) -> Vec<Key> {
         let name = &change.id.name;
-        let binding = change.after.and_then(|guarded| guarded.0.as_ref().ok());
+        let binding = change.after.and_then(|guarded| guarded.object());
         let after: BTreeMap<ObjectKey, Bound> = binding.map(bound_objects).unwrap_or_default();
         let clusters: BTreeSet<String> = binding.map(clusters).unwrap_or_default();
         let before = self.bound.insert(name.clone(), after.clone()).unwrap_or_default();
@@ -106,7 +106,7 @@ impl Index {
     /// Every combination that the collector is part of, when its spec changed, came or went.
     pub fn collector(&mut self, change: &Change<'_, Guarded<StatusCollector>>) -> Vec<Key> {
         let name = &change.id.name;
-        let spec = |guarded: &Arc<Guarded<StatusCollector>>| guarded.0.as_ref().ok().map(|it| it.spec.clone());
+        let spec = |guarded: &Arc<Guarded<StatusCollector>>| guarded.object().map(|it| it.spec.clone());
         let mut touched = vec![Key::Collector(name.clone())];
         if change.before.map(spec) == change.after.map(spec) {
             return touched;
@@ -134,7 +134,7 @@ impl Index {
     pub fn work_status(&mut self, change: &Change<'_, Guarded<WorkStatus>>) -> Vec<Key> {
         let cluster = change.id.namespace.clone().unwrap_or_default();
         let object = |guarded: &Arc<Guarded<WorkStatus>>| {
-            let source = &guarded.0.as_ref().ok()?.spec.source_ref;
+            let source = &guarded.object()?.spec.source_ref;
             is_whole(source).then(|| source_key(source))
         };
         let (before, after) = (change.before.and_then(object), change.after.and_then(object));

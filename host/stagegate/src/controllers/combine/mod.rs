@@ -163,7 +163,7 @@ impl Combine {
             debug!(key = %key, binding = name, "the bound object is gone: its CombinedStatus goes with it");
             return Ok(Vec::new());
         };
-        existing.extend(self.mislabelled(binding.as_ref(), &object, &existing).await?);
+        existing.extend(self.mislabelled(binding.as_deref(), &object, &existing).await?);
         let types = object.types.clone().unwrap_or_default();
         let inputs = Inputs {
             object: WorkloadObject {
@@ -233,7 +233,10 @@ impl Combine {
         let namespace = id.namespace.clone().unwrap_or_default();
         let api: Api<Guarded<CombinedStatus>> = Api::namespaced(self.context.client.clone(), &namespace);
         match request(format!("get combinedstatus {id}"), api.get(&id.name)).await {
-            Ok(guarded) => Ok(Some(guarded.0.unwrap_or_else(|invalid| unreadable(invalid.metadata)))),
+            Ok(guarded) => Ok(Some(match guarded.0 {
+                Ok(object) => Arc::unwrap_or_clone(object),
+                Err(invalid) => unreadable(invalid.metadata),
+            })),
             Err(error) if error.is_not_found() => Ok(None),
             Err(error) => Err(error),
         }
@@ -279,7 +282,7 @@ impl Combine {
         named
             .filter_map(|name| {
                 let collector = self.stores.collectors.named(name)?;
-                Some((name.clone(), collector.0.as_ref().ok()?.spec.clone()))
+                Some((name.clone(), collector.object()?.spec.clone()))
             })
             .collect()
     }
@@ -289,7 +292,7 @@ impl Combine {
         ids.into_iter()
             .filter_map(|(cluster, id)| {
                 let guarded = self.stores.work_statuses.get(&id)?;
-                let work = guarded.0.as_ref().ok()?;
+                let work = guarded.object()?;
                 Some((
                     cluster,
                     Returned {

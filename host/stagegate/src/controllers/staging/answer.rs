@@ -262,7 +262,7 @@ async fn combined(client: &Client, namespace: &str, name: &str, key: VerdictKey)
         Err(error) if error.is_not_found() => return Ok(Seen::Gone),
         answer => answer?,
     };
-    let whole = match whole.0 {
+    let whole = match &whole.0 {
         Ok(whole) => whole,
         Err(invalid) => {
             let message = format!("CombinedStatus {namespace}/{name} cannot be read: {}", invalid.error);
@@ -273,10 +273,10 @@ async fn combined(client: &Client, namespace: &str, name: &str, key: VerdictKey)
         }
     };
     let key = VerdictKey {
-        evidence: Digest::from_text(digest(&whole)),
+        evidence: Digest::from_text(digest(whole)),
         ..key
     };
-    let evidence = visible_results(&whole);
+    let evidence = visible_results(whole);
     let size = json_size(&evidence);
     if size > COMBINED_STATUS_BYTES_MAX {
         let message = format!(

@@ -223,7 +223,7 @@ pub fn policy_facts(policy: &Guarded<StagedBindingPolicy>) -> PolicyFacts {
                 status: None,
             };
             PolicyFacts {
-                object,
+                object: Arc::new(object),
                 undecodable: Some(invalid.error.clone()),
             }
         }
@@ -236,11 +236,11 @@ pub fn evidence_facts(collector: &Guarded<StatusCollector>, ours_since: Option<T
         Ok(object) => object.clone(),
         Err(invalid) => {
             let spec = StatusCollectorSpec::default();
-            StatusCollector {
+            Arc::new(StatusCollector {
                 metadata: invalid.metadata.clone(),
                 spec,
                 status: None,
-            }
+            })
         }
     };
     let ours_since = ours_since.filter(|_| has_our_spec(&object));

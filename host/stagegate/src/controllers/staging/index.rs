@@ -36,7 +36,7 @@ pub struct Index {
 impl Index {
     pub fn policy(&mut self, change: &Change<'_, Guarded<StagedBindingPolicy>>) -> Vec<String> {
         let name = &change.id.name;
-        let after = change.after.and_then(|guarded| guarded.0.as_ref().ok());
+        let after = change.after.and_then(|guarded| guarded.object());
         let stages = after.map(|policy| {
             policy
                 .spec
@@ -79,7 +79,7 @@ impl Index {
         self.owners.set(name, owners.unwrap_or_default());
         let spec = change
             .after
-            .and_then(|guarded| guarded.0.as_ref().ok())
+            .and_then(|guarded| guarded.object())
             .map(|placement| &placement.spec);
         let clauses = spec.map(|spec| spec.downsync.as_slice()).unwrap_or_default();
         self.placement_collectors.set(
@@ -95,7 +95,7 @@ impl Index {
 
     pub fn binding(&mut self, change: &Change<'_, Guarded<Binding>>, now: Timestamp) -> Vec<String> {
         let name = &change.id.name;
-        let binding = change.after.and_then(|guarded| guarded.0.as_ref().ok());
+        let binding = change.after.and_then(|guarded| guarded.object());
         let observed = observe(self.observed.get(name), binding, now);
         self.observed.insert(name.clone(), observed);
         let touched: Vec<String> = self.policies_of(name).collect();
@@ -109,7 +109,7 @@ impl Index {
         let name = &change.id.name;
         self.note_collector_change(change, now);
         if *name == evidence::collector_name() {
-            let collector = change.after.and_then(|guarded| guarded.0.as_ref().ok());
+            let collector = change.after.and_then(|guarded| guarded.object());
             let ours = collector.is_some_and(|collector| collector.spec == evidence::collector_spec());
             // Put back between two lists it looks as it did, but for its generation.
             let generation = |guarded: &Guarded<StatusCollector>| guarded.meta().generation;
@@ -132,7 +132,7 @@ impl Index {
 
     fn note_collector_change(&mut self, change: &Change<'_, Guarded<StatusCollector>>, now: Timestamp) {
         let name = &change.id.name;
-        let spec = |guarded: &Guarded<StatusCollector>| guarded.0.as_ref().ok().map(|collector| collector.spec.clone());
+        let spec = |guarded: &Guarded<StatusCollector>| guarded.object().map(|collector| collector.spec.clone());
         match (change.before, change.after) {
             (_, None) => {
                 self.collectors_changed.remove(name);

@@ -302,7 +302,8 @@ impl Staging {
     /// A policy whose spec cannot be read has a status all the same, and writing one must not lose what it says.
     async fn recover_status(&self, policy: &str, facts: &mut Facts) -> Result<(), RequestError> {
         if facts.policy.undecodable.is_some() {
-            facts.policy.object.status = read::status(&self.context.client, policy).await?;
+            let status = read::status(&self.context.client, policy).await?;
+            Arc::make_mut(&mut facts.policy.object).status = status;
         }
         Ok(())
     }

@@ -111,7 +111,7 @@ impl Sources {
 
     /// Keeps who names what. To be told before a policy is queued: what its watches bring then finds it.
     pub fn policy(&self, change: &Change<'_, Guarded<StagedBindingPolicy>>) {
-        let policy = change.after.and_then(|guarded| guarded.0.as_ref().ok());
+        let policy = change.after.and_then(|guarded| guarded.object());
         let named = policy.map(|policy| self.named_by(policy)).unwrap_or_default();
         let namespaces: BTreeSet<String> = named.iter().map(|(namespace, _)| namespace.clone()).collect();
         for watched in namespaces.iter().filter_map(|namespace| self.watched(namespace)) {
