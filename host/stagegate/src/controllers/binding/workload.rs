@@ -1,7 +1,7 @@
 //! Metadata watches of the kinds that clauses ask for: they come and go as clauses do. Must not match objects.
 //!
-//! Kinds are known by discovery, which is asked anew when a CustomResourceDefinition changes. A clause that names its
-//! resources costs watches of those only; one that names none (or `*`) costs a watch of every kind that can be workload.
+//! Kinds are known by discovery, which is asked anew when a CustomResourceDefinition changes, and again until what it says can
+//! be believed. A clause that names its resources costs watches of those only; one that names none (or `*`) costs a watch of every kind that can be workload.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,6 +14,7 @@ use stagegate_api::DownsyncClause;
 use stagegate_decide::binding::{Candidate, is_watched};
 use tokio::sync::Notify;
 use tokio::task::{AbortHandle, JoinSet};
+use tokio::time::Instant;
 use tracing::{debug, warn};
 
 use crate::controllers::objects::api_resource;
@@ -29,6 +30,9 @@ pub type Object = PartialObjectMeta<DynamicObject>;
 const DISCOVERY_PAUSE: Duration = Duration::from_secs(2);
 /// CustomResourceDefinitions come in bunches, and are served a moment after they are written.
 const DISCOVERY_DEBOUNCE: Duration = Duration::from_millis(50);
+/// How long that moment may be: nothing tells when a server's discovery has caught up with its definitions, which takes a
+/// busy one seconds. So it is asked again after pauses, each twice as long as the one before, the last one no longer than this.
+const DISCOVERY_LAG_MAX: Duration = Duration::from_secs(30);
 
 /// One kind, in the one version that is bound.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -68,12 +72,26 @@ pub struct Workload {
     changed: Notify,
 }
 
-#[derive(Default)]
 struct State {
     /// `None` before the first discovery.
     known: Option<BTreeSet<Kind>>,
     watches: BTreeMap<Kind, Watch>,
-    rediscover: bool,
+    /// When discovery is asked next, and the pause that follows if nothing changes.
+    look: Look,
+    /// Why there was no discovery yet.
+    failure: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Look {
+    /// CustomResourceDefinitions have changed, or nothing is known.
+    Now,
+    At {
+        at: Instant,
+        pause: Duration,
+    },
+    /// What is known is what there is.
+    Never,
 }
 
 #[derive(Clone)]
@@ -102,7 +120,12 @@ pub struct Listeners {
 impl Workload {
     pub fn new() -> Arc<Self> {
         Arc::new(Self {
-            state: Mutex::default(),
+            state: Mutex::new(State {
+                known: None,
+                watches: BTreeMap::new(),
+                look: Look::Now,
+                failure: None,
+            }),
             changed: Notify::new(),
         })
     }
@@ -112,7 +135,7 @@ impl Workload {
     }
 
     pub fn kinds_changed(&self) {
-        self.lock().rediscover = true;
+        self.lock().look = Look::Now;
         self.changed.notify_one();
     }
 
@@ -124,7 +147,8 @@ impl Workload {
         let state = self.lock();
         let Some(known) = &state.known else {
             let resource = "the kinds of the API server".to_owned();
-            return Err(Unlisted { resource, cause: None });
+            let cause = state.failure.clone();
+            return Err(Unlisted { resource, cause });
         };
         let kinds = known
             .iter()
@@ -165,21 +189,21 @@ impl Workload {
             tasks: JoinSet::new(),
         };
         loop {
-            let rediscovers = self.needs_discovery();
-            if rediscovers {
-                match discover(&watches.context).await {
-                    Ok(known) => self.lock().known = Some(known),
-                    Err(error) => {
-                        warn!(
-                            error = error.chain(),
-                            "the kinds of the API server could not be read; trying again"
-                        );
-                        self.lock().rediscover = true;
-                        tokio::time::sleep(DISCOVERY_PAUSE).await;
-                        continue;
+            let is_new = match self.look(&watches.context).await {
+                Ok(is_new) => is_new,
+                Err(error) => {
+                    let cause = error.chain();
+                    warn!(
+                        error = cause,
+                        "the kinds of the API server could not be read; trying again"
+                    );
+                    let is_first = self.lock().failure.replace(cause).is_none();
+                    if is_first {
+                        (watches.listeners.on_kinds)();
                     }
+                    false
                 }
-            }
+            };
             let wanted = self.wanted(&clauses());
             self.lock().watches.retain(|kind, _| wanted.contains(kind));
             watches.end_all_but(&wanted);
@@ -189,17 +213,62 @@ impl Workload {
                     self.lock().watches.insert(kind, watch);
                 }
             }
-            if rediscovers {
+            if is_new {
                 (watches.listeners.on_kinds)();
             }
-            self.changed.notified().await;
-            tokio::time::sleep(DISCOVERY_DEBOUNCE).await;
+            self.wait().await;
         }
     }
 
-    fn needs_discovery(&self) -> bool {
+    /// Asks discovery if it is time to; whether there are other kinds than before. A kind goes by the first and the last answer
+    /// after a change: between them one of several servers may be behind another.
+    async fn look(&self, context: &Context) -> Result<bool, RequestError> {
+        let is_first_or_last = {
+            let mut state = self.lock();
+            let (is_first, pause) = match state.look {
+                Look::Now => (true, DISCOVERY_DEBOUNCE),
+                Look::At { at, pause } if at <= Instant::now() => (false, pause * 2),
+                Look::At { .. } | Look::Never => return Ok(false),
+            };
+            // Before the answer comes: a change meanwhile is one that it may not know.
+            state.look = if pause > DISCOVERY_LAG_MAX {
+                Look::Never
+            } else {
+                let at = Instant::now() + pause;
+                Look::At { at, pause }
+            };
+            is_first || state.look == Look::Never
+        };
+        let found = discover(context).await;
         let mut state = self.lock();
-        std::mem::take(&mut state.rediscover) || state.known.is_none()
+        let mut found = found.inspect_err(|_| {
+            let at = Instant::now() + DISCOVERY_PAUSE;
+            let pause = DISCOVERY_DEBOUNCE;
+            state.look = Look::At { at, pause };
+        })?;
+        if !is_first_or_last {
+            found.extend(state.known.iter().flatten().cloned());
+        }
+        state.failure = None;
+        let is_new = state.known.as_ref() != Some(&found);
+        state.known = Some(found);
+        Ok(is_new)
+    }
+
+    /// For a change, or the time to look again.
+    async fn wait(&self) {
+        let look = self.lock().look;
+        let time = async {
+            match look {
+                Look::Now => {}
+                Look::At { at, .. } => tokio::time::sleep_until(at).await,
+                Look::Never => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            () = self.changed.notified() => tokio::time::sleep(DISCOVERY_DEBOUNCE).await,
+            () = time => {}
+        }
     }
 
     fn wanted(&self, clauses: &[DownsyncClause]) -> BTreeSet<Kind> {

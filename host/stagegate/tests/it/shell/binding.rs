@@ -2,11 +2,16 @@
 
 use std::time::Duration;
 
-use kube::Api;
+use kube::{Api, Client};
 use serde_json::json;
-use stagegate_api::{Binding, BindingPolicy};
+use stagegate_api::{Binding, BindingPolicy, crd};
+use stagegate_embedded::{Server, TokioClock};
 
+use super::wire::{Fault, Verb, Wire};
 use super::world::World;
+
+/// What kube asks for.
+const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
 const WIDGETS: &str = "
 apiVersion: apiextensions.k8s.io/v1
@@ -36,6 +41,12 @@ kind: Widget
 metadata: {name: one, namespace: default}
 ";
 
+/// What discovery says now.
+async fn groups(client: &Client) -> String {
+    let request = http::Request::get("/apis").header(http::header::ACCEPT, AGGREGATED);
+    client.request_text(request.body(Vec::new()).unwrap()).await.unwrap()
+}
+
 async fn bound(world: &World) -> Vec<String> {
     let bindings: Api<Binding> = Api::all(world.client.clone());
     let binding = bindings.get_opt("shop").await.unwrap();
@@ -54,6 +65,55 @@ async fn a_kind_whose_definition_comes_after_the_policy_is_bound_without_a_resta
     world.create(WIDGETS).await;
     world.create(WIDGET).await;
     tokio::time::sleep(Duration::from_secs(5)).await;
+    assert_eq!(bound(&world).await, ["one"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_kind_is_bound_though_discovery_tells_of_it_only_seconds_after_its_definition() {
+    let server = Server::new(TokioClock::shared());
+    server.install_crds(crd::all_for_playground()).unwrap();
+    let wire = Wire::new(server.router());
+    let before = groups(&server.client()).await;
+    let world = World::start_on(server, wire.client()).await;
+    world.create(POLICY).await;
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    wire.fault(Verb::Get, "/apis", Fault::Replay(before.into()));
+    world.create(WIDGETS).await;
+    world.create(WIDGET).await;
+    tokio::time::sleep(Duration::from_secs(20)).await;
+    assert!(bound(&world).await.is_empty());
+    wire.mend(Verb::Get, "/apis");
+    tokio::time::sleep(Duration::from_secs(30)).await;
+    assert_eq!(bound(&world).await, ["one"]);
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    let asked = wire.count(Verb::Get, "");
+    tokio::time::sleep(Duration::from_secs(3600)).await;
+    assert_eq!(wire.count(Verb::Get, ""), asked, "it is not asked for ever");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_kind_stays_bound_while_one_of_several_servers_is_behind_the_others() {
+    let server = Server::new(TokioClock::shared());
+    server.install_crds(crd::all_for_playground()).unwrap();
+    let wire = Wire::new(server.router());
+    let before = groups(&server.client()).await;
+    let world = World::start_on(server, wire.client()).await;
+    world.create(WIDGETS).await;
+    world.create(WIDGET).await;
+    world.create(POLICY).await;
+    tokio::time::sleep(Duration::from_secs(120)).await;
+    assert_eq!(bound(&world).await, ["one"]);
+    world
+        .create(&WIDGETS.replace("widget", "gadget").replace("Widget", "Gadget"))
+        .await;
+    tokio::time::sleep(Duration::from_millis(75)).await;
+    wire.fault(Verb::Get, "/apis", Fault::Replay(before.into()));
+    for _ in 0..10 {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        assert_eq!(bound(&world).await, ["one"]);
+    }
+    wire.mend(Verb::Get, "/apis");
+    tokio::time::sleep(Duration::from_secs(120)).await;
     assert_eq!(bound(&world).await, ["one"]);
 }
 

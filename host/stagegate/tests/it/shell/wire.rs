@@ -69,7 +69,7 @@ struct About {
 }
 
 impl About {
-    /// `None`: not a read of objects.
+    /// `None`: not a read of objects, nor of all groups.
     fn of(request: &Request<kube::client::Body>) -> Option<About> {
         let path = request.uri().path().to_owned();
         let query = request.uri().query().unwrap_or_default();
@@ -85,12 +85,13 @@ impl About {
         let verb = match steps.len() {
             1 if query.contains("watch=true") => Verb::Watch,
             1 => Verb::List,
-            2 => Verb::Get,
+            // Of discovery, that has no plural.
+            0 | 2 => Verb::Get,
             _ => return None,
         };
         Some(About {
             verb,
-            plural: steps[0].to_owned(),
+            plural: steps.front().copied().unwrap_or_default().to_owned(),
             is_later_page: query.contains("continue="),
             path: path.clone(),
         })
