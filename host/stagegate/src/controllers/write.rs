@@ -47,27 +47,32 @@ pub struct Writer {
 }
 
 impl Writer {
-    /// A merge patch of the object itself.
-    pub async fn patch<K>(&self, api: &Patches<K>, name: &str, body: Value) -> Result<(), RequestError>
+    /// A merge patch of the object itself. Gives the version that it has then.
+    pub async fn patch<K>(&self, api: &Patches<K>, name: &str, body: Value) -> Result<Option<String>, RequestError>
     where
         K: Kind,
     {
         let (params, body) = (self.patching(), Patch::Merge(body));
         let what = format!("patch {} {name}", K::plural(&()));
-        request(what, api.patch(name, &params, &body)).await.map(drop)
+        let patched = request(what, api.patch(name, &params, &body)).await?;
+        Ok(patched.metadata.resource_version)
     }
 
-    /// Replaces the status; `status` is [`whole`].
-    pub async fn patch_status<K>(&self, api: &Patches<K>, target: Target<'_>, status: Value) -> Result<(), RequestError>
+    /// Replaces the status; `status` is [`whole`]. Gives the version that the object has then.
+    pub async fn patch_status<K>(
+        &self,
+        api: &Patches<K>,
+        target: Target<'_>,
+        status: Value,
+    ) -> Result<Option<String>, RequestError>
     where
         K: Kind,
     {
         let body = json!({"metadata": metadata(target.precondition), "status": status});
         let (params, body) = (self.patching(), Patch::Merge(body));
         let what = format!("patch status of {} {}", K::plural(&()), target.name);
-        request(what, api.patch_status(target.name, &params, &body))
-            .await
-            .map(drop)
+        let patched = request(what, api.patch_status(target.name, &params, &body)).await?;
+        Ok(patched.metadata.resource_version)
     }
 
     /// Creates it; a name that is taken is a conflict.

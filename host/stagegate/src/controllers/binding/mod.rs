@@ -325,7 +325,8 @@ impl BindingController {
                     .collect();
                 let mut metadata = metadata(precondition);
                 metadata["finalizers"] = json!(finalizers);
-                WRITER.patch(&policies, name, json!({"metadata": metadata})).await
+                let body = json!({"metadata": metadata});
+                WRITER.patch(&policies, name, body).await.map(drop)
             }
             Write::CreateBinding(binding) => WRITER.create(&bindings, binding).await,
             Write::UpdateBinding { binding, .. } => WRITER.replace(&bindings, binding).await,
@@ -333,11 +334,10 @@ impl BindingController {
                 name,
                 precondition,
                 status,
-            } => {
-                WRITER
-                    .patch_status(&policies, Target { name, precondition }, whole(status, STATUS_MEMBERS))
-                    .await
-            }
+            } => WRITER
+                .patch_status(&policies, Target { name, precondition }, whole(status, STATUS_MEMBERS))
+                .await
+                .map(drop),
         }
     }
 }

@@ -398,6 +398,7 @@ impl Combine {
                 WRITER
                     .patch_status(&api, target, whole(&status, COLLECTOR_STATUS_MEMBERS))
                     .await
+                    .map(drop)
             }
             Write::BindingStatus {
                 name,
@@ -415,6 +416,7 @@ impl Combine {
                         whole(&status, STATUS_MEMBERS),
                     )
                     .await
+                    .map(drop)
             }
         }
     }

@@ -21,17 +21,17 @@ const STATUS_MEMBERS: &[&str] = &[
     "stages",
 ];
 
-/// One write for the policy of this name.
+/// One write for the policy of this name. Gives the version that was made by a patch.
 ///
 /// # Errors
 /// [`RequestError::is_outdated`] when the object is not the version that was decided on.
-pub async fn write(client: &Client, policy: &str, write: &Write) -> Result<(), RequestError> {
+pub async fn write(client: &Client, policy: &str, write: &Write) -> Result<Option<String>, RequestError> {
     let placements: Patches<BindingPolicy> = Api::all(client.clone());
     match write {
         Write::CreateEvidenceCollector(collector) => match WRITER.create(&Api::all(client.clone()), collector).await {
             // Another policy's reconcile was first, or it is foreign: its watch event tells which.
-            Err(error) if error.is_conflict() => Ok(()),
-            answer => answer,
+            Err(error) if error.is_conflict() => Ok(None),
+            answer => answer.map(|()| None),
         },
         Write::RestoreEvidenceCollector {
             precondition,
@@ -43,21 +43,19 @@ pub async fn write(client: &Client, policy: &str, write: &Write) -> Result<(), R
                 .patch::<StatusCollector>(&Api::all(client.clone()), name, body)
                 .await
         }
-        Write::CreateClosed(placement) => WRITER.create(&Api::all(client.clone()), placement).await,
+        Write::CreateClosed(placement) => {
+            WRITER.create(&Api::all(client.clone()), placement).await?;
+            Ok(None)
+        }
         Write::Open(placement) | Write::Update(placement) | Write::Adopt(placement) | Write::Stamp(placement) => {
             WRITER
                 .patch(&placements, placement.name.as_str(), placement_patch(placement))
                 .await
         }
         Write::Remove { name, precondition } => {
-            delete(
-                &placements,
-                Target {
-                    name: name.as_str(),
-                    precondition,
-                },
-            )
-            .await
+            let name = name.as_str();
+            delete(&placements, Target { name, precondition }).await?;
+            Ok(None)
         }
         Write::Status { precondition, status } => {
             let api: Patches<StagedBindingPolicy> = Api::all(client.clone());

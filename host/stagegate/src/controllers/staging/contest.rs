@@ -38,9 +38,11 @@ impl Contest {
             other => other.places() || matches!(other, Write::Remove { .. }),
         };
         let is_status = |write: &Write| matches!(write, Write::Status { .. });
+        if !plan.writes.iter().any(is_status) || plan.writes.iter().any(is_to_be_written) {
+            return None;
+        }
         let pause = self.pause(&Digest::of(&found), Instant::now());
-        let has_status = plan.writes.iter().any(is_status);
-        if pause.is_zero() || !has_status || plan.writes.iter().any(is_to_be_written) {
+        if pause.is_zero() {
             return None;
         }
         plan.writes.retain(|write| !is_status(write));

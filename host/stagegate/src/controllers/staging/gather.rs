@@ -19,6 +19,7 @@ use stagegate_decide::staging::{
 use super::contest::Contest;
 use super::gates::sources::Sources;
 use super::index::Index;
+use super::written::Written;
 use crate::controllers::kinds::{Guarded, decoded};
 use crate::controllers::objects::object_key;
 use crate::shell::bounded::BoundedMap;
@@ -73,6 +74,8 @@ pub struct Memory {
     pub gate_verdicts: BoundedMap<VerdictKey, GateVerdict>,
     /// Who else writes the policy's status.
     pub contest: Contest,
+    /// What the watches have still to tell of.
+    pub written: Written,
     /// Plans in a row that came too late to be carried out.
     pub late: u32,
     /// Tries in a row to show a gate evidence that had moved on by then.
@@ -92,6 +95,7 @@ impl Default for Memory {
             configs: BoundedMap::new(GATES_MAX),
             gate_verdicts: BoundedMap::new(GATE_VERDICTS_MAX),
             contest: Contest::default(),
+            written: Written::default(),
             late: 0,
             moves: 0,
             is_to_retry: false,

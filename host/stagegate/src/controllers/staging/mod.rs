@@ -12,6 +12,7 @@ mod gather;
 mod index;
 mod phases;
 mod read;
+mod written;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -35,6 +36,7 @@ use self::gates::{GateTalk, Gates};
 use self::gather::{Memory, Stores};
 use self::index::Index;
 use self::read::{Reader, Wanted};
+use self::written::Written;
 use super::kinds::{Guarded, Kinds};
 use super::objects::object_key;
 use crate::shell::controller::{self, Controller, Next};
@@ -157,6 +159,10 @@ impl Controller for Staging {
 
     async fn reconcile(&self, policy: &String) -> Result<Next, RequestError> {
         let mut memory = self.memories().remove(policy).unwrap_or_default();
+        if let Some(wait) = memory.written.wait(policy, &self.stores) {
+            self.memories().insert(policy.clone(), memory);
+            return Ok(Next { wake_in: Some(wait) });
+        }
         let begun = Instant::now();
         let Some(mut facts) = self.facts(policy, &memory) else {
             return Ok(Next::default());
@@ -164,6 +170,10 @@ impl Controller for Staging {
         self.recover_status(policy, &mut facts).await?;
         let about = reference(&facts.policy.object);
         let result = self.converse(policy, Reading { facts, begun }, &mut memory).await;
+        if result.is_err() {
+            // Waiting for the watches would look like success to those who count failures in a row.
+            memory.written = Written::default();
+        }
         self.memories().insert(policy.clone(), memory);
         result.map_err(|failure| {
             let (reason, error) = match failure {
@@ -244,7 +254,7 @@ impl Staging {
                 }
                 Decision::Act(mut plan) => {
                     let left_for = memory.contest.leave(&mut plan, &reading.facts);
-                    match self.carry_out(policy, &plan, &reading).await {
+                    match self.carry_out(policy, &plan, (&reading, &mut memory.written)).await {
                         Ok(Carried::TooLate) => {
                             debug!(policy, not_after = ?plan.not_after, "decided too long ago; deciding again");
                             let next = self.put_off_late(&reading.facts, memory);
@@ -309,7 +319,12 @@ impl Staging {
     }
 
     /// The writes in order. Each is asked whether it is still in time: one may have taken as long as the next was good for.
-    async fn carry_out(&self, policy: &str, plan: &Plan, reading: &Reading) -> Result<Carried, RequestError> {
+    async fn carry_out(
+        &self,
+        policy: &str,
+        plan: &Plan,
+        (reading, written): (&Reading, &mut Written),
+    ) -> Result<Carried, RequestError> {
         // The plan counts from the end of the reading. Its oldest part is older, and a clock that was set back meanwhile
         // makes nothing younger.
         let is_late = |end: Timestamp| {
@@ -320,7 +335,8 @@ impl Staging {
             if plan.not_after.is_some_and(is_late) {
                 return Ok(Carried::TooLate);
             }
-            apply::write(&self.context.client, policy, write).await?;
+            let version = apply::write(&self.context.client, policy, write).await?;
+            written.note(write, version.as_deref());
             self.context.counters.write();
             if matches!(write, Write::Open(_)) {
                 self.context.counters.stage_opened(progress::since_cause());
@@ -339,7 +355,7 @@ impl Staging {
             return;
         };
         match apply::write(&self.context.client, policy, status).await {
-            Ok(()) => self.context.counters.write(),
+            Ok(_version) => self.context.counters.write(),
             Err(error) => debug!(policy, error = error.chain(), "status does not tell of a late plan yet"),
         }
     }
