@@ -22,7 +22,7 @@ use replay::Replay;
 pub const RULES: &[(&str, &str)] = &[
     (
         "justified",
-        "a stage is placed only when status says of every stage before it that it has passed, or that all its checks pass in its placement",
+        "a stage is placed only when status, as it announces that, says of every stage before it that it has passed, or that all its checks pass in its placement",
     ),
     (
         "one-active",

@@ -84,7 +84,7 @@ fn placed(replay: &Replay, seen: &Seen<'_>, (before, after): (Option<&Placed>, &
         format!("{} is placed though paused or being deleted", after.name)
     });
     let index = spec.stages.iter().position(|known| known.name == stage);
-    let unproven = index.and_then(|index| unproven_before(replay, (policy, spec), index, after));
+    let unproven = index.and_then(|index| unproven_before((replay, seen), (policy, spec), index, after));
     found
         .at(seen.place())
         .holds("justified", index.is_some() && unproven.is_none(), || {
@@ -112,7 +112,7 @@ fn placed(replay: &Replay, seen: &Seen<'_>, (before, after): (Option<&Placed>, &
         });
     }
     let told = policy.status.as_ref().and_then(|status| status.reason.clone());
-    let is_announced = matches!(told.as_deref(), Some("Opening" | "DecidedTooLate"));
+    let is_announced = policy.status.as_ref().is_some_and(Policy::is_announcing);
     found.at(seen.place()).holds("intent", is_announced, || {
         format!("{} is placed, and status tells of {told:?}", after.name)
     });
@@ -120,14 +120,13 @@ fn placed(replay: &Replay, seen: &Seen<'_>, (before, after): (Option<&Placed>, &
 
 /// The first stage before this one of which status does not say that it is proven.
 fn unproven_before(
-    replay: &Replay,
+    (replay, seen): (&Replay, &Seen<'_>),
     (policy, spec): (&Policy, &StagedBindingPolicySpec),
     index: usize,
     after: &Placed,
 ) -> Option<String> {
     let stages = policy
-        .status
-        .as_ref()
+        .told_before_placing(seen.commit.at)
         .map(|status| status.stages.as_slice())
         .unwrap_or_default();
     spec.stages[..index].iter().find_map(|stage| {

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use serde_json::Value;
 use stagegate_api::{BindingPolicy, StagedBindingPolicySpec, StagedBindingPolicyStatus, annotation};
@@ -109,6 +109,8 @@ pub struct Policy {
     /// The generation that its deletion made.
     pub deleted: Option<i64>,
     pub status: Option<StagedBindingPolicyStatus>,
+    /// The last status that told of a placement to come, and when.
+    pub announced: Option<(Timestamp, StagedBindingPolicyStatus)>,
     /// (stage, plan, attempt, uid of the BindingPolicy) of each open.
     pub opened: BTreeSet<(String, String, i64, String)>,
     /// Stages that have been open at some time.
@@ -116,6 +118,21 @@ pub struct Policy {
 }
 
 impl Policy {
+    /// What a placement that is made at this time rests on: status if it announces one, however long it has stood so, or the
+    /// announcement before what another host has told since. What was read anew may be acted on for so long.
+    pub fn told_before_placing(&self, at: Timestamp) -> Option<&StagedBindingPolicyStatus> {
+        const READING_IS_WORTH: SignedDuration = SignedDuration::from_secs(30);
+        if let Some(status) = self.status.as_ref().filter(|status| Self::is_announcing(status)) {
+            return Some(status);
+        }
+        let (announced_at, status) = self.announced.as_ref()?;
+        (at.duration_since(*announced_at) <= READING_IS_WORTH).then_some(status)
+    }
+
+    pub fn is_announcing(status: &StagedBindingPolicyStatus) -> bool {
+        matches!(status.reason.as_deref(), Some("Opening" | "DecidedTooLate"))
+    }
+
     pub fn told_generation(&self) -> i64 {
         self.status
             .as_ref()
@@ -205,6 +222,9 @@ impl Replay {
             policy.deleted.get_or_insert(policy.generation);
         }
         policy.status = serde_json::from_value(after["status"].clone()).ok();
+        if let Some(status) = policy.status.as_ref().filter(|status| Policy::is_announcing(status)) {
+            policy.announced = Some((seen.commit.at, status.clone()));
+        }
     }
 
     fn take_placement(&mut self, seen: &Seen<'_>) {
