@@ -152,7 +152,7 @@ impl Words {
         match member {
             "resourceVersion" if text.parse::<u64>().is_ok_and(|version| version > 0) => "<resourceVersion>".to_owned(),
             "continue" if !text.is_empty() => "<continue>".to_owned(),
-            "cells" if AGE.is_match(text) => "<age>".to_owned(),
+            cells if cells.ends_with("cells") && AGE.is_match(text) => "<age>".to_owned(),
             _ => self.stored_text(text),
         }
     }
