@@ -211,9 +211,10 @@ impl Trial {
                 }
                 tokio::time::sleep(FLIP_PAUSE).await;
             }
-        }
-        for side in &mut self.sides {
-            side.deliver(&numbers, 1, &self.deployments).await?;
+            // As soon after its placement as KubeStellar would.
+            for side in &mut self.sides {
+                side.deliver(&[number], 1, &self.deployments).await?;
+            }
         }
         tokio::time::sleep(TRUST).await;
         for side in &mut self.sides {
