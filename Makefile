@@ -10,6 +10,10 @@ ALL = --workspace --all-features
 STAGEGATE = "$$($(TARGET))/debug/stagegate"
 BUILD = $(CARGO) build $(ALL) --bin stagegate
 
+# Some tests wait for processes and real time: with one for each processor a third of these would idle, and with two the sandboxes'
+# time would run out.
+AT_ONCE = $$(( 3 * $$(nproc 2>/dev/null || sysctl -n hw.ncpu) / 2 ))
+
 .PHONY: demo test servers answers kills soak mutants gates lint bench crds deny coverage toolchain help
 
 help: ## Show the targets
@@ -25,7 +29,7 @@ demo: toolchain gates ## Build, and watch a three-stage rollout in the playgroun
 test: toolchain gates servers ## Run every test, the gates' cases also through the sandbox
 	$(CARGO) build --target wasm32-wasip2 --profile gate --package gate-hostile
 	$(CARGO) test $(ALL) --no-run
-	servers="$$(tests/cluster/servers/build)" && \
+	servers="$$(tests/cluster/servers/build)" && RUST_TEST_THREADS=$(AT_ONCE) \
 	  STAGEGATE=$(STAGEGATE) PATH="$$PATH:$$servers" HELM="$$servers/helm" $(CARGO) test $(ALL) --no-fail-fast
 
 servers: ## Build the servers that the cluster tests start, once, into the user's cache

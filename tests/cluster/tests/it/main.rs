@@ -23,7 +23,7 @@ use crate::scenario::Scenario;
 use crate::world::{Backend, World};
 
 /// Scenarios wait most of their time, for delays that are KubeStellar's; the servers of each take 0.6 GiB.
-const AT_ONCE: usize = 6;
+const AT_ONCE: usize = 8;
 
 fn main() {
     let mut arguments = Arguments::from_args();
