@@ -15,8 +15,8 @@ use crate::invariants::RULES;
 
 /// Of virtual time, for a run in which writes are held back for a minute each.
 const LIMIT: Duration = Duration::from_secs(1_800);
-/// After the end a host may still hear of what was before it.
-const GRACE: Duration = Duration::from_secs(60);
+/// After the end a host may still hear of what was before it, and what it writes then may be held back.
+const GRACE: Duration = Duration::from_secs(90);
 /// Then nothing is written for so long.
 const QUIET: Duration = Duration::from_secs(150);
 
