@@ -16,7 +16,7 @@ use sha2::{Digest, Sha256};
 
 use crate::combined_status::{CellType, CollectorResult, CombinedStatus, Row};
 use crate::evidence::{self, EvidenceView};
-use crate::label;
+use crate::{hex, label};
 
 /// Most characters of an error that is kept.
 pub const MAX_ERROR_CHARS: usize = 256;
@@ -110,9 +110,7 @@ pub fn digest(combined: &CombinedStatus) -> String {
     let mut writer = HashWriter(Sha256::new());
     serde_json::to_writer(&mut writer, &(shown(&combined.metadata), &results))
         .expect("strings, numbers and JSON values serialise, and hashing takes all");
-    let digit = |half: u8| char::from_digit(u32::from(half), 16).unwrap_or_default();
-    let hash = writer.0.finalize().into_iter();
-    hash.flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
+    hex::text(writer.0.finalize())
 }
 
 impl<'de> Deserialize<'de> for CombinedStatusView {

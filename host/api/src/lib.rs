@@ -13,6 +13,7 @@ pub mod clause;
 pub mod combined_status;
 pub mod combined_status_view;
 pub mod evidence;
+pub mod hex;
 pub mod managed_cluster;
 pub mod simulated_cluster;
 pub mod status_collector;

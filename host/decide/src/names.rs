@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
+use stagegate_api::hex;
 
 /// The name of a stage's BindingPolicy and Binding: `<policy>.stage.<stage>`, as the Go stager has it. It is only ever
 /// built, never parsed: a policy may be called `a.stage.b`.
@@ -51,10 +52,7 @@ impl Digest {
     }
 
     pub fn of_bytes(bytes: &[u8]) -> Self {
-        let digit = |half: u8| char::from_digit(u32::from(half), 16).unwrap_or_default();
-        let hash = Sha256::digest(bytes).into_iter();
-        let text: String = hash.flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect();
-        Self(text.into())
+        Self(hex::text(Sha256::digest(bytes)).into())
     }
 
     /// A digest that was stored as text.

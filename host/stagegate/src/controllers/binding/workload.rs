@@ -1,7 +1,8 @@
 //! Metadata watches of the kinds that clauses ask for: they come and go as clauses do. Must not match objects.
 //!
-//! Kinds are known by discovery, which is asked anew when a CustomResourceDefinition changes, and again until what it says can
-//! be believed. A clause that names its resources costs watches of those only; one that names none (or `*`) costs a watch of every kind that can be workload.
+//! Kinds are known by discovery, which is asked anew when a CustomResourceDefinition changes, and again until what it says
+//! can be believed. A clause that names its resources costs watches of those only; one that names none (or `*`) costs a
+//! watch of every kind that can be workload.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -52,6 +53,11 @@ impl Kind {
         group && resource
     }
 
+    /// Whatever the versions.
+    fn is_resource_of(&self, other: &Kind) -> bool {
+        (&self.group, &self.resource) == (&other.group, &other.resource)
+    }
+
     pub fn candidate(&self, object: &Object) -> Candidate {
         Candidate {
             group: self.group.clone(),
@@ -78,7 +84,7 @@ struct State {
     watches: BTreeMap<Kind, Watch>,
     /// When discovery is asked next, and the pause that follows if nothing changes.
     look: Look,
-    /// Why there was no discovery yet.
+    /// Why the last discovery failed.
     failure: Option<String>,
 }
 
@@ -247,7 +253,11 @@ impl Workload {
             state.look = Look::At { at, pause };
         })?;
         if !is_first_or_last {
-            found.extend(state.known.iter().flatten().cloned());
+            // One that is there in another version is not missing.
+            let known = state.known.iter().flatten();
+            let missing = known.filter(|known| !found.iter().any(|kind| kind.is_resource_of(known)));
+            let missing: Vec<Kind> = missing.cloned().collect();
+            found.extend(missing);
         }
         state.failure = None;
         let is_new = state.known.as_ref() != Some(&found);

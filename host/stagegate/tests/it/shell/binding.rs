@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::api::{Patch, PatchParams};
 use kube::{Api, Client};
 use serde_json::json;
 use stagegate_api::{Binding, BindingPolicy, crd};
@@ -115,6 +117,39 @@ async fn a_kind_stays_bound_while_one_of_several_servers_is_behind_the_others() 
     wire.mend(Verb::Get, "/apis");
     tokio::time::sleep(Duration::from_secs(120)).await;
     assert_eq!(bound(&world).await, ["one"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_kind_that_gets_another_version_is_bound_once_though_discovery_is_late() {
+    let server = Server::new(TokioClock::shared());
+    server.install_crds(crd::all_for_playground()).unwrap();
+    let wire = Wire::new(server.router());
+    let world = World::start_on(server, wire.client()).await;
+    world.create(WIDGETS).await;
+    world.create(WIDGET).await;
+    world.create(POLICY).await;
+    tokio::time::sleep(Duration::from_secs(120)).await;
+    assert_eq!(bound(&world).await, ["one"]);
+    let before = groups(&world.client).await;
+    wire.fault(Verb::Get, "/apis", Fault::Replay(before.into()));
+    let definitions: Api<CustomResourceDefinition> = Api::all(world.client.clone());
+    let version = |name: &str, stored: bool| {
+        let schema = json!({"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}});
+        json!({"name": name, "served": true, "storage": stored, "schema": schema})
+    };
+    let both = json!({"spec": {"versions": [version("v1", true), version("v2", false)]}});
+    let by = PatchParams::default();
+    definitions
+        .patch("widgets.shop.example", &by, &Patch::Merge(both))
+        .await
+        .unwrap();
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    wire.mend(Verb::Get, "/apis");
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    let bindings: Api<Binding> = Api::all(world.client.clone());
+    let workload = bindings.get("shop").await.unwrap().spec.workload;
+    let versions: Vec<&str> = workload.objects().map(|object| object.version.as_str()).collect();
+    assert_eq!(versions, ["v2"]);
 }
 
 #[tokio::test(start_paused = true)]
