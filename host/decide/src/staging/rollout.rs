@@ -2,6 +2,8 @@
 //!
 //! The branching is here. Where each stage stands is in [`super::stages`], the writes are in [`super::placing`].
 
+use std::sync::LazyLock;
+
 use jiff::{SignedDuration, Timestamp};
 use stagegate_api::{
     Outcome, Phase, PreviousStages, StageState, StageStatus, StagedBindingPolicy, StagedBindingPolicyStatus,
@@ -22,12 +24,14 @@ use crate::names::PlacementName;
 /// to tell of a cluster that fails.
 pub(super) const READING_IS_WORTH: SignedDuration = SignedDuration::from_secs(30);
 
+static NO_STATUS: LazyLock<StagedBindingPolicyStatus> = LazyLock::new(StagedBindingPolicyStatus::default);
+
 /// One policy, its stages, and what stands under each stage's name.
 pub struct Rollout<'a> {
     pub(super) facts: &'a Facts,
     pub(super) checked: &'a Checked,
     pub(super) policy: &'a StagedBindingPolicy,
-    pub(super) status: StagedBindingPolicyStatus,
+    pub(super) status: &'a StagedBindingPolicyStatus,
     pub(super) slots: Vec<Slot<'a>>,
     /// Ours, under a name that no stage has (any more).
     pub(super) gone: Vec<Slot<'a>>,
@@ -89,7 +93,7 @@ impl<'a> Rollout<'a> {
             facts,
             checked,
             policy,
-            status: policy.status.clone().unwrap_or_default(),
+            status: policy.status.as_ref().unwrap_or(&NO_STATUS),
             slots,
             gone,
         }

@@ -49,7 +49,8 @@ pub fn write(facts: &Facts, standing: Standing) -> (Option<Write>, Vec<Event>) {
 /// The same, written even where nothing differs: it fails when the policy was edited since it was read.
 pub fn announce(facts: &Facts, standing: Standing) -> (Write, Vec<Event>) {
     let policy = &facts.policy.object;
-    let old = policy.status.clone().unwrap_or_default();
+    let nothing = StagedBindingPolicyStatus::default();
+    let old = policy.status.as_ref().unwrap_or(&nothing);
     let generation = policy.meta().generation;
     let conditions = conditions(
         &standing,
@@ -59,19 +60,17 @@ pub fn announce(facts: &Facts, standing: Standing) -> (Write, Vec<Event>) {
             now: facts.now,
         },
     );
-    let status = StagedBindingPolicyStatus {
+    let mut status = StagedBindingPolicyStatus {
         observed_generation: generation,
         active_stage: standing.active_stage.clone(),
         phase: Some(standing.phase),
         reason: Some(standing.reason.as_str().to_owned()),
         conditions,
-        stages: standing.stages.clone(),
+        stages: Vec::new(),
     };
-    let events = if status == old {
-        Vec::new()
-    } else {
-        events(&standing, &old)
-    };
+    let told = events(&standing, old);
+    status.stages = standing.stages;
+    let events = if status == *old { Vec::new() } else { told };
     let write = Write::Status {
         precondition: precondition(policy.meta()),
         status: Box::new(status),
