@@ -10,7 +10,7 @@ use std::sync::Arc;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
 use kube::Resource;
 use kube::core::ObjectMeta;
-use serde::{Deserialize, Deserializer};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
@@ -25,7 +25,8 @@ pub const MAX_ERROR_CHARS: usize = 256;
 pub const MAX_KEPT_BYTES: usize = 2048;
 
 /// A CombinedStatus without its rows, unless they are few.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(remote = "Self")]
 pub struct CombinedStatusView {
     /// Name, namespace, uid, resourceVersion, deletionTimestamp and the five labels; where it was decoded, also who has
     /// written it, and nothing else.
@@ -43,7 +44,7 @@ pub struct CombinedStatusView {
 }
 
 /// What is kept of one collector's result.
-#[derive(Clone, Debug, Default, Eq, PartialEq)]
+#[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 pub struct CollectorView {
     /// The StatusCollector.
     pub name: String,
@@ -58,7 +59,7 @@ pub struct CollectorView {
 }
 
 /// One error: where and what.
-#[derive(Clone, Debug, Default, Eq, PartialEq)]
+#[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 pub struct RowErrorView {
     /// The cluster, where it is known.
     pub cluster: Option<String>,
@@ -85,6 +86,22 @@ impl CombinedStatusView {
             evidence: ours.map(evidence::read).collect(),
             results: short_json(&shown_results(combined)),
         }
+    }
+
+    /// The view itself as JSON text, a third of what it takes decoded.
+    ///
+    /// # Errors
+    /// Never, as long as strings and numbers can be written.
+    pub fn to_text(&self) -> serde_json::Result<String> {
+        let mut text = Vec::with_capacity(1024);
+        Self::serialize(self, &mut serde_json::Serializer::new(&mut text))?;
+        String::from_utf8(text).map_err(serde::ser::Error::custom)
+    }
+
+    /// # Errors
+    /// A text that [`Self::to_text`] has not written.
+    pub fn from_text(text: &str) -> serde_json::Result<Self> {
+        Self::deserialize(&mut serde_json::Deserializer::from_str(text))
     }
 
     /// What [`crate::combined_status::visible_results`] gives of the whole object, if that much was kept.

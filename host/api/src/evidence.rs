@@ -7,6 +7,7 @@ use std::sync::LazyLock;
 
 use k8s_openapi::jiff::{Timestamp, civil};
 use kube::core::ObjectMeta;
+use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use crate::combined_status::{CellType, CollectorResult, Row};
@@ -36,7 +37,7 @@ const COLUMNS: [(&str, &str); 5] = [
 ];
 
 /// What the evidence collector said about one object.
-#[derive(Clone, Debug, Default, Eq, PartialEq)]
+#[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 pub struct EvidenceView {
     /// The collector's name; another one than ours is of another version of the host.
     pub collector: String,
@@ -47,7 +48,7 @@ pub struct EvidenceView {
 }
 
 /// What one cluster reported.
-#[derive(Clone, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct EvidenceRow {
     /// The cluster.
     pub cluster: String,
@@ -62,7 +63,7 @@ pub struct EvidenceRow {
 }
 
 /// When a cluster last reported on an object.
-#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+#[derive(Clone, Copy, Debug, Deserialize, Eq, Ord, PartialEq, PartialOrd, Serialize)]
 pub enum Reported {
     /// There is no WorkStatus (shown as 1970).
     Never,

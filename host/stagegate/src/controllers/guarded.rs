@@ -7,9 +7,13 @@ use std::sync::Arc;
 
 use kube::Resource;
 use kube::core::ObjectMeta;
+use lz4_flex::block::{compress_prepend_size, decompress_size_prepended};
 use serde::de::{DeserializeOwned, Error as _};
-use serde::{Deserialize, Deserializer};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
+use stagegate_api::CombinedStatusView;
+
+use crate::shell::store::Packing;
 
 /// Shared by the store that watches it and the facts of decisions.
 #[derive(Clone, Debug)]
@@ -26,6 +30,69 @@ impl<K> Guarded<K> {
     /// When it decodes.
     pub fn object(&self) -> Option<&K> {
         self.0.as_deref().ok()
+    }
+}
+
+/// As what text objects of a kind are packed.
+pub trait Form<K> {
+    fn text(object: &K) -> serde_json::Result<String>;
+    fn object(text: &str) -> serde_json::Result<K>;
+}
+
+/// As the API server writes it.
+pub struct Json;
+
+impl<K: Serialize + DeserializeOwned> Form<K> for Json {
+    fn text(object: &K) -> serde_json::Result<String> {
+        serde_json::to_string(object)
+    }
+
+    fn object(text: &str) -> serde_json::Result<K> {
+        serde_json::from_str(text)
+    }
+}
+
+/// What a view holds, without what it was made of.
+pub struct View;
+
+impl Form<CombinedStatusView> for View {
+    fn text(object: &CombinedStatusView) -> serde_json::Result<String> {
+        object.to_text()
+    }
+
+    fn object(text: &str) -> serde_json::Result<CombinedStatusView> {
+        CombinedStatusView::from_text(text)
+    }
+}
+
+/// Objects are packed that come out again as they were: a time or a number may be more exact than its text. Should one not decode
+/// again all the same, it is as one that never did.
+pub fn packing<K: PartialEq, F: Form<K>>() -> Packing<Guarded<K>> {
+    Packing {
+        pack: |guarded| {
+            let object = guarded.object()?;
+            let packed = compress_prepend_size(F::text(object).ok()?.as_bytes());
+            (unpacked::<K, F>(&packed).object() == Some(object)).then(|| packed.into())
+        },
+        unpack: unpacked::<K, F>,
+    }
+}
+
+fn unpacked<K, F: Form<K>>(packed: &[u8]) -> Guarded<K> {
+    let invalid = |error: String, metadata| Guarded(Err(Invalid { error, metadata }));
+    let text = decompress_size_prepended(packed).map(String::from_utf8);
+    let text = match text {
+        Ok(Ok(text)) => text,
+        Ok(Err(error)) => return invalid(error.to_string(), ObjectMeta::default()),
+        Err(error) => return invalid(error.to_string(), ObjectMeta::default()),
+    };
+    match F::object(&text) {
+        Ok(object) => Guarded(Ok(Arc::new(object))),
+        Err(error) => {
+            let known = serde_json::from_str::<MetadataOnly>(&text);
+            let metadata = known.map(|known| known.metadata).unwrap_or_default();
+            invalid(error.to_string(), metadata)
+        }
     }
 }
 
@@ -95,6 +162,66 @@ mod tests {
     use stagegate_api::Binding;
 
     use super::*;
+
+    fn round<K: PartialEq, F: Form<K>>(guarded: &Guarded<K>) -> Option<Guarded<K>> {
+        let Packing { pack, unpack } = packing::<K, F>();
+        pack(guarded).map(|packed| unpack(&packed))
+    }
+
+    #[test]
+    fn what_was_packed_is_the_same_again() {
+        let policy = json!({
+            "apiVersion": "community.kubestellar.io/v1alpha1", "kind": "StagedBindingPolicy",
+            "metadata": {
+                "name": "shop", "uid": "u", "resourceVersion": "7", "generation": 2,
+                "creationTimestamp": "2026-01-01T00:00:00Z", "labels": {"a": "\"b\""},
+            },
+            "spec": {
+                "downsync": [{"objectSelectors": [{"matchLabels": {"app": "shop"}}]}],
+                "stages": [{
+                    "name": "dev", "clusterSelectors": [{}], "condition": "obj.results.all(r, r.name == \"é\")", "soak": "10m",
+                    "gates": [{"name": "g", "module": {"configMap": {"namespace": "n", "name": "m", "key": "k"}}, "config": {"z": 1.5, "a": [null]}}],
+                }],
+            },
+            "status": {"phase": "Holding", "stages": [{"name": "dev", "state": "Active", "placedAt": "2026-01-01T00:00:01Z"}]},
+        });
+        let policy: Guarded<stagegate_api::StagedBindingPolicy> = serde_json::from_str(&policy.to_string()).unwrap();
+        assert!(policy.object().is_some(), "{policy:?}");
+        assert_eq!(round::<_, Json>(&policy).unwrap().object(), policy.object());
+        let combined = json!({
+            "metadata": {"name": "o.b", "namespace": "n", "uid": "u", "resourceVersion": "9", "labels": {"other": "x"}},
+            "results": [
+                {"name": "c", "columnNames": ["sum"], "rows": [{"columns": [{"type": "Number", "float": "3"}]}]},
+                {"name": "d", "rowErrors": [{"wec": {"clusterId": "w"}, "columnName": "x", "error": "no \"key\""}]},
+            ],
+        });
+        let combined: Guarded<CombinedStatusView> = serde_json::from_str(&combined.to_string()).unwrap();
+        assert!(combined.object().is_some(), "{combined:?}");
+        assert_eq!(round::<_, View>(&combined).unwrap().object(), combined.object());
+    }
+
+    #[test]
+    fn what_would_come_out_otherwise_is_not_packed() {
+        let created = |at: &str| json!({"metadata": {"name": "a", "creationTimestamp": at}, "spec": {"destinations": [], "workload": {}}});
+        let of = |at: &str| serde_json::from_value::<Binding>(created(at)).unwrap();
+        let guarded = |at: &str| Guarded(Ok(Arc::new(of(at))));
+        assert!(round::<_, Json>(&guarded("2026-01-01T00:00:00Z")).is_some());
+        assert!(round::<_, Json>(&guarded("2026-01-01T00:00:00.5Z")).is_none());
+    }
+
+    #[test]
+    fn what_does_not_decode_is_not_packed_and_a_text_that_does_not_is_no_object() {
+        let torn = json!({"metadata": {"name": "a"}, "spec": 1});
+        let torn: Guarded<Binding> = serde_json::from_str(&torn.to_string()).unwrap();
+        assert!(torn.object().is_none() && round::<_, Json>(&torn).is_none());
+        let unpack = packing::<Binding, Json>().unpack;
+        let unpacked = unpack(&compress_prepend_size(b"{\"metadata\": {\"name\": \"a\"}}"));
+        assert!(unpacked.object().is_none());
+        assert_eq!(unpacked.meta().name.as_deref(), Some("a"));
+        for no_text_of_ours in [&b""[..], &compress_prepend_size(b"\xff")] {
+            assert!(unpack(no_text_of_ours).object().is_none());
+        }
+    }
 
     #[test]
     fn what_decodes_is_given_and_of_what_does_not_the_metadata_and_the_reason() {

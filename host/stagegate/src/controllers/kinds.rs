@@ -13,6 +13,7 @@ use stagegate_api::{
 use stagegate_decide::staging::Decoded;
 
 pub use super::guarded::Guarded;
+use super::guarded::{Form, Json, View, packing};
 use super::rivals::{Rivals, Traced};
 use crate::shell::start::{Context, Tasks};
 use crate::shell::store::Store;
@@ -22,6 +23,8 @@ use crate::shell::watch::{ManagedFields, Need, Watched, keep};
 pub struct Kind<K> {
     store: Arc<Store<Guarded<K>>>,
     wanted: AtomicBool,
+    /// Somebody looks at all objects for each event.
+    whole: AtomicBool,
 }
 
 impl<K> Default for Kind<K> {
@@ -29,14 +32,32 @@ impl<K> Default for Kind<K> {
         Self {
             store: Arc::default(),
             wanted: AtomicBool::new(false),
+            whole: AtomicBool::new(false),
         }
     }
 }
 
 impl<K> Kind<K> {
+    /// By somebody who looks at all its objects for each event.
     pub fn wanted(&self) -> Arc<Store<Guarded<K>>> {
+        self.whole.store(true, Ordering::Relaxed);
+        self.wanted_singly()
+    }
+
+    /// By somebody who asks for one object, or for a few: the others may be packed.
+    pub fn wanted_singly(&self) -> Arc<Store<Guarded<K>>> {
         self.wanted.store(true, Ordering::Relaxed);
         self.store.clone()
+    }
+
+    fn packed<F: Form<K>>(self) -> Self
+    where
+        K: PartialEq,
+    {
+        if !self.whole.load(Ordering::Relaxed) {
+            self.store.pack(packing::<K, F>());
+        }
+        self
     }
 }
 
@@ -60,11 +81,21 @@ impl Kinds {
             Some(rivals) => rivals.clone().shown(kind),
             None => ManagedFields::Dropped,
         };
-        spawn(self.policies, ManagedFields::Dropped, context, tasks);
-        spawn(self.placements, shown(Traced::BindingPolicy), context, tasks);
-        spawn(self.bindings, shown(Traced::Binding), context, tasks);
+        spawn(self.policies.packed::<Json>(), ManagedFields::Dropped, context, tasks);
+        spawn(
+            self.placements.packed::<Json>(),
+            shown(Traced::BindingPolicy),
+            context,
+            tasks,
+        );
+        spawn(self.bindings.packed::<Json>(), shown(Traced::Binding), context, tasks);
         spawn(self.collectors, ManagedFields::Dropped, context, tasks);
-        spawn(self.combined, shown(Traced::CombinedStatus), context, tasks);
+        spawn(
+            self.combined.packed::<View>(),
+            shown(Traced::CombinedStatus),
+            context,
+            tasks,
+        );
         // The time of a WorkStatus's last change stands there and nowhere else.
         spawn(self.work_statuses, ManagedFields::Kept, context, tasks);
         spawn(self.clusters, ManagedFields::Dropped, context, tasks);

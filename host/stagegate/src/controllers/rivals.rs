@@ -148,9 +148,9 @@ pub struct Traces {
 impl Traces {
     pub fn of(kinds: &Kinds) -> Self {
         Self {
-            placements: kinds.placements.wanted(),
-            bindings: kinds.bindings.wanted(),
-            combined: kinds.combined.wanted(),
+            placements: kinds.placements.wanted_singly(),
+            bindings: kinds.bindings.wanted_singly(),
+            combined: kinds.combined.wanted_singly(),
         }
     }
 

@@ -2,31 +2,35 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::few::Few;
+
 /// A relation between two sorts of names.
 #[derive(Clone, Debug, Default)]
 pub struct Links {
-    to: BTreeMap<String, BTreeSet<String>>,
-    from: BTreeMap<String, BTreeSet<String>>,
+    to: BTreeMap<String, Few<String>>,
+    from: BTreeMap<String, Few<String>>,
 }
 
 impl Links {
     /// `name` names exactly these from now on.
     pub fn set(&mut self, name: &str, targets: BTreeSet<String>) {
-        let before = if targets.is_empty() {
-            self.to.remove(name).unwrap_or_default()
-        } else {
-            self.to.insert(name.to_owned(), targets.clone()).unwrap_or_default()
-        };
-        for gone in before.difference(&targets) {
+        if self.of(name).eq(&targets) {
+            return;
+        }
+        let before = self.to.remove(name).unwrap_or_default();
+        for gone in before.iter().filter(|gone| !targets.contains(*gone)) {
             if let Some(names) = self.from.get_mut(gone) {
-                names.remove(name);
+                names.remove(&name.to_owned());
                 if names.is_empty() {
                     self.from.remove(gone);
                 }
             }
         }
-        for target in targets {
-            self.from.entry(target).or_default().insert(name.to_owned());
+        for target in &targets {
+            self.from.entry(target.clone()).or_default().insert(name.to_owned());
+        }
+        if !targets.is_empty() {
+            self.to.insert(name.to_owned(), targets.into_iter().collect());
         }
     }
 

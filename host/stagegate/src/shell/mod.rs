@@ -10,6 +10,7 @@ pub mod controller;
 pub mod counters;
 pub mod evaluator;
 pub mod events;
+pub mod few;
 pub mod health;
 pub mod lease;
 pub mod links;

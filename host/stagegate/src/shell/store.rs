@@ -1,19 +1,21 @@
 //! The last known objects of one kind, and who wants to hear of a change. Must not fetch or judge anything.
 //!
+//! Objects of a kind of which there are many and each is asked for seldom are kept packed: decoded they take ten times as much.
+//!
 //! Invariants: a list replaces the whole content at once, so a reader never sees half of one; an object that does not
 //! decode is an entry like any other; nobody is told anything twice that is the same version.
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 
+use kube::Resource;
 use kube::core::ObjectMeta;
-use kube::{Resource, ResourceExt as _};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use super::watch::order_of;
+use super::watch::{order, order_of};
 
 /// Namespace (none for cluster-scoped kinds) and name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -63,18 +65,74 @@ impl Version {
     }
 }
 
+/// How the objects of a kind are packed.
+#[derive(Debug)]
+pub struct Packing<T> {
+    /// `None`: it stays as it is.
+    pub pack: fn(&T) -> Option<Arc<[u8]>>,
+    /// The same object again.
+    pub unpack: fn(&[u8]) -> T,
+}
+
+impl<T> Clone for Packing<T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for Packing<T> {}
+
+/// An object between two questions about it.
+#[derive(Debug)]
+pub enum Kept<T> {
+    Whole(Arc<T>),
+    Packed {
+        version: Version,
+        bytes: Arc<[u8]>,
+        unpack: fn(&[u8]) -> T,
+    },
+}
+
+impl<T> Kept<T> {
+    pub fn object(&self) -> Arc<T> {
+        match self {
+            Self::Whole(object) => object.clone(),
+            Self::Packed { bytes, unpack, .. } => Arc::new(unpack(bytes)),
+        }
+    }
+}
+
+impl<T: Resource> Kept<T> {
+    /// Of which object, and which state of it.
+    fn version(&self) -> (Option<&str>, Option<&str>) {
+        match self {
+            Self::Whole(object) => version_in(object.meta()),
+            Self::Packed { version, .. } => (version.uid.as_deref(), version.resource_version.as_deref()),
+        }
+    }
+}
+
+fn version_in(metadata: &ObjectMeta) -> (Option<&str>, Option<&str>) {
+    (metadata.uid.as_deref(), metadata.resource_version.as_deref())
+}
+
 /// One object before and after; at least one of the two is there.
 #[derive(Debug)]
 pub struct Change<'a, T> {
     pub id: &'a ObjectId,
-    pub before: Option<&'a Arc<T>>,
+    pub before: Option<&'a Kept<T>>,
     pub after: Option<&'a Arc<T>>,
 }
 
-impl<'a, T> Change<'a, T> {
+impl<T> Change<'_, T> {
+    /// Unpacked each time.
+    pub fn before(&self) -> Option<Arc<T>> {
+        self.before.map(Kept::object)
+    }
+
     /// Both sides that exist: what an index has to look at.
-    pub fn sides(&self) -> impl Iterator<Item = &'a Arc<T>> {
-        self.before.into_iter().chain(self.after)
+    pub fn sides(&self) -> impl Iterator<Item = Arc<T>> {
+        self.before().into_iter().chain(self.after.cloned())
     }
 }
 
@@ -82,7 +140,8 @@ type Listener<T> = Box<dyn Fn(&Change<'_, T>) + Send + Sync>;
 
 /// All objects of one kind.
 pub struct Store<T> {
-    objects: RwLock<BTreeMap<ObjectId, Arc<T>>>,
+    objects: RwLock<BTreeMap<ObjectId, Kept<T>>>,
+    packing: OnceLock<Packing<T>>,
     /// Held while a change is taken in and told, so that changes are told in order.
     listeners: Mutex<Vec<Listener<T>>>,
     listing: watch::Sender<Listing>,
@@ -103,6 +162,7 @@ impl<T> Default for Store<T> {
     fn default() -> Self {
         Self {
             objects: RwLock::default(),
+            packing: OnceLock::new(),
             listeners: Mutex::default(),
             listing: watch::Sender::new(Listing::Missing { cause: None }),
             seen: AtomicU64::new(0),
@@ -111,12 +171,21 @@ impl<T> Default for Store<T> {
 }
 
 impl<T> Store<T> {
+    /// From now on objects are packed. To be called before the first one is taken in.
+    pub fn pack(&self, packing: Packing<T>) {
+        let _is_first = self.packing.set(packing);
+    }
+
     pub fn get(&self, id: &ObjectId) -> Option<Arc<T>> {
-        self.objects
-            .read()
-            .unwrap_or_else(PoisonError::into_inner)
-            .get(id)
-            .cloned()
+        let (bytes, unpack) = {
+            let objects = self.objects.read().unwrap_or_else(PoisonError::into_inner);
+            match objects.get(id)? {
+                Kept::Whole(object) => return Some(object.clone()),
+                Kept::Packed { bytes, unpack, .. } => (bytes.clone(), *unpack),
+            }
+        };
+        // It may be long, and others want to read and write meanwhile.
+        Some(Arc::new(unpack(&bytes)))
     }
 
     /// Of a cluster-scoped kind.
@@ -125,12 +194,13 @@ impl<T> Store<T> {
     }
 
     pub fn all(&self) -> Vec<Arc<T>> {
-        self.objects
-            .read()
-            .unwrap_or_else(PoisonError::into_inner)
-            .values()
-            .cloned()
-            .collect()
+        let objects = self.objects.read().unwrap_or_else(PoisonError::into_inner);
+        objects.values().map(Kept::object).collect()
+    }
+
+    pub fn ids(&self) -> Vec<ObjectId> {
+        let objects = self.objects.read().unwrap_or_else(PoisonError::into_inner);
+        objects.keys().cloned().collect()
     }
 
     /// Tells `listener` of every change from now on. Register before the watch begins: nothing is told afterwards that
@@ -180,57 +250,98 @@ impl<T> Store<T> {
 }
 
 impl<T: Resource> Store<T> {
+    /// The version of an object that is known here, where it orders anything.
+    pub fn version_of(&self, id: &ObjectId) -> Option<u64> {
+        let objects = self.objects.read().unwrap_or_else(PoisonError::into_inner);
+        order(objects.get(id)?.version().1?)
+    }
+
     /// Whether a newer state of the object than `read` was known when `seen` was asked for, before it was read. What
     /// came since may rightly be newer.
     pub fn knew_newer(&self, read: &T, seen: u64) -> bool {
-        let known = self.get(&ObjectId::of(read.meta())).and_then(|known| order_of(&*known));
+        let known = self.version_of(&ObjectId::of(read.meta()));
         let newer = known.zip(order_of(read)).is_some_and(|(known, read)| read < known);
         newer && known.is_some_and(|known| known <= seen)
     }
 
     pub(super) fn versions(&self) -> BTreeMap<ObjectId, Version> {
         let objects = self.objects.read().unwrap_or_else(PoisonError::into_inner);
-        let versions = objects
-            .iter()
-            .map(|(id, object)| (id.clone(), Version::of(object.meta())));
+        let versions = objects.iter().map(|(id, kept)| {
+            let (uid, resource_version) = kept.version();
+            let version = Version {
+                uid: uid.map(str::to_owned),
+                resource_version: resource_version.map(str::to_owned),
+            };
+            (id.clone(), version)
+        });
         versions.collect()
+    }
+
+    /// As this store keeps it.
+    pub(super) fn kept(&self, object: Arc<T>) -> Kept<T> {
+        let packed = self
+            .packing
+            .get()
+            .and_then(|packing| Some(((packing.pack)(&object)?, packing.unpack)));
+        match packed {
+            Some((bytes, unpack)) => Kept::Packed {
+                version: Version::of(object.meta()),
+                bytes,
+                unpack,
+            },
+            None => Kept::Whole(object),
+        }
     }
 
     pub(super) fn put(&self, object: T) {
         let listeners = self.listeners.lock().unwrap_or_else(PoisonError::into_inner);
         let id = ObjectId::of(object.meta());
         let after = Arc::new(object);
+        let kept = self.kept(after.clone());
         let before = self
             .objects
             .write()
             .unwrap_or_else(PoisonError::into_inner)
-            .insert(id.clone(), after.clone());
-        tell(&listeners, &id, before.as_ref(), Some(&after));
+            .insert(id.clone(), kept);
+        if before.as_ref().map(Kept::version) != Some(version_in(after.meta())) {
+            tell(&listeners, &id, before.as_ref(), Some(&after));
+        }
     }
 
     pub(super) fn remove(&self, object: &T) {
         let listeners = self.listeners.lock().unwrap_or_else(PoisonError::into_inner);
         let id = ObjectId::of(object.meta());
         let before = self.objects.write().unwrap_or_else(PoisonError::into_inner).remove(&id);
-        tell(&listeners, &id, before.as_ref(), None);
+        if before.is_some() {
+            tell(&listeners, &id, before.as_ref(), None);
+        }
     }
 
     /// The kind as a list gave it; what the list does not hold is gone.
-    pub(super) fn replace(&self, objects: Vec<T>) {
+    pub(super) fn replace(&self, objects: Vec<(ObjectId, Kept<T>)>) {
         let listeners = self.listeners.lock().unwrap_or_else(PoisonError::into_inner);
-        let listed: BTreeMap<ObjectId, Arc<T>> = objects
-            .into_iter()
-            .map(|object| (ObjectId::of(object.meta()), Arc::new(object)))
-            .collect();
-        let before = {
+        let listed: BTreeMap<ObjectId, Kept<T>> = objects.into_iter().collect();
+        let (before, changed, gone) = {
             let mut objects = self.objects.write().unwrap_or_else(PoisonError::into_inner);
-            std::mem::replace(&mut *objects, listed.clone())
+            let is_known =
+                |(id, kept): &(&ObjectId, &Kept<T>)| objects.get(id).map(Kept::version) == Some(kept.version());
+            let changed: Vec<ObjectId> = listed
+                .iter()
+                .filter(|kept| !is_known(kept))
+                .map(|(id, _)| id.clone())
+                .collect();
+            let is_listed = |id: &&ObjectId| listed.contains_key(id);
+            let gone: Vec<ObjectId> = objects.keys().filter(|id| !is_listed(id)).cloned().collect();
+            (std::mem::replace(&mut *objects, listed), changed, gone)
         };
-        for (id, gone) in before.iter().filter(|(id, _)| !listed.contains_key(*id)) {
-            tell(&listeners, id, Some(gone), None);
+        for id in &gone {
+            tell(&listeners, id, before.get(id), None);
         }
-        for (id, after) in &listed {
-            tell(&listeners, id, before.get(id), Some(after));
+        for id in &changed {
+            // Nobody else takes anything in while the listeners are held.
+            if let Some(after) = self.get(id) {
+                tell(&listeners, id, before.get(id), Some(&after));
+            }
         }
         self.listing.send_replace(Listing::At(Instant::now()));
     }
@@ -248,19 +359,82 @@ impl<T: Resource> Store<T> {
     }
 }
 
-fn tell<T: Resource>(listeners: &[Listener<T>], id: &ObjectId, before: Option<&Arc<T>>, after: Option<&Arc<T>>) {
-    let unchanged = match (before, after) {
-        (None, None) => true,
-        (Some(before), Some(after)) => {
-            before.uid() == after.uid() && before.resource_version() == after.resource_version()
-        }
-        _ => false,
-    };
-    if unchanged {
-        return;
-    }
+fn tell<T>(listeners: &[Listener<T>], id: &ObjectId, before: Option<&Kept<T>>, after: Option<&Arc<T>>) {
     let change = Change { id, before, after };
     for listener in listeners {
         listener(&change);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::core::v1::ConfigMap;
+    use serde_json::json;
+
+    use super::*;
+
+    fn config_map(name: &str, version: u32, value: &str) -> ConfigMap {
+        let metadata = json!({"name": name, "uid": name, "resourceVersion": version.to_string()});
+        serde_json::from_value(json!({"metadata": metadata, "data": {"value": value}})).unwrap()
+    }
+
+    fn value(object: &ConfigMap) -> String {
+        object.data.as_ref().unwrap()["value"].clone()
+    }
+
+    /// Name, and the value before and after.
+    type Told = (String, Option<String>, Option<String>);
+
+    fn store() -> (Store<ConfigMap>, Arc<Mutex<Vec<Told>>>) {
+        let store = Store::default();
+        store.pack(Packing {
+            pack: |object| serde_json::to_vec(object).ok().map(Arc::from),
+            unpack: |bytes| serde_json::from_slice(bytes).unwrap(),
+        });
+        let told: Arc<Mutex<Vec<Told>>> = Arc::default();
+        let telling = told.clone();
+        store.listen(move |change: &Change<'_, ConfigMap>| {
+            let (before, after) = (change.before(), change.after);
+            let told = (
+                change.id.name.clone(),
+                before.as_deref().map(value),
+                after.map(|after| value(after)),
+            );
+            telling.lock().unwrap().push(told);
+        });
+        (store, told)
+    }
+
+    #[test]
+    fn packed_objects_are_told_and_given_as_they_were() {
+        let (store, told) = store();
+        let kept = |object: ConfigMap| (ObjectId::of(object.meta()), store.kept(Arc::new(object)));
+        let some = |text: &str| Some(text.to_owned());
+        store.replace(vec![kept(config_map("a", 1, "one")), kept(config_map("b", 2, "two"))]);
+        store.put(config_map("a", 1, "one"));
+        store.put(config_map("a", 3, "three"));
+        store.remove(&config_map("b", 4, "two"));
+        store.replace(vec![
+            kept(config_map("a", 3, "three")),
+            kept(config_map("c", 5, "five")),
+        ]);
+        store.replace(vec![kept(config_map("c", 6, "six"))]);
+        let expected = [
+            ("a", None, some("one")),
+            ("b", None, some("two")),
+            ("a", some("one"), some("three")),
+            ("b", some("two"), None),
+            ("c", None, some("five")),
+            ("a", some("three"), None),
+            ("c", some("five"), some("six")),
+        ];
+        let expected = expected.map(|(name, before, after)| (name.to_owned(), before, after));
+        assert_eq!(*told.lock().unwrap(), expected);
+        let id = ObjectId::cluster_scoped("c");
+        assert_eq!(store.get(&id).as_deref(), Some(&config_map("c", 6, "six")));
+        assert_eq!(store.version_of(&id), Some(6));
+        assert_eq!(store.versions()[&id].uid.as_deref(), Some("c"));
+        assert!(store.knew_newer(&config_map("c", 5, "five"), 6) && !store.knew_newer(&config_map("c", 6, "six"), 6));
+        assert_eq!(store.ids(), [id]);
     }
 }

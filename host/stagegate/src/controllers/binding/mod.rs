@@ -111,7 +111,7 @@ fn listen(stores: &Stores, queue: &Arc<Queue<String>>, adds_finalizer: bool) {
     let (to, changed) = (queue.clone(), stores.workload.clone());
     stores.policies.listen(move |change| {
         let clauses = |policy: &Arc<Guarded<BindingPolicy>>| policy.object().map(|it| it.spec.downsync.clone());
-        if change.before.and_then(clauses) != change.after.and_then(clauses) {
+        if change.before().as_ref().and_then(clauses) != change.after.and_then(clauses) {
             changed.clauses_changed();
         }
         match change.after {
@@ -165,7 +165,8 @@ fn needs_finalizer_write(policy: &Guarded<BindingPolicy>, adds_finalizer: bool) 
 
 /// An object that came or went has other labels than none.
 fn labels_differ<K: kube::Resource>(change: &Change<'_, K>) -> bool {
-    change.before.map(|object| object.labels()) != change.after.map(|object| object.labels())
+    let before = change.before();
+    before.as_ref().map(|object| object.labels()) != change.after.map(|object| object.labels())
 }
 
 fn spawn_definitions(context: &Context, stores: &Stores, tasks: &mut Tasks) {
@@ -190,7 +191,7 @@ fn spawn_workload(context: &Context, stores: &Stores, queue: &Arc<Queue<String>>
             let clauses = Clauses::new(&policy.spec.downsync);
             if change
                 .sides()
-                .any(|object| clauses.bind(&kind.candidate(object), &namespaces).is_some())
+                .any(|object| clauses.bind(&kind.candidate(&object), &namespaces).is_some())
             {
                 to.add(policy.name_any());
             }

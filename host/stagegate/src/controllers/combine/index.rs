@@ -80,7 +80,7 @@ impl Index {
             .unwrap_or_default()
             != clusters;
         let owner = |guarded: &Arc<Guarded<Binding>>| guarded.owner_references().to_vec();
-        let renewed = change.before.map(owner) != change.after.map(owner);
+        let renewed = change.before().as_ref().map(owner) != change.after.map(owner);
         let mut touched = BTreeSet::from([Key::Binding(name.clone())]);
         for object in before.keys().chain(after.keys()) {
             if moved || renewed || before.get(object) != after.get(object) {
@@ -108,7 +108,7 @@ impl Index {
         let name = &change.id.name;
         let spec = |guarded: &Arc<Guarded<StatusCollector>>| guarded.object().map(|it| it.spec.clone());
         let mut touched = vec![Key::Collector(name.clone())];
-        if change.before.map(spec) == change.after.map(spec) {
+        if change.before().as_ref().map(spec) == change.after.map(spec) {
             return touched;
         }
         for (binding, objects) in &self.bound {
@@ -137,7 +137,7 @@ impl Index {
             let source = &guarded.object()?.spec.source_ref;
             is_whole(source).then(|| source_key(source))
         };
-        let (before, after) = (change.before.and_then(object), change.after.and_then(object));
+        let (before, after) = (change.before().as_ref().and_then(object), change.after.and_then(object));
         if let Some(object) = &before
             && let Some(clusters) = self.returned.get_mut(object)
         {
@@ -172,7 +172,8 @@ impl Index {
     /// One that somebody else took away is made again; our own writes touch nothing.
     pub fn combined(&mut self, change: &Change<'_, Guarded<CombinedStatusView>>) -> Vec<Key> {
         let label = |guarded: &Arc<Guarded<CombinedStatusView>>, name| guarded.labels().get(name).cloned();
-        if let Some(binding) = change.before.and_then(|before| label(before, label::BINDING_POLICY)) {
+        let before = change.before();
+        if let Some(binding) = before.as_ref().and_then(|before| label(before, label::BINDING_POLICY)) {
             remove(&mut self.combined, &binding, change.id);
         }
         if let Some(after) = change.after {
@@ -181,7 +182,7 @@ impl Index {
             }
             return Vec::new();
         }
-        let key = change.before.and_then(|before| {
+        let key = before.as_ref().and_then(|before| {
             let object = ObjectKey {
                 group: label(before, label::API_GROUP)?,
                 resource: label(before, label::RESOURCE)?,

@@ -105,7 +105,7 @@ pub async fn answer(
     }
     for (key, answer) in read::objects(client, wanted).await? {
         memory.is_to_retry |= answer.refused.is_some();
-        memory.objects.insert(key.clone(), answer.clone());
+        memory.note_object(key.clone(), answer.clone());
         facts.objects.insert(key, answer);
         answered = true;
     }

@@ -23,7 +23,7 @@ use super::written::Written;
 use crate::controllers::kinds::{Guarded, decoded};
 use crate::controllers::objects::object_key;
 use crate::shell::bounded::BoundedMap;
-use crate::shell::store::Store;
+use crate::shell::store::{ObjectId, Store};
 
 /// Verdicts remembered for a policy: some attempts of the largest number of objects a status can record.
 const VERDICTS_MAX: usize = 4096;
@@ -66,7 +66,7 @@ impl Stores {
 
 /// Answers about one policy that stay true: each is kept under what it was asked about.
 pub struct Memory {
-    pub objects: BTreeMap<ObjectKey, ObjectFacts>,
+    objects: Vec<(ObjectKey, ObjectFacts)>,
     pub compiled: BoundedMap<Digest, Compilation>,
     pub verdicts: BoundedMap<VerdictKey, Verdict>,
     pub modules: BoundedMap<SourceEntry, ModuleFacts>,
@@ -88,7 +88,7 @@ pub struct Memory {
 impl Default for Memory {
     fn default() -> Self {
         Self {
-            objects: BTreeMap::new(),
+            objects: Vec::new(),
             compiled: BoundedMap::new(COMPILATIONS_MAX),
             verdicts: BoundedMap::new(VERDICTS_MAX),
             modules: BoundedMap::new(GATES_MAX),
@@ -104,12 +104,22 @@ impl Default for Memory {
 }
 
 impl Memory {
+    /// Remembers what was read of an object.
+    pub fn note_object(&mut self, key: ObjectKey, answer: ObjectFacts) {
+        // In the order of the keys. Most policies have one or two, and a tree of one has room for eleven.
+        match self.objects.binary_search_by(|(known, _)| known.cmp(&key)) {
+            Ok(at) => self.objects[at].1 = answer,
+            Err(at) => self.objects.insert(at, (key, answer)),
+        }
+    }
+
     /// Forgets the objects that no Binding of `facts` names any more, and the verdicts over evidence that has long moved on.
     pub fn prune(&mut self, facts: &Facts) {
         let named: BTreeSet<ObjectKey> = facts.bindings.values().flat_map(bound_keys).collect();
         // An object that was not found may have come since without its Binding having moved.
         self.objects
-            .retain(|key, answer| named.contains(key) && answer.found.is_some());
+            .retain(|(key, answer)| named.contains(key) && answer.found.is_some());
+        self.objects.shrink_to_fit();
         self.verdicts.shorten(VERDICTS_PER_OBJECT * (named.len() + 1));
     }
 }
@@ -123,17 +133,17 @@ pub fn facts(
 ) -> Option<Facts> {
     let policy = policy_facts(&*stores.policies.named(name)?);
     let sources = stores.sources.facts(&policy.object);
-    let index = index.lock().unwrap_or_else(PoisonError::into_inner);
     let Placed {
         placements,
         bindings,
         combined,
-    } = placed(name, stores, &index);
+    } = placed(name, stores, index);
+    let named = collectors_named(&policy.object, &placements, &bindings);
+    let index = index.lock().unwrap_or_else(PoisonError::into_inner);
     let evidence_collector = stores
         .collectors
         .named(&evidence::collector_name())
         .map(|collector| evidence_facts(&collector, index.evidence_ours_since()));
-    let named = collectors_named(&policy.object, &placements, &bindings);
     let collectors_changed = named
         .iter()
         .filter_map(|name| Some((name.clone(), index.collector_changed(name)?)))
@@ -164,7 +174,7 @@ pub fn facts(
         collectors_changed,
         placements,
         bindings,
-        objects: memory.objects.clone(),
+        objects: memory.objects.iter().cloned().collect(),
         combined,
         compiled: remembered(&memory.compiled),
         verdicts: remembered(&memory.verdicts),
@@ -184,19 +194,26 @@ struct Placed {
     combined: BTreeMap<String, Decoded<CombinedStatusView>>,
 }
 
-fn placed(policy: &str, stores: &Stores, index: &Index) -> Placed {
+/// The watches tell the stores first, so what is unpacked after the index was asked is at least as new as what that said.
+fn placed(policy: &str, stores: &Stores, index: &Mutex<Index>) -> Placed {
+    let index = index.lock().unwrap_or_else(PoisonError::into_inner);
     let names = index.placements_of(policy);
-    let placements = names.iter().filter_map(|name| {
-        let placement = stores.placements.named(name)?;
-        Some((name.clone(), decoded(&placement)))
+    let observed = names
+        .iter()
+        .filter_map(|name| Some((name.clone(), index.observed(name)?.clone())));
+    let observed: Vec<_> = observed.collect();
+    let ids: Vec<ObjectId> = names.iter().flat_map(|name| index.combined_of(name)).cloned().collect();
+    drop(index);
+    let placements = names.into_iter().filter_map(|name| {
+        let placement = stores.placements.named(&name)?;
+        Some((name, decoded(&placement)))
     });
-    let bindings = names.iter().filter_map(|name| {
-        let object = stores.bindings.named(name).map(|binding| decoded(&binding));
-        let observed = index.observed(name)?.clone();
-        Some((name.clone(), BindingFacts { object, observed }))
+    let bindings = observed.into_iter().map(|(name, observed)| {
+        let object = stores.bindings.named(&name).map(|binding| decoded(&binding));
+        (name, BindingFacts { object, observed })
     });
-    let combined = names.iter().flat_map(|name| index.combined_of(name)).filter_map(|id| {
-        let combined = stores.combined.get(id)?;
+    let combined = ids.into_iter().filter_map(|id| {
+        let combined = stores.combined.get(&id)?;
         Some((id.to_string(), decoded(&combined)))
     });
     Placed {

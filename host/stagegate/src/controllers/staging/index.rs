@@ -12,6 +12,7 @@ use stagegate_decide::names::PlacementName;
 use stagegate_decide::staging::{Observed, observe};
 
 use crate::controllers::kinds::Guarded;
+use crate::shell::few::Few;
 use crate::shell::links::Links;
 use crate::shell::store::{Change, ObjectId};
 
@@ -26,7 +27,7 @@ pub struct Index {
     policy_collectors: Links,
     placement_collectors: Links,
     /// BindingPolicy name → its CombinedStatuses.
-    combined: BTreeMap<String, BTreeSet<ObjectId>>,
+    combined: BTreeMap<String, Few<ObjectId>>,
     observed: BTreeMap<String, Observed>,
     evidence_ours_since: Option<Timestamp>,
     /// When the spec of a collector last changed; its creation counts.
@@ -114,8 +115,8 @@ impl Index {
             // Put back between two lists it looks as it did, but for its generation.
             let generation = |guarded: &Guarded<StatusCollector>| guarded.meta().generation;
             let is_same = change
-                .before
-                .is_none_or(|before| change.after.map(|after| generation(after)) == Some(generation(before)));
+                .before()
+                .is_none_or(|before| change.after.map(|after| generation(after)) == Some(generation(&before)));
             self.evidence_ours_since = if ours {
                 self.evidence_ours_since.filter(|_| is_same).or(Some(now))
             } else {
@@ -133,7 +134,7 @@ impl Index {
     fn note_collector_change(&mut self, change: &Change<'_, Guarded<StatusCollector>>, now: Timestamp) {
         let name = &change.id.name;
         let spec = |guarded: &Guarded<StatusCollector>| guarded.object().map(|collector| collector.spec.clone());
-        match (change.before, change.after) {
+        match (change.before(), change.after) {
             (_, None) => {
                 self.collectors_changed.remove(name);
             }
@@ -144,7 +145,7 @@ impl Index {
                 self.collectors_changed
                     .insert(name.clone(), created.map_or(now, |created| created.0));
             }
-            (Some(before), Some(after)) if spec(before) != spec(after) => {
+            (Some(before), Some(after)) if spec(&before) != spec(after) => {
                 self.collectors_changed.insert(name.clone(), now);
             }
             _ => {}
@@ -153,8 +154,13 @@ impl Index {
 
     pub fn combined(&mut self, change: &Change<'_, Guarded<CombinedStatusView>>) -> Vec<String> {
         let label = |guarded: &Guarded<CombinedStatusView>| guarded.labels().get(label::BINDING_POLICY).cloned();
-        let before = change.before.and_then(|guarded| label(guarded));
         let after = change.after.and_then(|guarded| label(guarded));
+        let is_known = |name: &String| self.combined.get(name).is_some_and(|ids| ids.contains(change.id));
+        if let Some(name) = after.as_ref().filter(|name| is_known(name)) {
+            // It has moved to no other one, as nearly always.
+            return self.policies_of(name).collect();
+        }
+        let before = change.before().and_then(|guarded| label(&guarded));
         if let Some(name) = &before
             && let Some(ids) = self.combined.get_mut(name)
         {

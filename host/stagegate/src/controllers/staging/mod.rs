@@ -62,11 +62,11 @@ const RETRY: Duration = Duration::from_secs(30);
 /// Registers what staging watches and starts it.
 pub fn spawn(context: &Context, kinds: &Kinds, tasks: &mut Tasks) {
     let stores = Stores {
-        policies: kinds.policies.wanted(),
-        placements: kinds.placements.wanted(),
-        bindings: kinds.bindings.wanted(),
+        policies: kinds.policies.wanted_singly(),
+        placements: kinds.placements.wanted_singly(),
+        bindings: kinds.bindings.wanted_singly(),
         collectors: kinds.collectors.wanted(),
-        combined: kinds.combined.wanted(),
+        combined: kinds.combined.wanted_singly(),
         sources: Sources::new(context.options.gate_namespaces.clone()),
     };
     let queue = Arc::new(Queue::new(Duration::ZERO));
@@ -145,12 +145,7 @@ impl Controller for Staging {
     }
 
     fn all(&self) -> Vec<String> {
-        self.stores
-            .policies
-            .all()
-            .iter()
-            .map(|policy| policy.name_any())
-            .collect()
+        self.stores.policies.ids().into_iter().map(|id| id.name).collect()
     }
 
     fn forget(&self) {
@@ -454,7 +449,7 @@ impl Staging {
             facts.objects.clear();
             for (key, answer) in objects {
                 memory.is_to_retry |= answer.refused.is_some();
-                memory.objects.insert(key.clone(), answer.clone());
+                memory.note_object(key.clone(), answer.clone());
                 facts.objects.insert(key, answer);
             }
             facts.sources = sources;

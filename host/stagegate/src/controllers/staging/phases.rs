@@ -10,7 +10,7 @@ use crate::shell::store::Change;
 
 /// Counts policies from where they were to where they are.
 pub fn counted(counters: Arc<Live>) -> impl Fn(&Change<'_, Guarded<StagedBindingPolicy>>) + Send + Sync + 'static {
-    move |change| counters.policy(change.before.map(phase), change.after.map(phase))
+    move |change| counters.policy(change.before().as_ref().map(phase), change.after.map(phase))
 }
 
 /// As status has it.

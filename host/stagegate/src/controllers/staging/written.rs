@@ -13,7 +13,7 @@ use tokio::time::Instant;
 
 use super::gather::Stores;
 use crate::shell::store::{ObjectId, Store};
-use crate::shell::watch::{order, order_of};
+use crate::shell::watch::order;
 
 /// Longest wait for the watches. They tell of a write before its answer is there, or soon after.
 const BEHIND_MAX: Duration = Duration::from_secs(1);
@@ -58,8 +58,6 @@ impl Written {
 
 /// One that is gone again is known by what was told since.
 fn is_behind<T: Resource>(store: &Store<T>, name: &str, version: u64) -> bool {
-    let known = store
-        .get(&ObjectId::cluster_scoped(name))
-        .and_then(|known| order_of(&*known));
+    let known = store.version_of(&ObjectId::cluster_scoped(name));
     known.is_none_or(|known| known < version) && store.seen() <= version
 }

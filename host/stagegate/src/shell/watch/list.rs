@@ -15,8 +15,8 @@ use super::trouble::Trouble;
 use super::version::order;
 use super::{ANSWER_MAX, Position};
 
-/// Objects asked for at once, as client-go does it.
-const PAGE_OBJECTS: u32 = 500;
+/// Objects asked for at once. A page is in memory as a whole, each object with its managed fields; client-go asks for five times as many.
+const PAGE_OBJECTS: u32 = 100;
 
 /// All objects of a kind at one moment.
 pub struct Listed<T> {
@@ -24,12 +24,12 @@ pub struct Listed<T> {
     pub position: Position,
 }
 
-/// The objects, for the store.
-pub async fn whole<T>(api: &Api<T>, seen: u64) -> Result<Listed<T>, Trouble>
+/// The objects, for the store, each as `kept` makes it before the next page is asked for.
+pub async fn whole<T, O>(api: &Api<T>, seen: u64, kept: impl Fn(T) -> O) -> Result<Listed<O>, Trouble>
 where
     T: Clone + Debug + DeserializeOwned,
 {
-    pages(seen, |params| async move { api.list(&params).await }.boxed()).await
+    pages(seen, |params| async move { api.list(&params).await }.boxed(), kept).await
 }
 
 /// Their metadata, to compare with the store.
@@ -37,13 +37,15 @@ pub async fn metadata<T>(api: &Api<T>, seen: u64) -> Result<Listed<PartialObject
 where
     T: Clone + Debug + DeserializeOwned,
 {
-    pages(seen, |params| async move { api.list_metadata(&params).await }.boxed()).await
+    let list = |params| async move { api.list_metadata(&params).await }.boxed();
+    pages(seen, list, |metadata| metadata).await
 }
 
-async fn pages<'a, T: Clone>(
+async fn pages<'a, T: Clone, O>(
     seen: u64,
     list: impl Fn(ListParams) -> futures::future::BoxFuture<'a, kube::Result<ObjectList<T>>>,
-) -> Result<Listed<T>, Trouble> {
+    kept: impl Fn(T) -> O,
+) -> Result<Listed<O>, Trouble> {
     let mut objects = Vec::new();
     let mut first: Option<String> = None;
     let mut params = ListParams::default().limit(PAGE_OBJECTS);
@@ -57,24 +59,26 @@ async fn pages<'a, T: Clone>(
         if version.is_empty() {
             return Err(Trouble::NoVersion);
         }
+        // Before anybody looks at its objects.
+        if let Some(listed) = order(&version).filter(|listed| *listed < seen) {
+            return Err(Trouble::Older { listed, seen });
+        }
         // Pages of different versions are parts of different lists: an object may be on none of them.
         let first = first.get_or_insert_with(|| version.clone());
         if *first != version {
             let (of, then) = (first.clone(), version);
             return Err(Trouble::Torn { of, then });
         }
-        objects.extend(page.items);
+        objects.extend(page.items.into_iter().map(&kept));
         match page.metadata.continue_.filter(|token| !token.is_empty()) {
             Some(token) => params.continue_token = Some(token),
             None => break,
         }
     }
-    let version = first.unwrap_or_default();
-    match order(&version) {
-        Some(listed) if listed < seen => Err(Trouble::Older { listed, seen }),
-        _ => Ok(Listed {
-            objects,
-            position: Position { version },
-        }),
-    }
+    Ok(Listed {
+        objects,
+        position: Position {
+            version: first.unwrap_or_default(),
+        },
+    })
 }

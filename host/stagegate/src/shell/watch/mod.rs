@@ -28,7 +28,7 @@ use tracing::{debug, warn};
 
 use self::audit::Audit;
 use self::trouble::{Row, Trouble};
-use super::store::Store;
+use super::store::{Kept, ObjectId, Store};
 
 pub use self::version::{order, order_of};
 pub use self::watched::{Ailment, Need, WATCHED, WORKLOAD, Watched};
@@ -72,7 +72,8 @@ where
     };
     loop {
         watched.listing();
-        match list::whole(&keeper.api, keeper.store.seen()).await {
+        let kept = |object| keeper.kept(object);
+        match list::whole(&keeper.api, keeper.store.seen(), kept).await {
             Ok(listed) => {
                 let position = keeper.take_list(listed);
                 keeper.follow(position).await;
@@ -115,12 +116,16 @@ impl<T> Keeper<'_, T>
 where
     T: Resource + Clone + Debug + DeserializeOwned + Send + 'static,
 {
-    fn take_list(&mut self, listed: list::Listed<T>) -> Position {
+    fn kept(&self, object: T) -> (ObjectId, Kept<T>) {
+        let object = Arc::new(self.trimmed(object));
+        (ObjectId::of(object.meta()), self.store.kept(object))
+    }
+
+    fn take_list(&mut self, listed: list::Listed<(ObjectId, Kept<T>)>) -> Position {
         debug!(kind = self.kind, objects = listed.objects.len(), "listed");
         self.older_since = None;
         self.store.see(order(&listed.position.version));
-        let objects = listed.objects.into_iter().map(|object| self.trimmed(object));
-        self.store.replace(objects.collect());
+        self.store.replace(listed.objects);
         self.audit.begin_anew();
         self.watched.listed();
         listed.position
