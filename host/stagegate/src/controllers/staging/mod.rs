@@ -45,6 +45,7 @@ use crate::shell::progress;
 use crate::shell::queue::Queue;
 use crate::shell::request::RequestError;
 use crate::shell::start::{Context, Tasks};
+use crate::shell::store::ObjectId;
 
 /// Rounds of question and answer before other policies get their turn.
 const ROUNDS_MAX: usize = 32;
@@ -431,7 +432,9 @@ impl Staging {
         loop {
             *begun = Instant::now();
             let names = self.names(policy, facts);
-            let (combined, baseline) = read::combined(&Reader::new(client, &self.stores.combined), &names).await?;
+            let known = self.combined_of(&names);
+            let (combined, baseline) =
+                read::combined(&Reader::new(client, &self.stores.combined), &names, known).await?;
             facts.combined = combined;
             let config_maps = self.stores.sources.named_by(&facts.policy.object);
             let collectors = collector_names(facts);
@@ -478,6 +481,13 @@ impl Staging {
         names.extend(self.index().placements_of(policy));
         names.extend(facts.placements.keys().cloned());
         names
+    }
+
+    /// What the watch has told of.
+    fn combined_of(&self, placements: &BTreeSet<String>) -> BTreeSet<ObjectId> {
+        let index = self.index();
+        let ids = placements.iter().flat_map(|name| index.combined_of(name));
+        ids.cloned().collect()
     }
 
     /// What was read, together with what the watch has seen of it so far.

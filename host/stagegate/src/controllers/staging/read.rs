@@ -6,7 +6,7 @@ use std::fmt::Debug;
 
 use futures::stream::{self, StreamExt as _, TryStreamExt as _};
 use jiff::Timestamp;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ListMeta, ManagedFieldsEntry};
 use kube::api::ListParams;
 use kube::core::{ApiResource, DynamicObject, ObjectMeta as KubeMeta, PartialObjectMeta};
 use kube::{Api, Client, Resource};
@@ -21,10 +21,12 @@ use crate::controllers::kinds::{Guarded, decoded};
 use crate::controllers::objects::api_resource;
 use crate::shell::request::{RequestError, cut, request};
 use crate::shell::store::{ObjectId, Store};
-use crate::shell::watch::order;
+use crate::shell::watch::{order, order_of};
 
 /// Requests of one reading that are under way at once.
 const CONCURRENCY: usize = 8;
+/// Objects of one kind that are read one by one.
+const SINGLY_MAX: usize = 4;
 /// Longest refusal that becomes a fact.
 const MESSAGE_CHARS_MAX: usize = 256;
 /// Label prefix of KubeStellar's status controller (its "singleton status" marks).
@@ -58,6 +60,15 @@ where
             Some(object) if self.store.knew_newer(&object, self.seen) => Err(RequestError::Older { what }),
             found => Ok(found),
         }
+    }
+
+    /// The version of the collection that a list is of.
+    fn baseline(&self, list: &ListMeta, what: &str) -> Result<String, RequestError> {
+        let baseline = list.resource_version.clone().unwrap_or_default();
+        if order(&baseline).is_some_and(|listed| listed < self.seen) {
+            return Err(RequestError::Older { what: what.to_owned() });
+        }
+        Ok(baseline)
     }
 
     pub async fn each(&self, names: &BTreeSet<String>) -> Result<BTreeMap<String, Decoded<K>>, RequestError> {
@@ -96,29 +107,81 @@ pub async fn status(client: &Client, policy: &str) -> Result<Option<StagedBindin
     Ok(status.and_then(|status| serde_json::from_value(status).ok()))
 }
 
-/// The CombinedStatuses of these BindingPolicies, by `namespace/name`, and the collection's resourceVersion.
+/// CombinedStatuses by `namespace/name`, and the version of the collection that they are of.
+type Combined = (BTreeMap<String, Decoded<CombinedStatusView>>, String);
+
+/// The CombinedStatuses of these BindingPolicies, at one version of their collection. Where few are `known` these alone are
+/// read: what the server looks through for a label grows with the cluster. One that the watch has not told of is missing then,
+/// until it has.
 ///
 /// A list without a resourceVersion parameter is served from the newest state (Kubernetes API concepts, "resource
 /// versions"), so nothing that it does not hold is older than the version it gives.
 pub async fn combined(
     reader: &Reader<'_, CombinedStatusView>,
     placements: &BTreeSet<String>,
-) -> Result<(BTreeMap<String, Decoded<CombinedStatusView>>, String), RequestError> {
-    let api: Api<Guarded<CombinedStatusView>> = Api::all(reader.client.clone());
-    let names: Vec<&str> = placements.iter().map(String::as_str).collect();
-    let selector = format!("{} in ({})", label::BINDING_POLICY, names.join(","));
-    let what = "list combinedstatuses";
-    let list = request(what, api.list(&ListParams::default().labels(&selector))).await?;
-    let baseline = list.metadata.resource_version.clone().unwrap_or_default();
-    if order(&baseline).is_some_and(|listed| listed < reader.seen) {
-        return Err(RequestError::Older { what: what.to_owned() });
+    known: BTreeSet<ObjectId>,
+) -> Result<Combined, RequestError> {
+    if known.is_empty() {
+        let api: Api<PartialObjectMeta<CombinedStatusView>> = Api::all(reader.client.clone());
+        let what = "list metadata of a combinedstatus";
+        let list = request(what, api.list_metadata(&ListParams::default().limit(1))).await?;
+        return Ok((BTreeMap::new(), reader.baseline(&list.metadata, what)?));
     }
-    let items = list
-        .items
+    let names: Vec<&str> = placements.iter().map(String::as_str).collect();
+    let labelled = ListParams::default().labels(&format!("{} in ({})", label::BINDING_POLICY, names.join(",")));
+    if known.len() <= SINGLY_MAX
+        && let Some(combined) = combined_singly(reader, known, &labelled).await?
+    {
+        return Ok(combined);
+    }
+    let (items, baseline) = list_combined(reader, Api::all(reader.client.clone()), &labelled).await?;
+    Ok((by_id(&items), baseline))
+}
+
+/// `None`: one of them was written between two of the lists, so that together they are of no version.
+async fn combined_singly(
+    reader: &Reader<'_, CombinedStatusView>,
+    known: BTreeSet<ObjectId>,
+    labelled: &ListParams,
+) -> Result<Option<Combined>, RequestError> {
+    let lists = known.into_iter().map(|id| {
+        let namespace = id.namespace.unwrap_or_default();
+        let api = Api::namespaced(reader.client.clone(), &namespace);
+        let named = labelled.clone().fields(&format!("metadata.name={}", id.name));
+        async move { list_combined(reader, api, &named).await }
+    });
+    let lists: Vec<(Vec<Guarded<CombinedStatusView>>, String)> =
+        stream::iter(lists).buffer_unordered(CONCURRENCY).try_collect().await?;
+    let oldest = lists.iter().min_by_key(|(_, version)| order(version));
+    let Some(oldest) = oldest.map(|(_, version)| version.clone()) else {
+        return Ok(None);
+    };
+    // What is no newer than the oldest list was the same in it.
+    let was_there = |item: &Guarded<CombinedStatusView>| {
+        order_of(item)
+            .zip(order(&oldest))
+            .is_some_and(|(item, oldest)| item <= oldest)
+    };
+    let items: Vec<_> = lists.into_iter().flat_map(|(items, _)| items).collect();
+    Ok(items.iter().all(was_there).then(|| (by_id(&items), oldest)))
+}
+
+async fn list_combined(
+    reader: &Reader<'_, CombinedStatusView>,
+    api: Api<Guarded<CombinedStatusView>>,
+    params: &ListParams,
+) -> Result<(Vec<Guarded<CombinedStatusView>>, String), RequestError> {
+    let what = "list combinedstatuses";
+    let list = request(what, api.list(params)).await?;
+    let version = reader.baseline(&list.metadata, what)?;
+    Ok((list.items, version))
+}
+
+fn by_id(items: &[Guarded<CombinedStatusView>]) -> BTreeMap<String, Decoded<CombinedStatusView>> {
+    let items = items
         .iter()
-        .map(|item| (ObjectId::of(item.meta()).to_string(), decoded(item)))
-        .collect();
-    Ok((items, baseline))
+        .map(|item| (ObjectId::of(item.meta()).to_string(), decoded(item)));
+    items.collect()
 }
 
 /// The ConfigMaps of these namespaces and names as facts, by `namespace/name`, from reads of their metadata; and whether
@@ -247,10 +310,51 @@ where
 
 #[cfg(test)]
 mod tests {
+    use std::convert::Infallible;
+    use std::sync::{Arc, Mutex};
+
+    use http::{Request, Response};
+    use kube::Client;
+    use kube::client::Body;
     use kube::core::ObjectMeta as KubeMeta;
     use serde_json::json;
 
-    use super::{edited_at, mark};
+    use super::{Combined, ObjectId, Reader, Store, combined, edited_at, mark};
+
+    /// A server that lists `a` at version 100 and `b` at 105, and both at 110; with how many requests. `b` is of `version`.
+    async fn read_of_two(version: u32) -> (Combined, usize) {
+        let asked = Arc::new(Mutex::new(0));
+        let counted = asked.clone();
+        let service = tower::service_fn(move |request: Request<Body>| {
+            *counted.lock().unwrap() += 1;
+            let item = |name: &str, version: u32| json!({"metadata": {"name": name, "namespace": "n", "resourceVersion": version.to_string()}});
+            let (a, b) = (item("a", 99), item("b", version));
+            let query = request.uri().query().unwrap_or_default();
+            let (at, items) = match query {
+                _ if query.contains("metadata.name%3Da") => (100, vec![a]),
+                _ if query.contains("metadata.name%3Db") => (105, vec![b]),
+                _ => (110, vec![a, b]),
+            };
+            let list = json!({"metadata": {"resourceVersion": at.to_string()}, "items": items});
+            async move { Ok::<_, Infallible>(Response::new(Body::from(list.to_string().into_bytes()))) }
+        });
+        let (client, store) = (Client::new(service, "default"), Store::default());
+        let known = ["a", "b"].map(|name| ObjectId {
+            namespace: Some("n".to_owned()),
+            name: name.to_owned(),
+        });
+        let read = combined(&Reader::new(&client, &store), &["p".to_owned()].into(), known.into()).await;
+        let asked = *asked.lock().unwrap();
+        (read.unwrap(), asked)
+    }
+
+    #[tokio::test]
+    async fn what_is_read_singly_is_of_one_version_or_read_as_a_whole() {
+        let ((found, baseline), asked) = read_of_two(100).await;
+        assert_eq!((found.len(), baseline.as_str(), asked), (2, "100", 2));
+        let ((found, baseline), asked) = read_of_two(103).await;
+        assert_eq!((found.len(), baseline.as_str(), asked), (2, "110", 3));
+    }
 
     fn metadata(change: impl FnOnce(&mut serde_json::Value)) -> KubeMeta {
         let mut value = json!({

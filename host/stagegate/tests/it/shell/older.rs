@@ -12,14 +12,17 @@ use stagegate_embedded::{Server, TokioClock};
 
 use super::wire::{Fault, Verb, Wire};
 use super::world::World;
-use crate::harness::{policy, shop, workload};
+use crate::harness::{NAMESPACE, policy, shop, workload};
 
 const KUBESTELLAR: &str = "/apis/control.kubestellar.io/v1alpha1";
 
 /// Everything that the last round before a placement reads and a watch tells of, too.
 fn readings() -> Vec<(Verb, String)> {
     vec![
-        (Verb::List, format!("{KUBESTELLAR}/combinedstatuses")),
+        (
+            Verb::List,
+            format!("{KUBESTELLAR}/namespaces/{NAMESPACE}/combinedstatuses"),
+        ),
         (Verb::Get, format!("{KUBESTELLAR}/bindings/web.stage.dev")),
         (Verb::Get, format!("{KUBESTELLAR}/bindingpolicies/web.stage.dev")),
         (Verb::Get, format!("{KUBESTELLAR}/statuscollectors/worst")),
