@@ -63,6 +63,10 @@ impl Version {
             resource_version: metadata.resource_version.clone(),
         }
     }
+
+    fn parts(&self) -> (Option<&str>, Option<&str>) {
+        (self.uid.as_deref(), self.resource_version.as_deref())
+    }
 }
 
 /// How the objects of a kind are packed.
@@ -107,7 +111,7 @@ impl<T: Resource> Kept<T> {
     fn version(&self) -> (Option<&str>, Option<&str>) {
         match self {
             Self::Whole(object) => version_in(object.meta()),
-            Self::Packed { version, .. } => (version.uid.as_deref(), version.resource_version.as_deref()),
+            Self::Packed { version, .. } => version.parts(),
         }
     }
 }
@@ -264,17 +268,11 @@ impl<T: Resource> Store<T> {
         newer && known.is_some_and(|known| known <= seen)
     }
 
-    pub(super) fn versions(&self) -> BTreeMap<ObjectId, Version> {
+    /// Whether these objects in these versions are all that is known here.
+    pub(super) fn is_of(&self, versions: &BTreeMap<ObjectId, Version>) -> bool {
         let objects = self.objects.read().unwrap_or_else(PoisonError::into_inner);
-        let versions = objects.iter().map(|(id, kept)| {
-            let (uid, resource_version) = kept.version();
-            let version = Version {
-                uid: uid.map(str::to_owned),
-                resource_version: resource_version.map(str::to_owned),
-            };
-            (id.clone(), version)
-        });
-        versions.collect()
+        let versions = versions.iter().map(|(id, version)| (id, version.parts()));
+        objects.iter().map(|(id, kept)| (id, kept.version())).eq(versions)
     }
 
     /// As this store keeps it.
@@ -433,7 +431,10 @@ mod tests {
         let id = ObjectId::cluster_scoped("c");
         assert_eq!(store.get(&id).as_deref(), Some(&config_map("c", 6, "six")));
         assert_eq!(store.version_of(&id), Some(6));
-        assert_eq!(store.versions()[&id].uid.as_deref(), Some("c"));
+        let version = Version::of(config_map("c", 6, "six").meta());
+        assert!(store.is_of(&[(id.clone(), version.clone())].into()));
+        assert!(!store.is_of(&BTreeMap::new()));
+        assert!(!store.is_of(&[(ObjectId::cluster_scoped("d"), version)].into()));
         assert!(store.knew_newer(&config_map("c", 5, "five"), 6) && !store.knew_newer(&config_map("c", 6, "six"), 6));
         assert_eq!(store.ids(), [id]);
     }

@@ -7,7 +7,6 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::time::Duration;
 
 use kube::Resource;
-use kube::core::metadata::PartialObjectMeta;
 use tokio::time::Instant;
 
 use super::list::Listed;
@@ -72,15 +71,11 @@ impl Audit {
     }
 
     /// The list that was wanted, asked for at `asked_at`.
-    pub fn listed<T>(&mut self, list: Listed<PartialObjectMeta<T>>, asked_at: Instant) {
-        let objects = list.objects.iter().map(|object| {
-            let metadata = &object.metadata;
-            (ObjectId::of(metadata), Version::of(metadata))
-        });
+    pub fn listed(&mut self, list: Listed<(ObjectId, Version)>, asked_at: Instant) {
         self.pending = Some(Pending {
             listed_at: asked_at,
             version: order(&list.position.version),
-            objects: objects.collect(),
+            objects: list.objects.into_iter().collect(),
         });
         self.due = Instant::now() + WAIT_MAX;
     }
@@ -97,6 +92,6 @@ impl Audit {
             return true;
         };
         self.due = pending.listed_at + self.every;
-        pending.objects == store.versions()
+        store.is_of(&pending.objects)
     }
 }

@@ -14,6 +14,7 @@ use tokio::time::timeout;
 use super::trouble::Trouble;
 use super::version::order;
 use super::{ANSWER_MAX, Position};
+use crate::shell::store::{ObjectId, Version};
 
 /// Objects asked for at once. A page is in memory as a whole, each object with its managed fields; client-go asks for five times as many.
 const PAGE_OBJECTS: u32 = 100;
@@ -32,13 +33,14 @@ where
     pages(seen, |params| async move { api.list(&params).await }.boxed(), kept).await
 }
 
-/// Their metadata, to compare with the store.
-pub async fn metadata<T>(api: &Api<T>, seen: u64) -> Result<Listed<PartialObjectMeta<T>>, Trouble>
+/// Their versions, to compare with the store. The metadata that they stand in takes fifty times as much.
+pub async fn versions<T>(api: &Api<T>, seen: u64) -> Result<Listed<(ObjectId, Version)>, Trouble>
 where
     T: Clone + Debug + DeserializeOwned,
 {
     let list = |params| async move { api.list_metadata(&params).await }.boxed();
-    pages(seen, list, |metadata| metadata).await
+    let version = |object: PartialObjectMeta<T>| (ObjectId::of(&object.metadata), Version::of(&object.metadata));
+    pages(seen, list, version).await
 }
 
 async fn pages<'a, T: Clone, O>(

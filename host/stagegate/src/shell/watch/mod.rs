@@ -249,7 +249,7 @@ where
             };
         }
         let asked_at = Instant::now();
-        match list::metadata(&self.api, self.store.seen()).await {
+        match list::versions(&self.api, self.store.seen()).await {
             Ok(listed) => self.audit.listed(listed, asked_at),
             Err(trouble) => {
                 debug!(kind = self.kind, error = trouble.cause(), "comparing later");
