@@ -28,10 +28,11 @@ pub struct Host {
 impl Host {
     /// # Errors
     /// A binary that is not there.
-    pub fn start(arguments: &[String], log: &Path) -> anyhow::Result<Host> {
+    pub fn start(arguments: &[String], environment: &[(String, String)], log: &Path) -> anyhow::Result<Host> {
         let mut command = Command::new(program());
         command
             .args(arguments)
+            .envs(environment.iter().cloned())
             .env_remove("KUBECONFIG")
             .env("RUST_BACKTRACE", "1");
         let process = Process::start("stagegate", command, log)?;

@@ -12,6 +12,7 @@ use k8s_openapi::api::core::v1::ServiceAccount;
 use k8s_openapi::api::rbac::v1::ClusterRole;
 use kube::api::PostParams;
 use kube::{Api, Client};
+use serde::Deserialize;
 use serde_json::Value;
 
 use crate::assets::Assets;
@@ -50,6 +51,13 @@ impl Kind {
 pub struct Installation {
     kubeconfig: PathBuf,
     arguments: Vec<String>,
+    environment: Vec<(String, String)>,
+}
+
+#[derive(Deserialize)]
+struct Variable {
+    name: String,
+    value: String,
 }
 
 impl Installation {
@@ -69,16 +77,27 @@ impl Installation {
             .into_iter()
             .find(|object| object["kind"] == "Deployment")
             .context("the manifests have no Deployment")?;
-        let arguments = &deployment["spec"]["template"]["spec"]["containers"][0]["args"];
+        let container = &deployment["spec"]["template"]["spec"]["containers"][0];
+        let environment: Vec<Variable> =
+            serde_json::from_value(container["env"].clone()).context("the container's environment")?;
         Ok(Installation {
             kubeconfig: plane.kubeconfig_for("stagegate", &token)?,
-            arguments: serde_json::from_value(arguments.clone()).context("the container's arguments")?,
+            arguments: serde_json::from_value(container["args"].clone()).context("the container's arguments")?,
+            environment: environment
+                .into_iter()
+                .map(|Variable { name, value }| (name, value))
+                .collect(),
         })
     }
 
     /// Of the pods' service account.
     pub fn kubeconfig(&self) -> &Path {
         &self.kubeconfig
+    }
+
+    /// Of the container.
+    pub fn environment(&self) -> &[(String, String)] {
+        &self.environment
     }
 
     /// What a replica of its own is started with.

@@ -36,6 +36,7 @@ pub enum Who {
 pub struct Started {
     pub program: PathBuf,
     pub arguments: Vec<String>,
+    pub environment: Vec<(String, String)>,
     pub log: PathBuf,
 }
 
@@ -74,7 +75,10 @@ impl Side {
     /// A program that cannot be started.
     pub fn start(&mut self) -> anyhow::Result<Instant> {
         let mut command = Command::new(&self.started.program);
-        command.args(&self.started.arguments).env_remove("KUBECONFIG");
+        command
+            .args(&self.started.arguments)
+            .envs(self.started.environment.iter().cloned())
+            .env_remove("KUBECONFIG");
         let begun = Instant::now();
         self.process = Some(Process::start("a controller", command, &self.started.log)?);
         Ok(begun)

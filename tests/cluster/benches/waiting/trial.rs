@@ -320,6 +320,7 @@ fn stagegate(installation: &Installation, folder: &Path) -> Started {
             "--controllers=staging".to_owned(),
             format!("--kubeconfig={}", installation.kubeconfig().display()),
         ],
+        environment: installation.environment().to_vec(),
         log: folder.join("stagegate.log"),
     }
 }
@@ -350,6 +351,7 @@ async fn floor(plane: &ControlPlane, client: &Client, folder: &Path) -> anyhow::
     let started = Started {
         program: std::env::current_exe()?,
         arguments: vec!["floor".to_owned(), kubeconfig.display().to_string()],
+        environment: Vec::new(),
         log: folder.join("floor.log"),
     };
     Ok(Side::new(client, (Who::Floor, user), started))

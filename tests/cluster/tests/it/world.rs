@@ -97,7 +97,7 @@ impl World {
             "--serve".to_owned(),
             format!("--kubeconfig={}", kubeconfig.display()),
         ];
-        let mut host = Host::start(&arguments, &folder.join("playground.log"))?;
+        let mut host = Host::start(&arguments, &[], &folder.join("playground.log"))?;
         let begun = std::time::Instant::now();
         let client = loop {
             host.process().check()?;
@@ -223,7 +223,11 @@ impl World {
             .installation
             .as_ref()
             .context("the playground is not started again")?;
-        Host::start(&installation.arguments()?, &self.folder.join(format!("{name}.log")))
+        Host::start(
+            &installation.arguments()?,
+            installation.environment(),
+            &self.folder.join(format!("{name}.log")),
+        )
     }
 
     /// How the hosts are installed; not at all in the playground.

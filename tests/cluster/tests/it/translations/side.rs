@@ -64,7 +64,7 @@ impl OurSide {
         }
         let kubeconfig = format!("--kubeconfig={}", plane.kubeconfig().display());
         let arguments = ["run".to_owned(), kubeconfig, "--controllers=binding,combine".to_owned()];
-        let host = Host::start(&arguments, &folder.join("host.log"))?;
+        let host = Host::start(&arguments, &[], &folder.join("host.log"))?;
         let server = Server { client, _plane: plane };
         Ok(Self { host, server })
     }
