@@ -26,7 +26,7 @@ const ONLY: &str = "STAGEGATE_TRANSLATIONS";
 /// may be equal because nobody has answered.
 const ANSWERED_AFTER: Duration = Duration::from_secs(8);
 /// Beyond that it is only slow.
-const EQUAL_MAX: Duration = Duration::from_secs(40);
+const EQUAL_MAX: Duration = Duration::from_secs(120);
 const LOOK: Duration = Duration::from_millis(500);
 
 /// Both sides, running.
