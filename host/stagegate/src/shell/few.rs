@@ -5,7 +5,7 @@
 const FEW: usize = 4;
 
 /// Finding takes time as in a tree, adding as in a list.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Few<T>(Vec<T>);
 
 impl<T> Default for Few<T> {

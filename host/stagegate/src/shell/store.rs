@@ -78,14 +78,6 @@ pub struct Packing<T> {
     pub unpack: fn(&[u8]) -> T,
 }
 
-impl<T> Clone for Packing<T> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<T> Copy for Packing<T> {}
-
 /// An object between two questions about it.
 #[derive(Debug)]
 pub enum Kept<T> {

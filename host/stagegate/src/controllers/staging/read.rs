@@ -321,8 +321,9 @@ mod tests {
 
     use super::{Combined, ObjectId, Reader, Store, combined, edited_at, mark};
 
-    /// A server that lists `a` at version 100 and `b` at 105, and both at 110; with how many requests. `b` is of `version`.
-    async fn read_of_two(version: u32) -> (Combined, usize) {
+    /// From a server that lists `a` at version 100, `b` at 105, and both at 110; with how many requests. `b` is of `version`, and
+    /// these are known.
+    async fn read_of(known: &[&str], version: u32) -> (Combined, usize) {
         let asked = Arc::new(Mutex::new(0));
         let counted = asked.clone();
         let service = tower::service_fn(move |request: Request<Body>| {
@@ -339,21 +340,29 @@ mod tests {
             async move { Ok::<_, Infallible>(Response::new(Body::from(list.to_string().into_bytes()))) }
         });
         let (client, store) = (Client::new(service, "default"), Store::default());
-        let known = ["a", "b"].map(|name| ObjectId {
+        let known = known.iter().map(|name| ObjectId {
             namespace: Some("n".to_owned()),
-            name: name.to_owned(),
+            name: (*name).to_owned(),
         });
-        let read = combined(&Reader::new(&client, &store), &["p".to_owned()].into(), known.into()).await;
+        let read = combined(&Reader::new(&client, &store), &["p".to_owned()].into(), known.collect()).await;
         let asked = *asked.lock().unwrap();
         (read.unwrap(), asked)
     }
 
     #[tokio::test]
     async fn what_is_read_singly_is_of_one_version_or_read_as_a_whole() {
-        let ((found, baseline), asked) = read_of_two(100).await;
+        let ((found, baseline), asked) = read_of(&["a", "b"], 100).await;
         assert_eq!((found.len(), baseline.as_str(), asked), (2, "100", 2));
-        let ((found, baseline), asked) = read_of_two(103).await;
+        let ((found, baseline), asked) = read_of(&["a", "b"], 103).await;
         assert_eq!((found.len(), baseline.as_str(), asked), (2, "110", 3));
+    }
+
+    #[tokio::test]
+    async fn many_are_read_with_one_request_and_of_none_only_the_version() {
+        let ((found, baseline), asked) = read_of(&["a", "b", "c", "d", "e"], 100).await;
+        assert_eq!((found.len(), baseline.as_str(), asked), (2, "110", 1));
+        let ((found, baseline), asked) = read_of(&[], 100).await;
+        assert_eq!((found.len(), baseline.as_str(), asked), (0, "110", 1));
     }
 
     fn metadata(change: impl FnOnce(&mut serde_json::Value)) -> KubeMeta {

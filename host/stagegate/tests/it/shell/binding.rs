@@ -59,6 +59,27 @@ async fn bound(world: &World) -> Vec<String> {
         .collect()
 }
 
+/// What discovery says before anything is made, too.
+async fn on_a_wire() -> (World, Wire, String) {
+    let server = Server::new(TokioClock::shared());
+    server.install_crds(crd::all_for_playground()).unwrap();
+    let wire = Wire::new(server.router());
+    let before = groups(&server.client()).await;
+    let world = World::start_on(server, wire.client()).await;
+    (world, wire, before)
+}
+
+/// The same, with one widget that is bound.
+async fn one_bound() -> (World, Wire, String) {
+    let (world, wire, before) = on_a_wire().await;
+    world.create(WIDGETS).await;
+    world.create(WIDGET).await;
+    world.create(POLICY).await;
+    tokio::time::sleep(Duration::from_secs(120)).await;
+    assert_eq!(bound(&world).await, ["one"]);
+    (world, wire, before)
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_kind_whose_definition_comes_after_the_policy_is_bound_without_a_restart() {
     let world = World::start().await;
@@ -72,11 +93,7 @@ async fn a_kind_whose_definition_comes_after_the_policy_is_bound_without_a_resta
 
 #[tokio::test(start_paused = true)]
 async fn a_kind_is_bound_though_discovery_tells_of_it_only_seconds_after_its_definition() {
-    let server = Server::new(TokioClock::shared());
-    server.install_crds(crd::all_for_playground()).unwrap();
-    let wire = Wire::new(server.router());
-    let before = groups(&server.client()).await;
-    let world = World::start_on(server, wire.client()).await;
+    let (world, wire, before) = on_a_wire().await;
     world.create(POLICY).await;
     tokio::time::sleep(Duration::from_secs(5)).await;
     wire.fault(Verb::Get, "/apis", Fault::Replay(before.into()));
@@ -95,16 +112,7 @@ async fn a_kind_is_bound_though_discovery_tells_of_it_only_seconds_after_its_def
 
 #[tokio::test(start_paused = true)]
 async fn a_kind_stays_bound_while_one_of_several_servers_is_behind_the_others() {
-    let server = Server::new(TokioClock::shared());
-    server.install_crds(crd::all_for_playground()).unwrap();
-    let wire = Wire::new(server.router());
-    let before = groups(&server.client()).await;
-    let world = World::start_on(server, wire.client()).await;
-    world.create(WIDGETS).await;
-    world.create(WIDGET).await;
-    world.create(POLICY).await;
-    tokio::time::sleep(Duration::from_secs(120)).await;
-    assert_eq!(bound(&world).await, ["one"]);
+    let (world, wire, before) = one_bound().await;
     world
         .create(&WIDGETS.replace("widget", "gadget").replace("Widget", "Gadget"))
         .await;
@@ -121,15 +129,7 @@ async fn a_kind_stays_bound_while_one_of_several_servers_is_behind_the_others() 
 
 #[tokio::test(start_paused = true)]
 async fn a_kind_that_gets_another_version_is_bound_once_though_discovery_is_late() {
-    let server = Server::new(TokioClock::shared());
-    server.install_crds(crd::all_for_playground()).unwrap();
-    let wire = Wire::new(server.router());
-    let world = World::start_on(server, wire.client()).await;
-    world.create(WIDGETS).await;
-    world.create(WIDGET).await;
-    world.create(POLICY).await;
-    tokio::time::sleep(Duration::from_secs(120)).await;
-    assert_eq!(bound(&world).await, ["one"]);
+    let (world, wire, _) = one_bound().await;
     let before = groups(&world.client).await;
     wire.fault(Verb::Get, "/apis", Fault::Replay(before.into()));
     let definitions: Api<CustomResourceDefinition> = Api::all(world.client.clone());
