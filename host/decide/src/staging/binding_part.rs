@@ -167,7 +167,8 @@ impl<'a> Placed<'a> {
                 .observed
                 .lost_at
                 .is_some_and(|lost| settled_at.map_or(!self.is_updated(), |settled| lost > settled));
-        let rest = if is_lost {
+        let is_changed_in_place = settled_at.is_none() && self.is_updated();
+        let rest = if is_lost || is_changed_in_place {
             facts.settings.settle_after_loss()
         } else {
             facts.settings.settle()
@@ -183,7 +184,12 @@ impl<'a> Placed<'a> {
                 ..bound
             });
         }
-        let finding = self.resting(is_lost, &missing, since).wake_at(until);
+        let finding = if is_changed_in_place && !is_lost {
+            self.taking(since)
+        } else {
+            self.resting(is_lost, &missing, since)
+        };
+        let finding = finding.wake_at(until);
         Err(if is_known { finding.after_restart() } else { finding })
     }
 
@@ -191,6 +197,18 @@ impl<'a> Placed<'a> {
     /// place, and a smaller set is what we asked for.
     fn is_updated(&self) -> bool {
         !self.record.destinations.is_empty()
+    }
+
+    /// KubeStellar copies the generation of a BindingPolicy into its status at any write of the Binding, also before it has
+    /// looked at what the new generation says (`pkg/binding/binding.go`): only time tells that the set is the new one.
+    fn taking(&self, since: Timestamp) -> Finding {
+        let name = &self.stage.placement;
+        let wait = self.facts.settings.settle_after_loss().as_millis();
+        let text = format!(
+            "BindingPolicy {name} was changed in place: the set of Binding {name} counts when unchanged since {since:.1} for \
+             {wait} ms, because KubeStellar may still have the older one there"
+        );
+        Finding::unknown(Reason::Settling, text)
     }
 
     fn resting(&self, is_lost: bool, missing: &[String], since: Timestamp) -> Finding {
