@@ -192,31 +192,39 @@ pub struct ObjectStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 128))]
     pub baseline: Option<String>,
-    /// Clusters that have not proven an edit yet.
+    /// The server's time of the last edit that moved `generation`; a report from before it is about an older version. Absent
+    /// while the generation is 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<DateTime>")]
+    pub edited_at: Option<Time>,
+    /// Updates that clusters have not acknowledged, one entry for all clusters of which the same is known.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 1024))]
     pub updates: Vec<PendingUpdate>,
 }
 
-/// An edit that one cluster has still to prove.
+/// Updates of one object that some clusters have not acknowledged.
 #[derive(Clone, Debug, Deserialize, KubeSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PendingUpdate {
-    /// The cluster.
-    #[schemars(length(max = 253))]
-    pub cluster: String,
-    /// How many answers are owed.
+    /// The clusters, by name.
+    #[schemars(length(min = 1, max = 1024), inner(length(max = 253)))]
+    pub clusters: Vec<String>,
+    /// How many acknowledgements each of them owes.
     pub owed: i64,
-    /// The generation the cluster reported before the edit; empty when it reported none.
+    /// The generation that each of them reported before the update; empty when it reported none.
     #[schemars(length(max = 64))]
     pub r#gen: String,
-    /// The report time before the edit, as the evidence row has it.
+    /// The time of the report before the update, in seconds since 1970; empty when there was none.
     #[schemars(length(max = 64))]
     pub at: String,
-    /// When the edit was seen.
+    /// When the first of these updates was seen.
+    #[schemars(with = "DateTime")]
+    pub since: Time,
+    /// When the last of them was seen.
     #[schemars(with = "DateTime")]
     pub edited_at: Time,
-    /// When the cluster last answered since.
+    /// When each of the clusters last acknowledged an update since.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<DateTime>")]
     pub answered_at: Option<Time>,

@@ -1,24 +1,34 @@
-//! Edited objects: whether every cluster has answered each edit of an object. Must not judge what they answered.
+//! Updated objects: whether every cluster has acknowledged each update. Must not judge how the clusters fare with it.
 //!
-//! The only trace of an edit that comes back from a cluster is `gen` (observedGeneration there, counted by the
-//! cluster) and `at` (when its status last changed, whole seconds). A cluster owes an answer for each edit; transport
-//! may merge edits, so one answer is enough if none follows for a while.
+//! The only trace of an update that comes back from a cluster is `gen` (observedGeneration there, counted by the
+//! cluster) and `at` (when its status last changed, whole seconds). A cluster owes an acknowledgement for each update;
+//! transport may merge updates, so one is enough if none follows for a while.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 
 use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use stagegate_api::{BoundObject, EvidenceRow, ObjectStatus, PendingUpdate, Reported, UnseenUpdates};
 
 use super::evidence::Subject;
 use super::facts::{ObjectMeta, Settings};
 use super::finding::Finding;
+use super::pending::{self, ByCluster, Pending};
 use super::reason::Reason;
 use super::slot::after;
-use super::{bound, record};
+use super::{bound, kinds, record};
 
 /// Whether an entry is of the time before the placement was opened: no Binding has been compared with it.
 pub(super) fn is_unbound(recorded: &ObjectStatus) -> bool {
     recorded.resource_version.is_none()
+}
+
+/// The generation by which updates of the object are counted. Of a kind that carries no status no cluster could ever
+/// acknowledge one: it is followed like a kind that counts no generations.
+pub(super) fn counted_generation(bound: &BoundObject, found: &ObjectMeta) -> Option<i64> {
+    found
+        .generation
+        .filter(|_| !kinds::is_without_status(&bound.group, &bound.resource))
 }
 
 /// What is known of one object while its stage is judged.
@@ -26,9 +36,12 @@ pub(super) fn is_unbound(recorded: &ObjectStatus) -> bool {
 pub struct Edited<'a> {
     pub bound: &'a BoundObject,
     pub found: &'a ObjectMeta,
-    /// The evidence rows of its CombinedStatus; empty while there is none.
+    /// The evidence rows of its CombinedStatus, sorted by cluster; empty while there is none.
     pub rows: &'a [EvidenceRow],
-    pub destinations: &'a [&'a str],
+    /// The clusters of the Binding and those of the set that was accepted last: who is in one of them owes.
+    pub clusters: &'a BTreeSet<&'a str>,
+    /// The set that was accepted last.
+    pub accepted: &'a BTreeSet<&'a str>,
     /// When the placement's BindingPolicy was made, by the API server's clock and in whole seconds.
     pub placed_since: Option<Timestamp>,
     pub now: Timestamp,
@@ -36,44 +49,63 @@ pub struct Edited<'a> {
 }
 
 impl<'a> Edited<'a> {
-    pub fn of(subject: &Subject<'a>, found: &'a ObjectMeta, destinations: &'a [&'a str]) -> Self {
+    pub fn of(
+        subject: &Subject<'a>,
+        found: &'a ObjectMeta,
+        (clusters, accepted): (&'a BTreeSet<&'a str>, &'a BTreeSet<&'a str>),
+    ) -> Self {
         let facts = subject.placed.facts;
         Self {
             bound: subject.bound,
             found,
             rows: subject.rows(),
-            destinations,
+            clusters,
+            accepted,
             placed_since: (subject.placed.own.object.metadata.creation_timestamp.as_ref()).map(|time| time.0),
             now: facts.now,
             settings: facts.settings,
         }
     }
 
-    /// The record after what is seen now: new edits become debts, answers pay them.
+    /// The record after what is seen now: new updates are owed, acknowledgements pay them.
     pub fn advance(&self, recorded: Option<&ObjectStatus>) -> ObjectStatus {
         let is_other = |recorded: &ObjectStatus| recorded.uid != self.found.uid;
         let is_made_anew = recorded.is_some_and(is_other);
         let recorded = recorded.filter(|recorded| !is_other(recorded));
         let mut record = self.identity(recorded);
-        // An object under an older one's name reaches the clusters as an edit of it: what they last said is about the
+        // An object under an older one's name reaches the clusters as an update of it: what they last said is about the
         // older one.
-        let edits = match self.found.generation {
+        let edits = match self.generation() {
             Some(_) if is_made_anew => 1,
             _ => self.edits_since(recorded),
         };
-        if edits > 0 && !self.bound.create_only {
-            self.owe(&mut record, edits);
+        let mut owed = pending::by_cluster(recorded.map_or(&[], |recorded| &recorded.updates));
+        if !self.bound.create_only {
+            if edits > 0 {
+                self.owe(&mut owed, edits, recorded);
+            } else {
+                self.owe_of_old_reports(&mut owed, &record, recorded);
+            }
         }
-        self.collect_answers(&mut record);
+        self.acknowledge(&mut owed);
+        record.updates = pending::grouped(owed);
         record
+    }
+
+    fn generation(&self) -> Option<i64> {
+        counted_generation(self.bound, self.found)
+    }
+
+    fn row(&self, cluster: &str) -> Option<&'a EvidenceRow> {
+        self.rows.iter().find(|row| row.cluster == cluster)
     }
 
     fn identity(&self, recorded: Option<&ObjectStatus>) -> ObjectStatus {
         // While nothing is delivered (createOnly), the last delivered generation stays on record: a later change of
-        // createOnly then finds the debt.
+        // createOnly then finds what is owed.
         let generation = match recorded {
             Some(recorded) if self.bound.create_only => recorded.generation,
-            _ => self.found.generation,
+            _ => self.generation(),
         };
         ObjectStatus {
             group: self.bound.group.clone(),
@@ -82,20 +114,46 @@ impl<'a> Edited<'a> {
             name: self.bound.name.clone(),
             uid: self.found.uid.clone(),
             generation,
-            // A status write moves the version but is no edit: it is kept only where it stands for a first sight.
+            // A status write moves the version but is no update: it is kept only where it stands for a first sight.
             resource_version: recorded
                 .and_then(|recorded| recorded.resource_version.clone())
                 .or_else(|| Some(self.bound.resource_version.clone())),
-            mark: self.found.generation.is_none().then(|| self.found.mark.clone()),
+            mark: self.generation().is_none().then(|| self.found.mark.clone()),
             // What the baseline is about: both are renewed together when the placement settles.
             collectors: recorded.map(|recorded| recorded.collectors.clone()).unwrap_or_default(),
             baseline: recorded.and_then(|recorded| recorded.baseline.clone()),
-            updates: recorded.map(|recorded| recorded.updates.clone()).unwrap_or_default(),
+            edited_at: self.edited_at(recorded).map(Time),
+            updates: Vec::new(),
         }
     }
 
+    /// When the generation last moved, by the API server's clock. A later change of labels moves the server's time, but not the
+    /// generation.
+    fn edited_at(&self, recorded: Option<&ObjectStatus>) -> Option<Timestamp> {
+        let generation = self.generation().filter(|generation| *generation > 1)?;
+        let known = recorded.and_then(|recorded| recorded.edited_at.as_ref());
+        match recorded {
+            Some(recorded) if recorded.generation == Some(generation) && known.is_some() => known.map(|time| time.0),
+            Some(recorded) if recorded.generation.is_some_and(|before| before != generation) => {
+                // An update that only takes fields away leaves no time: it is not later than now.
+                let told = self.found.edited_at.filter(|_| self.is_time_of_update(Some(recorded)));
+                Some(told.unwrap_or_else(|| record::from(self.now).0))
+            }
+            _ => self.found.edited_at,
+        }
+    }
+
+    /// Whether the server's time is that of the update which moved the generation since the record was written, and not of one
+    /// before it.
+    fn is_time_of_update(&self, recorded: Option<&ObjectStatus>) -> bool {
+        let Some(recorded) = recorded else { return false };
+        let before = recorded.edited_at.as_ref().map(|time| time.0).or(self.found.made_at);
+        let told = self.found.edited_at;
+        told.zip(before).is_some_and(|(told, before)| told > before)
+    }
+
     fn edits_since(&self, recorded: Option<&ObjectStatus>) -> i64 {
-        let Some(generation) = self.found.generation else {
+        let Some(generation) = self.generation() else {
             return 0;
         };
         // KubeStellar saw the version in the Binding before its transport read the object; if the object has moved since,
@@ -103,134 +161,196 @@ impl<'a> Edited<'a> {
         let has_moved = recorded.is_none_or(is_unbound) && self.found.resource_version != self.bound.resource_version;
         match recorded.and_then(|recorded| recorded.generation) {
             Some(before) if before == generation => i64::from(has_moved),
-            // Generations only grow while the uid stays; anything else is at least one edit.
+            // Generations only grow while the uid stays; anything else is at least one update.
             Some(before) => generation.saturating_sub(before).max(1),
             None if recorded.is_none() => i64::from(has_moved || self.may_be_edited_since_placed(generation)),
             None => 0,
         }
     }
 
-    /// Nobody has seen the object while its placement was opened: it may have been delivered as it was before an edit. The
+    /// Nobody has seen the object while its placement was opened: it may have been delivered as it was before an update. The
     /// opening is not before the BindingPolicy was made, and both times are the server's.
     fn may_be_edited_since_placed(&self, generation: i64) -> bool {
         let is_before = |(edited, placed)| edited < placed;
         generation > 1 && !self.found.edited_at.zip(self.placed_since).is_some_and(is_before)
     }
 
-    fn owe(&self, record: &mut ObjectStatus, edits: i64) {
-        for cluster in self.destinations {
-            let row = self.rows.iter().find(|row| row.cluster == *cluster);
-            let (gen_seen, at_seen) = row.map_or((String::new(), String::new()), |row| {
-                (row.r#gen.clone(), at_text(&row.at))
-            });
-            match record.updates.iter_mut().find(|update| update.cluster == *cluster) {
-                Some(update) => {
-                    update.owed = update.owed.saturating_add(edits);
-                    update.edited_at = record::from(self.now);
-                    update.answered_at = None;
-                }
-                None => {
-                    // A cluster that never answered owes its first answer, too: it may be about the older version.
-                    let first = i64::from(row.is_none_or(|row| matches!(row.at, Reported::Never)));
-                    record.updates.push(PendingUpdate {
-                        cluster: (*cluster).to_owned(),
-                        owed: edits.saturating_add(first),
-                        r#gen: gen_seen,
-                        at: at_seen,
-                        edited_at: record::from(self.now),
-                        answered_at: None,
-                    });
-                }
+    fn owe(&self, owed: &mut ByCluster, edits: i64, recorded: Option<&ObjectStatus>) {
+        for cluster in self.clusters {
+            let row = self.row(cluster);
+            let reported_after = row
+                .filter(|_| self.is_time_of_update(recorded))
+                .and_then(|row| self.reported_after_update(row));
+            // Made and acknowledged while no controller watched: the report is later than the update, and the last one for so
+            // long that transport has nothing more to deliver.
+            if !owed.contains_key(*cluster)
+                && reported_after.is_some_and(|at| self.now.duration_since(at) >= self.settings.unseen_update())
+            {
+                continue;
+            }
+            let answered_at = reported_after.map(|_| record::from(self.now).0);
+            self.add(owed, cluster, edits, answered_at);
+        }
+    }
+
+    fn add(&self, owed: &mut ByCluster, cluster: &str, edits: i64, answered_at: Option<Timestamp>) {
+        let now = record::from(self.now).0;
+        if let Some(pending) = owed.get_mut(cluster) {
+            pending.owed = pending.owed.saturating_add(edits);
+            pending.edited_at = now;
+            pending.answered_at = answered_at;
+            return;
+        }
+        let row = self.row(cluster);
+        // A cluster that never reported owes its first report, too: it may be about the older version.
+        let first = i64::from(row.is_none_or(|row| matches!(row.at, Reported::Never)));
+        let pending = Pending {
+            owed: edits.saturating_add(first),
+            r#gen: row.map(|row| row.r#gen.clone()).unwrap_or_default(),
+            at: row.map(|row| at_text(&row.at)).unwrap_or_default(),
+            since: now,
+            edited_at: now,
+            answered_at,
+        };
+        owed.insert(cluster.to_owned(), pending);
+    }
+
+    /// A cluster that is new to the stage, or an object that is, may come with a report from before the last update: the
+    /// cluster was away meanwhile, or another BindingPolicy placed the object.
+    fn owe_of_old_reports(&self, owed: &mut ByCluster, record: &ObjectStatus, recorded: Option<&ObjectStatus>) {
+        let Some(edited) = record.edited_at.as_ref().map(|time| time.0) else {
+            return;
+        };
+        let is_first_sight = recorded.is_none_or(is_unbound);
+        let is_new = |cluster: &&&str| is_first_sight || !self.accepted.contains(**cluster);
+        for cluster in self.clusters.iter().filter(is_new) {
+            let is_old = |row: &EvidenceRow| self.reported_before(row, edited);
+            if !owed.contains_key(*cluster) && self.row(cluster).is_some_and(is_old) {
+                self.add(owed, cluster, 1, None);
             }
         }
     }
 
-    fn collect_answers(&self, record: &mut ObjectStatus) {
+    /// Whether the cluster's last report is surely older than `time`. Reports have whole seconds; clocks of API servers may
+    /// differ by the settle time.
+    fn reported_before(&self, row: &EvidenceRow, time: Timestamp) -> bool {
+        let Reported::At { seconds } = row.at else { return false };
+        let end = Timestamp::from_second(seconds.saturating_add(1));
+        end.is_ok_and(|end| after(end, self.settings.settle()) < time)
+    }
+
+    /// When the cluster last reported, if that is surely after the last update.
+    fn reported_after_update(&self, row: &EvidenceRow) -> Option<Timestamp> {
+        let Reported::At { seconds } = row.at else { return None };
+        let at = Timestamp::from_second(seconds).ok()?;
+        let end = self.found.edited_at?.as_second().saturating_add(1);
+        let edited = after(Timestamp::from_second(end).ok()?, self.settings.settle());
+        (at >= edited).then_some(at)
+    }
+
+    fn acknowledge(&self, owed: &mut ByCluster) {
         let window = self.settings.unseen_update();
-        record.updates.retain_mut(|update| {
-            if !self.destinations.contains(&update.cluster.as_str()) {
-                return false;
-            }
-            if let Some(row) = self.rows.iter().find(|row| row.cluster == update.cluster)
-                && is_answer(update, row)
+        owed.retain(|cluster, pending| {
+            if let Some(row) = self.row(cluster)
+                && is_acknowledgement(pending, row)
             {
-                let is_older = self.is_older(update, row);
-                update.owed = update.owed.saturating_sub(1);
-                update.r#gen = row.r#gen.clone();
-                update.at = at_text(&row.at);
-                // It was there all along, unseen: merged answers are waited for from a real one only.
-                update.answered_at = (!is_older).then(|| record::from(self.now));
+                // It was there all along, unseen: merged acknowledgements are waited for from a real one only.
+                let is_older =
+                    pending.at.is_empty() && pending.r#gen.is_empty() && self.reported_before(row, pending.edited_at);
+                pending.owed = pending.owed.saturating_sub(1);
+                pending.r#gen.clone_from(&row.r#gen);
+                pending.at = at_text(&row.at);
+                pending.answered_at = (!is_older).then(|| record::from(self.now).0);
             }
-            let merged = update
+            let merged = pending
                 .answered_at
-                .as_ref()
-                .is_some_and(|answered| self.now.duration_since(answered.0) >= window);
-            update.owed > 0 && !merged
+                .is_some_and(|answered| self.now.duration_since(answered) >= window);
+            pending.owed > 0 && !merged
         });
     }
 
-    /// Whether a cluster of which no row was readable when the edit was seen had said this long before it.
-    fn is_older(&self, update: &PendingUpdate, row: &EvidenceRow) -> bool {
-        let Reported::At { seconds } = row.at else { return false };
-        let is_first = update.at.is_empty() && update.r#gen.is_empty();
-        is_first
-            && Timestamp::from_second(seconds.saturating_add(1))
-                .is_ok_and(|at| after(at, self.settings.settle()) < update.edited_at.0)
-    }
-
-    /// The first debt that keeps the object from counting, if any, and when that may change by itself.
+    /// The first pending update that keeps the object from counting, if any, and when that may change by itself.
     pub fn missing(&self, record: &ObjectStatus, unseen: UnseenUpdates) -> Option<Finding> {
         let window = self.settings.unseen_update();
-        let mut waiting: BTreeMap<Reason, Finding> = BTreeMap::new();
+        let (mut overdue, mut pending): (Option<Finding>, Option<Finding>) = (None, None);
         for update in &record.updates {
             let since = update.answered_at.as_ref().unwrap_or(&update.edited_at).0;
-            let over = self.now.duration_since(since) >= window;
-            let cluster = &update.cluster;
-            let finding = if over && update.answered_at.is_none() {
-                if matches!(unseen, UnseenUpdates::Accept) {
-                    continue;
-                }
-                Finding::unknown(
-                    Reason::UpdateNotSeen,
-                    format!(
-                        "cluster {cluster} has not answered the edit of {} (generation {}): its status did not \
-                        move within {} s; \
-                         edit the object once more when the cluster reports again, or set unseenUpdates: Accept on this stage",
-                        bound::key(self.bound),
-                        self.found.generation.unwrap_or_default(),
-                        window.as_secs()
-                    ),
-                )
-            } else {
-                Finding::unknown(
-                    Reason::UpdatePending,
-                    format!(
-                        "cluster {cluster} owes {} answer(s) to edits of {} (generation {})",
-                        update.owed,
-                        bound::key(self.bound),
-                        self.found.generation.unwrap_or_default()
-                    ),
-                )
-                .wake_at(after(since, window))
-            };
+            let is_over = self.now.duration_since(since) >= window;
+            if unseen == UnseenUpdates::Accept && self.is_accepted(update) {
+                continue;
+            }
             // The one that nobody but a human ends is named first.
-            waiting.entry(finding.reason).or_insert(finding);
+            if is_over && update.answered_at.is_none() {
+                overdue.get_or_insert_with(|| self.overdue(update));
+            } else {
+                // Accepting counts from the first of several updates, so that steady editing does not put it off.
+                let first = after(update.since.0, window);
+                let ends = match unseen {
+                    UnseenUpdates::Accept if first > self.now => first.min(after(since, window)),
+                    _ => after(since, window),
+                };
+                pending.get_or_insert_with(|| self.pending(update).wake_at(ends));
+            }
         }
-        waiting
-            .remove(&Reason::UpdateNotSeen)
-            .or_else(|| waiting.remove(&Reason::UpdatePending))
+        overdue.or(pending)
+    }
+
+    /// The first unacknowledged update is old enough, and the last one was followed by an acknowledgement or is as old.
+    fn is_accepted(&self, update: &PendingUpdate) -> bool {
+        let is_over = |time: Timestamp| self.now.duration_since(time) >= self.settings.unseen_update();
+        is_over(update.since.0) && (update.answered_at.is_some() || is_over(update.edited_at.0))
+    }
+
+    fn overdue(&self, update: &PendingUpdate) -> Finding {
+        Finding::unknown(
+            Reason::UpdateNotSeen,
+            format!(
+                "{} not acknowledged the update of {} (generation {}): no status moved within {} s; update the object once \
+                 more when the cluster reports again, or set unseenUpdates: Accept on this stage",
+                have(&update.clusters),
+                bound::key(self.bound),
+                self.found.generation.unwrap_or_default(),
+                self.settings.unseen_update().as_secs()
+            ),
+        )
+    }
+
+    fn pending(&self, update: &PendingUpdate) -> Finding {
+        let count = match update.owed {
+            1 => "1 update".to_owned(),
+            count => format!("{count} updates"),
+        };
+        Finding::unknown(
+            Reason::UpdatePending,
+            format!(
+                "{} not acknowledged {count} of {} (generation {})",
+                have(&update.clusters),
+                bound::key(self.bound),
+                self.found.generation.unwrap_or_default()
+            ),
+        )
     }
 }
 
-/// Whether the row tells of another state of the object than the one on record. `at` has whole seconds, so an answer
-/// within the same second counts when `gen` differs; an older one never does.
-fn is_answer(update: &PendingUpdate, row: &EvidenceRow) -> bool {
+/// The clusters as the subject of a sentence.
+fn have(clusters: &[String]) -> String {
+    match clusters {
+        [] => "no cluster has".to_owned(),
+        [one] => format!("cluster {one} has"),
+        [one, other] => format!("clusters {one} and {other} have"),
+        [one, rest @ ..] => format!("cluster {one} and {} others have", rest.len()),
+    }
+}
+
+/// Whether the row tells of another state of the object than the one on record. `at` has whole seconds, so an
+/// acknowledgement within the same second counts when `gen` differs; an older one never does.
+fn is_acknowledgement(pending: &Pending, row: &EvidenceRow) -> bool {
     let Reported::At { seconds } = row.at else { return false };
-    let before: Option<i64> = update.at.parse().ok();
-    if update.r#gen.is_empty() && row.r#gen.is_empty() {
+    let before: Option<i64> = pending.at.parse().ok();
+    if pending.r#gen.is_empty() && row.r#gen.is_empty() {
         return before.is_none_or(|before| seconds > before);
     }
-    !row.r#gen.is_empty() && row.r#gen != update.r#gen && before.is_none_or(|before| seconds >= before)
+    !row.r#gen.is_empty() && row.r#gen != pending.r#gen && before.is_none_or(|before| seconds >= before)
 }
 
 /// Seconds since 1970 as text; empty for "nothing yet".

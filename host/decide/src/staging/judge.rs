@@ -1,7 +1,7 @@
 //! One placement against its checks: what is missing first, what a check answers, what nobody has asked yet. Must not
 //! place or remove anything.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::{SignedDuration, Timestamp};
 use stagegate_api::{BoundObject, EvidenceRow, ObjectStatus, Outcome, StageState, StageStatus};
@@ -13,7 +13,7 @@ use super::finding::Finding;
 use super::gate_facts::{CombinedRef, GateDestination, GateObject};
 use super::plan::{Evidence, Question};
 use super::reason::Reason;
-use super::record::{self, Note, key_of};
+use super::record::{self, Note};
 use super::rollout::READING_IS_WORTH;
 use super::slot::{Own, after};
 use super::spec::{CheckedStage, Expression};
@@ -108,6 +108,8 @@ pub fn follow(subjected: Subjected<'_>) -> Option<(Vec<ObjectStatus>, Vec<Questi
 pub(super) struct Judging<'a> {
     pub(super) subjected: Subjected<'a>,
     pub(super) questions: Vec<Question>,
+    /// Updated objects of which status has no room for what is owed.
+    pub(super) unrecorded: usize,
     ask_again_at: Option<Timestamp>,
     valid_until: Option<Timestamp>,
 }
@@ -117,6 +119,7 @@ impl<'a> Judging<'a> {
         Self {
             subjected,
             questions: Vec::new(),
+            unrecorded: 0,
             ask_again_at: None,
             valid_until: None,
         }
@@ -147,9 +150,17 @@ impl<'a> Judging<'a> {
             ..finding
         })?;
         if settled.is_newly_settled || record.objects.iter().any(|object| object.baseline.is_none()) {
-            record::settle(record, &settled, own, facts.now);
+            let is_combined = |object: &BoundObject| self.is_combined(&placed, object);
+            let accepted = record::Accepted {
+                bound: &settled,
+                own,
+                now: facts.now,
+                is_combined: &is_combined,
+            };
+            record::settle(record, &accepted);
         }
         self.require_shown(&objects)?;
+        self.require_recorded(settled.destinations.len())?;
         let finding = if stage.is_judged() {
             self.check(&placed, &settled, record)?
         } else {
@@ -414,15 +425,16 @@ impl<'a> Judging<'a> {
     /// The digest of all evidence, if every kept object's is complete and new enough.
     fn evidence(&self, placed: &Placed<'_>, kept: &[&BoundObject], record: &StageStatus) -> Result<Digest, Finding> {
         let stage = self.subjected.stage;
-        let destinations = super::binding_part::destinations_of(placed);
+        let destinations: BTreeSet<&str> = super::binding_part::destinations_of(placed).into_iter().collect();
+        let positions = record::positions(&record.objects);
         let mut digests = Vec::new();
         for object in kept {
             let (subject, found) = self.subject(placed, object)?;
-            let key = bound::key(object);
-            let entry = record.objects.iter().find(|entry| key_of(entry) == key);
+            let position = positions.get(&bound::key(object));
+            let entry = position.and_then(|position| record.objects.get(*position));
             let entry = entry.ok_or_else(|| tracked::missing(object))?;
             let view = subject.proven(entry)?;
-            let edited = Edited::of(&subject, found, &destinations);
+            let edited = Edited::of(&subject, found, (&destinations, &destinations));
             if let Some(missing) = edited.missing(entry, stage.unseen_updates) {
                 return Err(missing);
             }
@@ -430,6 +442,19 @@ impl<'a> Judging<'a> {
             digests.push((view.digest.as_str(), view.metadata.resource_version.as_deref()));
         }
         Ok(Digest::of(&digests))
+    }
+
+    /// Whether the object's CombinedStatus holds the results of just the collectors that are bound to it.
+    fn is_combined(&self, placed: &Placed<'_>, object: &BoundObject) -> bool {
+        let Ok((subject, _)) = self.subject(placed, object) else {
+            return false;
+        };
+        let Ok(view) = subject.combined() else { return false };
+        let users = view.collectors.iter().map(|found| &found.name);
+        let found: BTreeSet<&String> = users
+            .chain(view.evidence.iter().map(|found| &found.collector))
+            .collect();
+        found == object.status_collectors.iter().collect()
     }
 
     fn condition(&mut self, placed: &Placed<'_>, kept: &[&BoundObject], condition: &Expression) -> Finding {

@@ -12,6 +12,7 @@
 mod binding_part;
 mod bound;
 mod collector;
+mod drift;
 mod edits;
 mod evidence;
 mod facts;
@@ -22,6 +23,7 @@ mod handover;
 mod judge;
 mod kinds;
 mod observe;
+mod pending;
 mod placing;
 mod plan;
 mod reason;

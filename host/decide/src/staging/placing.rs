@@ -17,7 +17,7 @@ use super::plan::{Event, Placement, Write};
 use super::reason::Reason;
 use super::rollout::{Draft, Rollout};
 use super::slot::{Own, Slot, Stamp, is_identified, precondition};
-use super::{collector, record};
+use super::{collector, drift, record};
 use crate::names::{Digest, PlacementName};
 
 impl Rollout<'_> {
@@ -130,6 +130,10 @@ impl Rollout<'_> {
         if let Some(finding) = self.unreadable_after(index) {
             return finding;
         }
+        if let Some(finding) = self.undone(index, own) {
+            draft.stalled = Some(finding.clone());
+            return finding;
+        }
         let opening = Finding::unknown(Reason::Opening, format!("opening stage {}", stage.name));
         if self.policy.spec.paused {
             return Finding::unknown(Reason::Paused, format!("stage {} is ready to be opened", stage.name));
@@ -183,9 +187,16 @@ impl Rollout<'_> {
         draft.writes.push(match &self.slots[index] {
             Slot::Closed(_) => Write::Open(placement),
             _ if adopting => Write::Adopt(placement),
-            _ => Write::Update(placement),
+            _ => Write::Update(drift::noting_what_it_replaces(placement, own)),
         });
         opening
+    }
+
+    /// A change in place of which nothing was stored.
+    fn undone(&self, index: usize, own: &Own<'_>) -> Option<Finding> {
+        let is_ours = own.stamp == Some(Stamp::of(self.facts)) && own.plan == self.checked.plan;
+        let open = self.slots[index].open().filter(|own| is_ours && !own.is_unstamped)?;
+        drift::undone(open, &self.open_spec(index))
     }
 
     /// One that somebody closed may be opened again before KubeStellar has looked: then nothing is combined anew. It is the

@@ -39,6 +39,7 @@ reasons! {
     BindingPolicyForeign => true,
     EvidenceCollectorForeign => true,
     ActiveStageRemoved => true,
+    BindingPolicyNotStored => true,
     // The placement and its Binding.
     Placing => false,
     NameInUse => false,
@@ -73,6 +74,7 @@ reasons! {
     DestinationsDiffer => false,
     UpdatePending => false,
     UpdateNotSeen => true,
+    TooManyUpdates => true,
     // The checks.
     Complete => false,
     ConditionTrue => false,

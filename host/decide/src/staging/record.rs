@@ -1,20 +1,20 @@
 //! A stage's entry in status: how it begins, is carried to a new attempt, and is brought up to date. All that a
 //! restart has to find again is here. Must not decide anything.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::ResourceExt as _;
 use stagegate_api::staged_status::{MAX_NOT_JUDGED, MAX_RECORDED};
-use stagegate_api::{BindingPolicyRef, CheckStatus, ObjectStatus, Outcome, StageState, StageStatus};
+use stagegate_api::{BindingPolicyRef, BoundObject, CheckStatus, ObjectStatus, Outcome, StageState, StageStatus};
 
 use super::binding_part::Bound;
-use super::bound;
 use super::edits::is_unbound;
 use super::finding::Finding;
 use super::gates::Told;
 use super::slot::Own;
+use super::{bound, pending};
 use crate::names::{Digest, ObjectKey};
 
 /// The record of this very attempt: the one in status, or a new one. On the same placement (an in-place update keeps
@@ -73,8 +73,8 @@ pub fn of_closed(recorded: &StageStatus) -> StageStatus {
 /// What is known of the bound objects when a placement is opened, from the one that was judged until then: an edit that is
 /// made before the new placement's Binding is seen for the first time shows in the generation.
 pub fn see_before_opening(record: &mut StageStatus, judged: &[ObjectStatus]) {
+    let positions = positions(&record.objects);
     for known in judged {
-        let key = key_of(known);
         let seen = ObjectStatus {
             resource_version: None,
             collectors: Vec::new(),
@@ -82,7 +82,8 @@ pub fn see_before_opening(record: &mut StageStatus, judged: &[ObjectStatus]) {
             updates: Vec::new(),
             ..known.clone()
         };
-        match record.objects.iter_mut().find(|object| key_of(object) == key) {
+        let position = positions.get(&key_of(known)).copied();
+        match position.and_then(|position| record.objects.get_mut(position)) {
             Some(older) if is_unbound(older) => *older = seen,
             Some(_) => {}
             None => record.objects.push(seen),
@@ -103,27 +104,48 @@ fn placement_of(own: &Own<'_>) -> BindingPolicyRef {
     }
 }
 
+/// The set that is accepted, and what is known of it.
+pub struct Accepted<'a> {
+    pub bound: &'a Bound<'a>,
+    pub own: &'a Own<'a>,
+    pub now: Timestamp,
+    /// Whether an object's CombinedStatus holds the results of just the collectors that are bound to it.
+    pub is_combined: &'a dyn Fn(&BoundObject) -> bool,
+}
+
 /// The Binding's set is accepted: it is what later sets are compared with. An object whose collectors and clusters
-/// are as before keeps its baseline, since KubeStellar rewrites its CombinedStatus for no other change.
-pub fn settle(record: &mut StageStatus, bound: &Bound<'_>, own: &Own<'_>, now: Timestamp) {
+/// are as before keeps its baseline, since KubeStellar rewrites its CombinedStatus for no other change. So does one that lost
+/// collectors without results (they are missing, or invalid): nothing is rewritten for these.
+pub fn settle(record: &mut StageStatus, accepted: &Accepted<'_>) {
+    let Accepted { bound, own, now, .. } = accepted;
     let clusters: BTreeSet<&str> = bound.destinations.iter().copied().collect();
     let is_same_clusters = record.destinations.iter().map(String::as_str).collect::<BTreeSet<_>>() == clusters;
     let keys: BTreeSet<ObjectKey> = bound.objects.iter().map(|object| bound::key(object)).collect();
     record.objects.retain(|object| keys.contains(&key_of(object)));
+    let positions = positions(&record.objects);
     for object in &bound.objects {
-        let key = bound::key(object);
-        let Some(entry) = record.objects.iter_mut().find(|entry| key_of(entry) == key) else {
+        let position = positions.get(&bound::key(object));
+        let Some(entry) = position.and_then(|position| record.objects.get_mut(*position)) else {
             continue;
         };
         let collectors: BTreeSet<&String> = object.status_collectors.iter().collect();
-        let is_same = is_same_clusters && entry.collectors.iter().collect::<BTreeSet<_>>() == collectors;
+        let before: BTreeSet<&String> = entry.collectors.iter().collect();
+        let is_reduced = collectors.is_subset(&before) && (accepted.is_combined)(object);
+        let is_same = is_same_clusters && (before == collectors || is_reduced);
         if !(is_same && entry.baseline.is_some()) {
             entry.baseline = own.baseline.map(str::to_owned);
         }
         entry.collectors.clone_from(&object.status_collectors);
+        pending::keep_clusters(entry, &clusters);
     }
     record.destinations = clusters.into_iter().map(str::to_owned).collect();
-    record.settled_at = Some(Time(now));
+    record.settled_at = Some(Time(*now));
+}
+
+/// Where each object stands in a record's list.
+pub fn positions(objects: &[ObjectStatus]) -> BTreeMap<ObjectKey, usize> {
+    let positions = objects.iter().enumerate();
+    positions.map(|(position, object)| (key_of(object), position)).collect()
 }
 
 pub fn key_of(object: &ObjectStatus) -> ObjectKey {

@@ -185,7 +185,11 @@ fn fails(stage: &StageStatus) -> usize {
 
 fn owed(stage: &StageStatus) -> i64 {
     let updates = stage.objects.iter().flat_map(|object| &object.updates);
-    updates.map(|update| update.owed).fold(0, i64::saturating_add)
+    let owed = updates.map(|update| {
+        let clusters = i64::try_from(update.clusters.len()).unwrap_or(i64::MAX);
+        update.owed.saturating_mul(clusters)
+    });
+    owed.fold(0, i64::saturating_add)
 }
 
 #[cfg(test)]
@@ -222,8 +226,7 @@ mod tests {
         assert!(!is_news_of(check("Fail"), check("Fail")));
         assert!(!is_news_of(check("Pass"), check("Unknown")));
         let owing = |owed: i64| {
-            let update =
-                json!({"cluster": "c", "owed": owed, "gen": "1", "at": "", "editedAt": "2026-01-01T00:00:00Z"});
+            let update = json!({"clusters": ["c"], "owed": owed, "gen": "1", "at": "", "since": "2026-01-01T00:00:00Z", "editedAt": "2026-01-01T00:00:00Z"});
             json!({"objects": [{"group": "", "resource": "r", "name": "n", "uid": "u", "updates": [update]}]})
         };
         assert!(is_news_of(owing(1), owing(2)));

@@ -1,11 +1,12 @@
 //! The bound objects of a placement: what metadata reads say of each, and its record, brought up to date with edits and
 //! the clusters' answers. Must not judge.
 
+use std::collections::BTreeSet;
+
 use stagegate_api::{BoundObject, ObjectStatus, StageStatus};
 
 use super::binding_part::{Placed, destinations_of};
-use super::bound;
-use super::edits::{Edited, is_unbound};
+use super::edits::{Edited, counted_generation, is_unbound};
 use super::evidence::Subject;
 use super::facts::{Decoded, ObjectFacts, ObjectMeta};
 use super::finding::Finding;
@@ -13,6 +14,8 @@ use super::judge::{Judging, Subjected};
 use super::plan::Question;
 use super::reason::Reason;
 use super::record::{self, key_of};
+use super::slot::after;
+use super::{bound, pending};
 
 impl<'a> Judging<'a> {
     /// Every bound object is looked at again when its version in the Binding moves: an edit of one that is not judged
@@ -67,32 +70,45 @@ impl<'a> Judging<'a> {
         Ok((subject, found))
     }
 
-    /// Brings the record of each object up to date with its edits and the clusters' answers.
-    pub(super) fn track(&self, placed: &Placed<'_>, objects: &[&BoundObject], record: &mut StageStatus) {
-        let facts = self.subjected.facts;
-        let destinations = destinations_of(placed);
+    /// Brings the record of each object up to date with its updates and the clusters' acknowledgements. A cluster owes until a
+    /// set without it was accepted: a Binding that has lost it for a while, as at a restart of KubeStellar, changes nothing.
+    pub(super) fn track(&mut self, placed: &Placed<'_>, objects: &[&BoundObject], record: &mut StageStatus) {
+        let accepted: Vec<String> = record.destinations.clone();
+        let accepted: BTreeSet<&str> = accepted.iter().map(String::as_str).collect();
+        let clusters: BTreeSet<&str> = accepted.iter().copied().chain(destinations_of(placed)).collect();
+        // A closed placement's Binding has objects and no clusters: who will owe an update made by now is not known yet.
+        if clusters.is_empty() {
+            return;
+        }
+        let positions = record::positions(&record.objects);
+        let mut room_taken = record.objects.iter().map(|entry| pending::bytes(&entry.updates)).sum();
         for object in objects.iter().take(stagegate_api::staged_status::MAX_RECORDED) {
             let Some(found) = self.found(object) else { continue };
-            let key = bound::key(object);
-            let position = record.objects.iter().position(|entry| key_of(entry) == key);
+            let position = positions.get(&bound::key(object)).copied();
             let old = position.and_then(|position| record.objects.get(position));
             let subject = Subject {
                 placed,
                 bound: object,
                 found,
             };
-            let edited = Edited::of(&subject, found, &destinations);
-            let is_moved = |old: &ObjectStatus| old.uid != found.uid || old.mark.as_ref() != Some(&found.mark);
-            if found.generation.is_none() && old.is_some_and(is_moved) {
-                record.unsettled_since = Some(record::from(facts.now));
-                record.passing_since = None;
-                record.message = Some(format!(
-                    "{key} counts no generations: that its last edit arrived in the clusters is unproven"
-                ));
-            }
+            let edited = Edited::of(&subject, found, (&clusters, &accepted));
             let mut entry = edited.advance(old);
             if old.is_none_or(is_unbound) {
                 self.inherit(edited, &mut entry);
+            }
+            let taken_before = old.map_or(0, |old| pending::bytes(&old.updates));
+            let others = room_taken - taken_before;
+            if !pending::is_room_for(&entry.updates, others) {
+                // The record stays as it is, so the update is found again in the next round.
+                self.unrecorded += 1;
+                continue;
+            }
+            room_taken = others + pending::bytes(&entry.updates);
+            let unproven = unproven(edited, old);
+            if let Some(message) = unproven {
+                record.unsettled_since = Some(record::from(self.subjected.facts.now));
+                record.passing_since = None;
+                record.message = Some(message);
             }
             match position {
                 Some(position) => record.objects[position] = entry,
@@ -101,12 +117,30 @@ impl<'a> Judging<'a> {
         }
     }
 
+    /// Status has no room for all updates that clusters have not acknowledged.
+    pub(super) fn require_recorded(&self, clusters: usize) -> Result<(), Finding> {
+        let (facts, count) = (self.subjected.facts, self.unrecorded);
+        if count == 0 {
+            return Ok(());
+        }
+        let text = format!(
+            "{count} updated objects in {clusters} clusters have more unacknowledged updates than status has room for \
+             ({} KiB): they count when every cluster has acknowledged them and reported nothing new for {} s; update fewer \
+             objects at a time, or split the policy",
+            pending::BYTES_MAX / 1024,
+            facts.settings.unseen_update().as_secs()
+        );
+        let look_again = after(facts.now, facts.settings.settle_after_loss());
+        Err(Finding::unknown(Reason::TooManyUpdates, text).wake_at(look_again))
+    }
+
     /// First seen here, but placed by another stage, too: what its clusters still owe there, they owe here. Their old
-    /// status counts at once under the new placement, so an edit made between the last round and this stage's Binding
+    /// status counts at once under the new placement, so an update made between the last round and this stage's Binding
     /// would be judged by what came before it.
     fn inherit(&self, edited: Edited<'_>, entry: &mut ObjectStatus) {
         let Subjected { facts, own, .. } = self.subjected;
         let key = key_of(entry);
+        let mut owed = pending::by_cluster(&entry.updates);
         for other in facts.policy.object.status.iter().flat_map(|status| &status.stages) {
             let is_placed = other.binding_policy.as_ref().is_some_and(|placement| {
                 let live = facts.placements.get(&placement.name).and_then(Decoded::object);
@@ -116,23 +150,38 @@ impl<'a> Judging<'a> {
             let Some(known) = other.objects.iter().find(|known| is_placed && key_of(known) == key) else {
                 continue;
             };
-            let is_shared = |cluster: &&str| other.destinations.iter().any(|shared| shared == cluster);
+            let accepted: BTreeSet<&str> = other.destinations.iter().map(String::as_str).collect();
+            let shared: BTreeSet<&str> = edited.clusters.intersection(&accepted).copied().collect();
             let is_followed = !is_unbound(known) && known.uid == entry.uid;
-            let shared: Vec<&str> = edited.destinations.iter().copied().filter(is_shared).collect();
-            let owed = Edited {
-                destinations: &shared,
+            let there = Edited {
+                clusters: &shared,
+                accepted: &accepted,
                 ..edited
-            }
-            .advance(Some(known))
-            .updates;
-            // Every edit was seen there, and what is not owed was answered.
-            entry.updates.retain(|update| {
-                let is_shared = shared.contains(&update.cluster.as_str());
-                !(is_followed && is_shared) && owed.iter().all(|other| other.cluster != update.cluster)
-            });
-            entry.updates.extend(owed);
+            };
+            let there = pending::by_cluster(&there.advance(Some(known)).updates);
+            // Every update was seen there, and what is not owed was acknowledged.
+            owed.retain(|cluster, _| !(is_followed && shared.contains(cluster.as_str())));
+            owed.extend(
+                there
+                    .into_iter()
+                    .filter(|(cluster, _)| edited.clusters.contains(cluster.as_str())),
+            );
         }
+        entry.updates = pending::grouped(owed);
     }
+}
+
+/// What status says of an update that no cluster can acknowledge: the settling begins anew, and that is all.
+fn unproven(edited: Edited<'_>, old: Option<&ObjectStatus>) -> Option<String> {
+    let found = edited.found;
+    let is_moved = |old: &ObjectStatus| old.uid != found.uid || old.mark.as_ref() != Some(&found.mark);
+    let is_uncounted = counted_generation(edited.bound, found).is_none();
+    (is_uncounted && old.is_some_and(is_moved)).then(|| {
+        format!(
+            "unproven: no status tells whether the last update of {} arrived in the clusters",
+            bound::key(edited.bound)
+        )
+    })
 }
 
 /// The finding of an object that was asked for in vain.

@@ -47,6 +47,13 @@ pub fn until_still(world: Value, answers: &Answers) -> Result<Still, String> {
     ))
 }
 
+/// The world after all writes of one plan.
+pub fn carry_out(world: Value, plan: &Plan) -> Result<Value, String> {
+    let mut server = Server::new(world);
+    server.carry_out(plan)?;
+    Ok(server.world)
+}
+
 /// A world that plans are carried out on.
 struct Server {
     world: Value,

@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 use stagegate_decide::names::Digest;
 use stagegate_decide::staging::{Facts, GateCall, Plan};
 
+use crate::carry_out::carry_out;
 use crate::world::{self, Answers, Change, Outcome, directory, fill, short, status_after};
 
 #[derive(Deserialize)]
@@ -49,6 +50,9 @@ struct Step {
     /// The process is a new one: it has no answers yet.
     #[serde(default)]
     restarted: bool,
+    /// All writes of the step before were made, and not only that of status.
+    #[serde(default, rename = "carriedOut")]
+    carried_out: bool,
     expect: Expect,
 }
 
@@ -172,7 +176,11 @@ fn run(case: &Case) -> Result<Vec<String>, String> {
     let mut answers = case.answers.clone();
     for (number, step) in case.then.iter().enumerate() {
         let mut world = outcome.world.clone();
-        world["policy"]["object"]["status"] = json!(status_after(&outcome.plan, &outcome.facts));
+        if step.carried_out {
+            world = carry_out(world, &outcome.plan).map_err(|failure| format!("step {}: {failure}", number + 2))?;
+        } else {
+            world["policy"]["object"]["status"] = json!(status_after(&outcome.plan, &outcome.facts));
+        }
         Change {
             unset: step.unset.clone(),
             set: step.set.clone(),

@@ -148,8 +148,11 @@ fn owed(object: &ObjectStatus) -> Vec<Line> {
         .as_ref()
         .map(|namespace| format!("{namespace}/"))
         .unwrap_or_default();
-    let about = |cluster: &str, rest: String| {
-        let text = format!("      {cluster}: {} {namespace}{} {rest}", object.resource, object.name);
+    let about = |clusters: &str, rest: String| {
+        let text = format!(
+            "      {clusters}: {} {namespace}{} {rest}",
+            object.resource, object.name
+        );
         Line::default().and(AnsiColor::Magenta.on_default(), &text)
     };
     let last = |update: &stagegate_api::PendingUpdate| match update.r#gen.as_str() {
@@ -159,7 +162,7 @@ fn owed(object: &ObjectStatus) -> Vec<Line> {
     object
         .updates
         .iter()
-        .map(|update| about(&update.cluster, last(update)))
+        .map(|update| about(&clusters(&update.clusters), last(update)))
         .collect()
 }
 

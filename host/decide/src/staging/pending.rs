@@ -1,0 +1,85 @@
+//! Updates of one object that clusters have not acknowledged: grouped as status keeps them, one for each cluster as decisions
+//! need them. Must not decide when an update counts as acknowledged.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use stagegate_api::{ObjectStatus, PendingUpdate};
+
+/// What status may hold of pending updates in one stage, in bytes of JSON: a quarter of what the whole status may take.
+pub const BYTES_MAX: usize = 256 * 1024;
+/// JSON of an entry without its clusters, at the most: five times or texts and their names.
+const ENTRY_BYTES: usize = 256;
+
+/// What one cluster owes for one object.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Pending {
+    pub owed: i64,
+    /// The generation and the time of the report before the update; empty when there was none.
+    pub r#gen: String,
+    pub at: String,
+    /// When the first of the updates was seen, and the last.
+    pub since: Timestamp,
+    pub edited_at: Timestamp,
+    pub answered_at: Option<Timestamp>,
+}
+
+pub type ByCluster = BTreeMap<String, Pending>;
+
+pub fn by_cluster(updates: &[PendingUpdate]) -> ByCluster {
+    let entries = updates.iter().flat_map(|update| {
+        let pending = Pending {
+            owed: update.owed,
+            r#gen: update.r#gen.clone(),
+            at: update.at.clone(),
+            since: update.since.0,
+            edited_at: update.edited_at.0,
+            answered_at: update.answered_at.as_ref().map(|time| time.0),
+        };
+        update
+            .clusters
+            .iter()
+            .map(move |cluster| (cluster.clone(), pending.clone()))
+    });
+    entries.collect()
+}
+
+pub fn grouped(pending: ByCluster) -> Vec<PendingUpdate> {
+    let mut groups: BTreeMap<Pending, Vec<String>> = BTreeMap::new();
+    for (cluster, pending) in pending {
+        groups.entry(pending).or_default().push(cluster);
+    }
+    let groups = groups.into_iter().map(|(pending, clusters)| PendingUpdate {
+        clusters,
+        owed: pending.owed,
+        r#gen: pending.r#gen,
+        at: pending.at,
+        since: Time(pending.since),
+        edited_at: Time(pending.edited_at),
+        answered_at: pending.answered_at.map(Time),
+    });
+    groups.collect()
+}
+
+/// Whether status has room for these beside those of the other objects of the stage.
+pub fn is_room_for(updates: &[PendingUpdate], others: usize) -> bool {
+    updates.is_empty() || others.saturating_add(bytes(updates)) <= BYTES_MAX
+}
+
+/// The size of the entries as JSON, rounded up.
+pub fn bytes(updates: &[PendingUpdate]) -> usize {
+    let of = |update: &PendingUpdate| {
+        let names: usize = update.clusters.iter().map(|cluster| cluster.len() + 3).sum();
+        names + ENTRY_BYTES
+    };
+    updates.iter().map(of).sum()
+}
+
+/// A set of clusters was accepted: those that are not in it owe nothing any more.
+pub fn keep_clusters(object: &mut ObjectStatus, clusters: &BTreeSet<&str>) {
+    for update in &mut object.updates {
+        update.clusters.retain(|cluster| clusters.contains(cluster.as_str()));
+    }
+    object.updates.retain(|update| !update.clusters.is_empty());
+}
