@@ -23,6 +23,9 @@ pub struct Facts {
     /// Since when this process watches without a gap: what was recorded earlier may have been broken meanwhile.
     #[serde(default)]
     pub watching_since: Option<Timestamp>,
+    /// When this process last saw KubeStellar write: a Binding, a CombinedStatus, or that it has seen a BindingPolicy.
+    #[serde(default)]
+    pub kubestellar_seen_at: Option<Timestamp>,
     /// How often the lease changed hands, as far as this process knows; 0 without leader election.
     #[serde(default)]
     pub lease_transitions: u64,
@@ -211,7 +214,7 @@ pub struct ObjectMeta {
     #[serde(default)]
     pub generation: Option<i64>,
     /// The newest time in managedFields, by the API server's clock and in whole seconds, of a writer that is none of statuses
-    /// (as for the mark). An update that only takes fields away leaves no time there.
+    /// (as for the mark) and owns more than metadata. An update that only takes fields away may leave no time there.
     #[serde(default)]
     pub edited_at: Option<Timestamp>,
     /// Its creationTimestamp.

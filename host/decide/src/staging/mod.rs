@@ -29,6 +29,7 @@ mod plan;
 mod reason;
 mod record;
 mod rollout;
+mod sign_of_life;
 mod slot;
 mod soak;
 mod spec;

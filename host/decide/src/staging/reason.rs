@@ -35,6 +35,7 @@ reasons! {
     StagePassed => true,
     Opening => false,
     DecidedTooLate => false,
+    KubeStellarSilent => false,
     // What stalls it: somebody has to act.
     BindingPolicyForeign => true,
     EvidenceCollectorForeign => true,
@@ -49,6 +50,7 @@ reasons! {
     NoDestinations => true,
     NoObjects => true,
     TooManyObjects => true,
+    StatusTooLarge => true,
     Settling => false,
     Shrunk => true,
     TransportError => true,

@@ -196,7 +196,11 @@ impl<'a> Rollout<'a> {
         records[active] = record;
         let next = (active + 1..self.slots.len()).find(|index| !self.has_passed(*index));
         if !self.policy.spec.paused {
-            finding = self.after_judging(Judged { next, finding }, draft);
+            let judged = Judged { next, finding };
+            finding = match self.require_sign_of_life(&judged, active, draft) {
+                Some(waiting) => waiting,
+                None => self.after_judging(judged, draft),
+            };
         }
         if let Some(next) = next
             && draft.writes.iter().any(|write| matches!(write, Write::Open(_)))
@@ -360,7 +364,7 @@ struct Current<'a> {
 }
 
 /// The stage after the active one, and what was found.
-struct Judged {
-    next: Option<usize>,
-    finding: Finding,
+pub(super) struct Judged {
+    pub(super) next: Option<usize>,
+    pub(super) finding: Finding,
 }

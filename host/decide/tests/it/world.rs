@@ -84,8 +84,13 @@ pub fn facts(world: Value) -> Result<Facts, String> {
     serde_json::from_value(filled(world)).map_err(|error| format!("the world is no facts: {error}"))
 }
 
-/// A world with all that cannot be written down in a file.
+/// A world with all that cannot be written down in a file. KubeStellar has just written something, unless the file says when it
+/// did (`kubestellarSeenAt`; `null`: never).
 pub fn filled(mut world: Value) -> Value {
+    let now = world["now"].clone();
+    if let Some(members) = world.as_object_mut() {
+        members.entry("kubestellarSeenAt").or_insert(now);
+    }
     let plan = world
         .pointer("/policy/object/spec/downsync")
         .and_then(|clauses| serde_json::from_value::<Vec<DownsyncClause>>(clauses.clone()).ok())

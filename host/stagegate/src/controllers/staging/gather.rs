@@ -148,6 +148,7 @@ pub fn facts(
         .iter()
         .filter_map(|name| Some((name.clone(), index.collector_changed(name)?)))
         .collect();
+    let kubestellar_seen_at = index.kubestellar_seen_at();
     drop(index);
     let collectors = named
         .into_iter()
@@ -166,6 +167,7 @@ pub fn facts(
         read: Read::Cached,
         settings,
         watching_since: stores.watching_since(now),
+        kubestellar_seen_at,
         // Whoever knows of the lease says it.
         lease_transitions: 0,
         policy,

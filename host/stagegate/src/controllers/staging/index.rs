@@ -32,6 +32,8 @@ pub struct Index {
     evidence_ours_since: Option<Timestamp>,
     /// When the spec of a collector last changed; its creation counts.
     collectors_changed: BTreeMap<String, Timestamp>,
+    /// When KubeStellar was last seen writing. What the first list brings may be of any time.
+    kubestellar_seen_at: Option<Timestamp>,
 }
 
 impl Index {
@@ -73,8 +75,13 @@ impl Index {
         vec![name.clone()]
     }
 
-    pub fn placement(&mut self, change: &Change<'_, Guarded<BindingPolicy>>) -> Vec<String> {
+    pub fn placement(&mut self, change: &Change<'_, Guarded<BindingPolicy>>, now: Timestamp) -> Vec<String> {
         let name = &change.id.name;
+        let observed = |guarded: &Guarded<BindingPolicy>| Some(guarded.object()?.status.as_ref()?.observed_generation);
+        let after = change.after.and_then(|after| observed(after));
+        if after.is_some() && change.before().is_some_and(|before| observed(&before) != after) {
+            self.kubestellar_seen_at = Some(now);
+        }
         let mut touched: BTreeSet<String> = self.policies_of(name).collect();
         let owners = change.after.map(|guarded| owners(guarded).collect());
         self.owners.set(name, owners.unwrap_or_default());
@@ -97,6 +104,14 @@ impl Index {
     pub fn binding(&mut self, change: &Change<'_, Guarded<Binding>>, now: Timestamp) -> Vec<String> {
         let name = &change.id.name;
         let binding = change.after.and_then(|guarded| guarded.object());
+        let generation = binding.map(|binding| binding.metadata.generation);
+        if generation.is_some()
+            && change
+                .before()
+                .is_some_and(|before| Some(before.meta().generation) != generation)
+        {
+            self.kubestellar_seen_at = Some(now);
+        }
         let observed = observe(self.observed.get(name), binding, now);
         self.observed.insert(name.clone(), observed);
         let touched: Vec<String> = self.policies_of(name).collect();
@@ -152,7 +167,10 @@ impl Index {
         }
     }
 
-    pub fn combined(&mut self, change: &Change<'_, Guarded<CombinedStatusView>>) -> Vec<String> {
+    pub fn combined(&mut self, change: &Change<'_, Guarded<CombinedStatusView>>, now: Timestamp) -> Vec<String> {
+        if change.before.is_some() && change.after.is_some() {
+            self.kubestellar_seen_at = Some(now);
+        }
         let label = |guarded: &Guarded<CombinedStatusView>| guarded.labels().get(label::BINDING_POLICY).cloned();
         let after = change.after.and_then(|guarded| label(guarded));
         let is_known = |name: &String| self.combined.get(name).is_some_and(|ids| ids.contains(change.id));
@@ -199,6 +217,10 @@ impl Index {
 
     pub fn collector_changed(&self, name: &str) -> Option<Timestamp> {
         self.collectors_changed.get(name).copied()
+    }
+
+    pub fn kubestellar_seen_at(&self) -> Option<Timestamp> {
+        self.kubestellar_seen_at
     }
 
     pub fn evidence_ours_since(&self) -> Option<Timestamp> {

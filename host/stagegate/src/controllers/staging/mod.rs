@@ -79,12 +79,14 @@ pub fn spawn(context: &Context, kinds: &Kinds, tasks: &mut Tasks) {
     stores
         .policies
         .listen(touching(&index, &queue, |index, change| index.policy(change)));
-    stores
-        .placements
-        .listen(touching(&index, &queue, |index, change| index.placement(change)));
-    stores
-        .combined
-        .listen(touching(&index, &queue, |index, change| index.combined(change)));
+    let now = clock.clone();
+    stores.placements.listen(touching(&index, &queue, move |index, change| {
+        index.placement(change, now.now())
+    }));
+    let now = clock.clone();
+    stores.combined.listen(touching(&index, &queue, move |index, change| {
+        index.combined(change, now.now())
+    }));
     let now = clock.clone();
     stores.bindings.listen(touching(&index, &queue, move |index, change| {
         index.binding(change, now.now())

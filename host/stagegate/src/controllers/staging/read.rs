@@ -263,7 +263,7 @@ fn object_meta(metadata: KubeMeta) -> ObjectMeta {
 fn edited_at(metadata: &KubeMeta) -> Option<Timestamp> {
     let entries = metadata.managed_fields.iter().flatten();
     let times = entries
-        .filter(|entry| is_editor(entry))
+        .filter(|entry| is_editor(entry) && owns_content(entry))
         .map(|entry| entry.time.as_ref());
     // An entry without a time may be of any: then nobody knows.
     let times: Option<Vec<Timestamp>> = times.map(|time| time.map(|time| time.0)).collect();
@@ -272,6 +272,12 @@ fn edited_at(metadata: &KubeMeta) -> Option<Timestamp> {
 
 fn is_editor(entry: &ManagedFieldsEntry) -> bool {
     entry.manager.as_deref() != Some(STATUS_MANAGER) && entry.subresource.as_deref() != Some("status")
+}
+
+/// Whoever owns nothing but metadata (labels, annotations) has not moved the generation.
+fn owns_content(entry: &ManagedFieldsEntry) -> bool {
+    let fields = entry.fields_v1.as_ref().and_then(|fields| fields.0.as_object());
+    fields.is_none_or(|fields| fields.is_empty() || fields.keys().any(|field| field != "f:metadata"))
 }
 
 /// See [`ObjectMeta::mark`]: what stays the same while only statuses are written.
@@ -402,6 +408,19 @@ mod tests {
         let mut scaled = entry("scaler", "03");
         scaled["subresource"] = json!("scale");
         assert_eq!(written(json!([entry("a", "01"), scaled])), second("03"));
+        let owning = |manager: &str, day: &str, field: &str| {
+            let mut owning = entry(manager, day);
+            owning["fieldsV1"] = json!({"f:metadata": {}, field: {}});
+            owning
+        };
+        assert_eq!(
+            written(json!([owning("a", "01", "f:spec"), owning("b", "03", "f:metadata")])),
+            second("01")
+        );
+        assert_eq!(
+            written(json!([owning("a", "01", "f:spec"), owning("b", "03", "f:data")])),
+            second("03")
+        );
         assert_eq!(written(json!([entry("a", "01"), {"manager": "b"}])), None);
         assert_eq!(written(json!([])), None);
     }

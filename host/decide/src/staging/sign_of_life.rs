@@ -1,0 +1,62 @@
+//! Whether KubeStellar still works when a stage that waited for long is about to lead on. Must not judge evidence.
+//!
+//! What the clusters report comes through KubeStellar: while that is down, the last reports stand still and a soak would pass on
+//! them. So before the next stage is opened KubeStellar has to have written something a moment ago, or is made to.
+
+use stagegate_api::{BindingPolicySpec, Outcome};
+
+use super::collector;
+use super::finding::Finding;
+use super::plan::{Placement, Write};
+use super::reason::Reason;
+use super::rollout::{Draft, Judged, Rollout};
+use super::slot::{Own, Slot, after};
+
+impl Rollout<'_> {
+    /// Why the next stage is not opened yet though the active one passes. A stage without soak and gates passes when evidence
+    /// arrives: that is a sign of its own.
+    pub(super) fn require_sign_of_life(&self, judged: &Judged, active: usize, draft: &mut Draft) -> Option<Finding> {
+        let stage = self.stage(active);
+        if judged.finding.outcome != Outcome::Pass || (stage.soak.is_none() && stage.gates.is_empty()) {
+            return None;
+        }
+        let next = judged.next?;
+        let window = self.facts.settings.settle_after_loss();
+        let seen_at = self.facts.kubestellar_seen_at;
+        if seen_at.is_some_and(|seen_at| self.facts.now < after(seen_at, window)) {
+            return None;
+        }
+        let Slot::Closed(own) = &self.slots[next] else {
+            return None;
+        };
+        let placement = &self.stage(next).placement;
+        if own.is_synced() && !draft.is_stamping(placement) {
+            draft.writes.push(Write::Stamp(Placement {
+                name: placement.clone(),
+                precondition: own.precondition(),
+                spec: self.other_closed_spec(own),
+                annotations: self.annotations(own.attempt, None),
+            }));
+        }
+        let text = format!(
+            "stage {} passes, but KubeStellar has written nothing lately: before stage {} is opened it has to take a change of \
+             BindingPolicy {placement}, which selects no cluster",
+            stage.name,
+            self.stage(next).name
+        );
+        Some(Finding::unknown(Reason::KubeStellarSilent, text))
+    }
+
+    /// A closed placement places nothing, so which collectors it names means nothing but that KubeStellar has to write its
+    /// Binding anew.
+    fn other_closed_spec(&self, own: &Own<'_>) -> BindingPolicySpec {
+        let usual = self.closed_spec();
+        if own.object.spec != usual {
+            return usual;
+        }
+        BindingPolicySpec {
+            downsync: collector::without_evidence(&self.policy.spec.downsync),
+            ..usual
+        }
+    }
+}
