@@ -10,7 +10,8 @@ use super::statuses::wanted;
 pub(super) fn is_healthy(patient: &Patient<'_>, status: Option<&Value>) -> bool {
     let status = status.unwrap_or(&Value::Null);
     let number = |name: &str| status[name].as_i64().unwrap_or_default();
-    let all = |names: &[&str], wanted: i64| names.iter().all(|name| number(name) == wanted);
+    // More than are wanted is an autoscaler's doing; what they differ by is not of this version.
+    let all = |names: &[&str]| names.iter().all(|name| number(name) == number("replicas"));
     let at_least = |names: &[&str], wanted: i64| names.iter().all(|name| number(name) >= wanted);
     let is = |kind: &str| condition(status, kind) == Some("True");
     let is_observed = match (patient.generation, status["observedGeneration"].as_i64()) {
@@ -21,24 +22,23 @@ pub(super) fn is_healthy(patient: &Patient<'_>, status: Option<&Value>) -> bool 
     is_observed
         && match (patient.group, patient.kind) {
             ("apps", "Deployment") => {
-                let counters = ["replicas", "updatedReplicas", "readyReplicas", "availableReplicas"];
-                all(&counters, wanted) && condition(status, "Progressing") != Some("False") && is("Available")
+                number("replicas") >= wanted
+                    && all(&["updatedReplicas", "readyReplicas", "availableReplicas"])
+                    && condition(status, "Progressing") != Some("False")
+                    && is("Available")
             }
             ("apps", "StatefulSet") => {
-                all(&["replicas", "updatedReplicas"], wanted)
-                    && at_least(&["readyReplicas", "availableReplicas"], wanted)
+                number("replicas") >= wanted
+                    && all(&["updatedReplicas", "readyReplicas", "availableReplicas"])
                     && status["currentRevision"] == revision(patient).as_str()
                     && status["updateRevision"] == status["currentRevision"]
             }
-            ("apps", "ReplicaSet") => all(
-                &["replicas", "fullyLabeledReplicas", "readyReplicas", "availableReplicas"],
-                wanted,
-            ),
+            ("apps", "ReplicaSet") => number("replicas") >= wanted && all(&["readyReplicas", "availableReplicas"]),
             ("apps", "DaemonSet") => at_least(
                 &["updatedNumberScheduled", "numberReady", "numberAvailable"],
                 number("desiredNumberScheduled").max(wanted),
             ),
-            ("policy", "PodDisruptionBudget") => number("currentHealthy") >= number("desiredHealthy"),
+            ("policy", "PodDisruptionBudget") => !status["observedGeneration"].is_null(),
             ("batch", "Job") => is("Complete"),
             ("", "Pod") => status["phase"] == "Succeeded" || status["phase"] == "Running" && is("Ready"),
             ("", "PersistentVolumeClaim") => status["phase"] == "Bound",

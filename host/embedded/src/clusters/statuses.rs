@@ -22,7 +22,7 @@ pub(super) fn status(patient: &Patient<'_>, course: &Course, script: &Script) ->
         ("apps", "StatefulSet") => observed(stateful_set(patient, course)),
         ("apps", "ReplicaSet") => observed(replica_set(course)),
         ("apps", "DaemonSet") => observed(daemon_set(course)),
-        ("policy", "PodDisruptionBudget") => observed(disruption_budget(course)),
+        ("policy", "PodDisruptionBudget") => Some(disruption_budget(patient, course)),
         ("batch", "Job") => Some(job(patient, course, script)),
         ("batch", "CronJob") => Some(json!({})),
         ("", "Pod") => Some(pod(patient, course)),
@@ -159,19 +159,15 @@ fn daemon_set(course: &Course) -> Map<String, Value> {
     status
 }
 
-/// As if as many Pods matched as the budget wants available, and one more.
-fn disruption_budget(course: &Course) -> Map<String, Value> {
-    let (healthy, allowed) = if course.is_well() { (2, 1) } else { (0, 0) };
-    let reason = if allowed > 0 {
-        "SufficientPods"
-    } else {
-        "InsufficientPods"
-    };
-    let status = json!({
-        "currentHealthy": healthy, "desiredHealthy": 1, "disruptionsAllowed": allowed, "expectedPods": 2,
-        "conditions": [condition("DisruptionAllowed", allowed > 0, reason)],
-    });
-    members(status)
+/// As if one Pod more matched than the budget wants available. Until its controller has looked at it, there are the required members only.
+fn disruption_budget(patient: &Patient<'_>, course: &Course) -> Value {
+    if !course.is_well() {
+        return json!({"currentHealthy": 0, "desiredHealthy": 0, "disruptionsAllowed": 0, "expectedPods": 0});
+    }
+    json!({
+        "currentHealthy": 2, "desiredHealthy": 1, "disruptionsAllowed": 1, "expectedPods": 2,
+        "observedGeneration": patient.generation, "conditions": [condition("DisruptionAllowed", true, "SufficientPods")],
+    })
 }
 
 fn job(patient: &Patient<'_>, course: &Course, script: &Script) -> Value {
