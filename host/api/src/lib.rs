@@ -31,7 +31,7 @@ pub use combined_status_view::{CollectorView, CombinedStatusView, RowErrorView};
 pub use evidence::{EvidenceRow, EvidenceView, Reported};
 pub use gate::{ConfigMapEntry, Gate, GateLimits, GateModule};
 pub use managed_cluster::{ManagedCluster, ManagedClusterSpec};
-pub use simulated_cluster::{SimulatedCluster, SimulatedClusterRule, SimulatedClusterSpec};
+pub use simulated_cluster::{Progressing, SimulatedCluster, SimulatedClusterRule, SimulatedClusterSpec};
 pub use staged_binding_policy::{
     PreviousStages, Stage, StagedBindingPolicy, StagedBindingPolicySpec, UnseenUpdates, parse_duration,
 };

@@ -7,7 +7,8 @@ use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 use stagegate_api::{SimulatedClusterSpec, SourceRef};
 
-use super::health::{self, Health, Patient};
+use super::health::{self, Health, Patient, Running};
+use super::soundness;
 use super::transport::{Cargo, Work};
 use super::truth::{Change, Fared, ObjectRef, Presence, Present, Truth};
 
@@ -49,6 +50,23 @@ struct Held {
     generation: i64,
     created_at: Timestamp,
     changed_at: Timestamp,
+    /// What ran of it when it was last changed.
+    before: Running,
+}
+
+impl Held {
+    fn patient<'a>(&'a self, object: &'a ObjectRef) -> Patient<'a> {
+        Patient {
+            group: &object.group,
+            kind: &self.cargo.kind,
+            namespace: object.namespace.as_deref(),
+            name: &object.name,
+            manifest: &self.cargo.manifest,
+            generation: self.cargo.counts.then_some(self.generation),
+            changed_at: self.changed_at,
+            before: &self.before,
+        }
+    }
 }
 
 /// What the agent of a cluster would say about a place.
@@ -134,6 +152,7 @@ impl Fleet {
             return false;
         };
         (held.generation, held.created_at, held.changed_at) = (1, now, now);
+        held.before = Running::default();
         self.note(place.clone(), Presence::Absent, now);
         self.note(place, Presence::Present, now);
         true
@@ -167,15 +186,7 @@ impl Fleet {
         if !health::is_reported(&object.group, &held.cargo.kind) {
             return Finding::Silent;
         }
-        let patient = Patient {
-            group: &object.group,
-            kind: &held.cargo.kind,
-            namespace: object.namespace.as_deref(),
-            name: &object.name,
-            manifest: &held.cargo.manifest,
-            generation: held.cargo.counts.then_some(held.generation),
-            changed_at: held.changed_at,
-        };
+        let patient = held.patient(object);
         let mut health = health::examine(&patient, &cluster.spec, now);
         health.since = health.since.max(cluster.edited_at);
         let fared = Fared {
@@ -184,6 +195,7 @@ impl Fleet {
             object: object.clone(),
             generation: patient.generation,
             spec: held.cargo.manifest.get("spec").cloned().unwrap_or_default(),
+            is_healthy: soundness::is_healthy(&patient, health.status.as_ref()),
             status: health.status.clone(),
         };
         let source = SourceRef {
@@ -258,6 +270,7 @@ impl Fleet {
                 generation: 1,
                 created_at: now,
                 changed_at: now,
+                before: Running::default(),
             };
             cluster.objects.insert(place.1.clone(), held);
             self.note(place.clone(), Presence::Present, now);
@@ -267,6 +280,7 @@ impl Fleet {
             return;
         }
         if without_metadata(&held.cargo.manifest) != without_metadata(&wish.cargo.manifest) {
+            held.before = health::running(&held.patient(&place.1), &cluster.spec, (&wish.cargo.manifest, now));
             held.generation += 1;
             held.changed_at = now;
         }

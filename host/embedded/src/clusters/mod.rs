@@ -5,11 +5,14 @@
 //! really in which cluster, and when, is told by [`Running::truth`]: a test that asks for a gap asks there, not the
 //! reports. The memory starts empty with the process; the time is that of the shared clock.
 
+mod course;
 mod fleet;
 mod health;
 mod inventory;
 mod mirror;
 mod report;
+mod soundness;
+mod statuses;
 mod transport;
 mod truth;
 mod world;

@@ -84,6 +84,8 @@ pub struct Fared {
     pub spec: Value,
     /// `None`: it carries no status.
     pub status: Option<Value>,
+    /// Whether this version has been rolled out and runs well: nothing of another version is left, nothing is missing.
+    pub is_healthy: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

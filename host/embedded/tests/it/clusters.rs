@@ -104,6 +104,17 @@ impl World {
             .unwrap();
     }
 
+    /// Replaces the image of the Deployment and has the Binding bring it.
+    async fn roll_out(&self, binding: &str, image: &str) {
+        let template = json!({"spec": {"containers": [{"name": "web", "image": image}]}});
+        let patch = Patch::Merge(json!({"spec": {"template": template}}));
+        self.objects("Deployment", "apps")
+            .patch("web", &PatchParams::default(), &patch)
+            .await
+            .unwrap();
+        self.touch(binding, image).await;
+    }
+
     async fn unbind(&self, name: &str) {
         Api::<Binding>::all(self.client.clone())
             .delete(name, &DeleteParams::default())
@@ -129,6 +140,15 @@ impl World {
 
 fn web() -> ObjectRef {
     ObjectRef::namespaced("apps", "deployments", "default", "web")
+}
+
+/// total, updated, available; the status and reason of `Progressing`.
+fn rollout(status: &Value) -> (&Value, [i64; 3], String) {
+    let numbers =
+        ["replicas", "updatedReplicas", "availableReplicas"].map(|name| status[name].as_i64().unwrap_or_default());
+    let progressing = &status["conditions"][1];
+    let progressing = format!("{}:{}", progressing["status"], progressing["reason"]).replace('"', "");
+    (&status["observedGeneration"], numbers, progressing)
 }
 
 async fn after(ms: u64) {
@@ -184,7 +204,7 @@ async fn a_deployment_is_reported_as_starting_and_then_as_available() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_edited_spec_counts_a_generation_and_starts_again_but_not_under_create_only() {
+async fn an_edited_spec_counts_a_generation_and_starts_what_is_missing_but_not_under_create_only() {
     let world = World::start();
     world.cluster("dev", json!({"readyAfter": "2s"})).await;
     world.cluster("prod", json!({"readyAfter": "2s"})).await;
@@ -206,8 +226,13 @@ async fn an_edited_spec_counts_a_generation_and_starts_again_but_not_under_creat
     assert_eq!(truth.present("prod", &web()).unwrap().generation, Some(1));
     let dev = world.status("dev").await;
     assert_eq!(
-        (&dev["observedGeneration"], dev.get("availableReplicas")),
-        (&json!(2), None)
+        (
+            &dev["observedGeneration"],
+            &dev["availableReplicas"],
+            &dev["unavailableReplicas"]
+        ),
+        (&json!(2), &json!(2), &json!(1)),
+        "what runs already stays"
     );
     after(2_000).await;
     assert_eq!(world.status("dev").await["availableReplicas"], 3);
@@ -361,4 +386,94 @@ async fn a_deleted_report_stays_away_and_nothing_is_written_while_nothing_change
     assert!(world.report("dev").await.is_none());
     assert_eq!(world.server.requests().writes(), before);
     world.clusters.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_crash_looping_edit_is_observed_at_once_leaves_the_old_version_running_and_misses_its_deadline() {
+    let world = World::start();
+    let rules = json!([{"image": "web:2", "progressing": "Stuck"}]);
+    world.cluster("dev", json!({"readyAfter": "2s", "rules": rules})).await;
+    world.deployment().await;
+    world.bind("b", &web(), (&["dev"], false)).await;
+    after(3_000).await;
+    let done = "True:NewReplicaSetAvailable".to_owned();
+    assert_eq!(
+        rollout(&world.status("dev").await),
+        (&json!(1), [2, 2, 2], done.clone())
+    );
+    world.roll_out("b", "web:2").await;
+    after(500).await;
+    let under_way = "True:ReplicaSetUpdated".to_owned();
+    assert_eq!(
+        rollout(&world.status("dev").await),
+        (&json!(2), [3, 1, 2], under_way.clone())
+    );
+    after(598_000).await;
+    assert_eq!(
+        rollout(&world.status("dev").await),
+        (&json!(2), [3, 1, 2], under_way.clone())
+    );
+    after(2_000).await;
+    let late = "False:ProgressDeadlineExceeded".to_owned();
+    assert_eq!(rollout(&world.status("dev").await), (&json!(2), [3, 1, 2], late));
+    world.roll_out("b", "web:3").await;
+    after(500).await;
+    assert_eq!(rollout(&world.status("dev").await), (&json!(3), [3, 1, 2], under_way));
+    after(2_000).await;
+    assert_eq!(rollout(&world.status("dev").await), (&json!(3), [2, 2, 2], done));
+    let fared = world.clusters.truth().fared;
+    let healthy: Vec<_> = fared
+        .iter()
+        .map(|fared| (fared.generation.unwrap_or_default(), fared.is_healthy))
+        .collect();
+    let wanted = [(1, false), (1, true), (2, false), (2, false), (3, false), (3, true)];
+    assert_eq!(healthy, wanted, "the truth tells which version runs well");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_slow_rollout_is_reported_replica_by_replica_and_goes_on_through_a_silence() {
+    let world = World::start();
+    let rules = json!([{"image": "web:2", "progressing": "Slow", "after": "10s"}]);
+    world.cluster("dev", json!({"rules": rules})).await;
+    world.deployment().await;
+    world.bind("b", &web(), (&["dev"], false)).await;
+    after(500).await;
+    world.roll_out("b", "web:2").await;
+    after(11_000).await;
+    let under_way = "True:ReplicaSetUpdated".to_owned();
+    assert_eq!(
+        rollout(&world.status("dev").await),
+        (&json!(2), [3, 2, 2], under_way.clone())
+    );
+    world.edit_cluster("dev", json!({"unreachable": true})).await;
+    after(60_000).await;
+    assert_eq!(rollout(&world.status("dev").await), (&json!(2), [3, 2, 2], under_way));
+    world.edit_cluster("dev", json!({"unreachable": false})).await;
+    after(500).await;
+    let done = "True:NewReplicaSetAvailable".to_owned();
+    assert_eq!(rollout(&world.status("dev").await), (&json!(2), [2, 2, 2], done));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_flapping_object_is_reported_in_turns_and_a_failed_one_at_once() {
+    let world = World::start();
+    let rules = json!([{"progressing": "Flapping", "period": "20s"}]);
+    world.cluster("dev", json!({"rules": rules})).await;
+    world
+        .cluster("prod", json!({"rules": [{"progressing": "Failed"}]}))
+        .await;
+    world.deployment().await;
+    world.bind("b", &web(), (&["dev", "prod"], false)).await;
+    after(1_000).await;
+    let failed = "False:ProgressDeadlineExceeded".to_owned();
+    assert_eq!(rollout(&world.status("prod").await), (&json!(1), [2, 2, 0], failed));
+    for available in [2, 0, 2, 0] {
+        assert_eq!(rollout(&world.status("dev").await).1, [2, 2, available]);
+        after(20_000).await;
+    }
+    world.edit_cluster("dev", json!({"rules": []})).await;
+    after(500).await;
+    let before = world.server.requests().writes();
+    after(3_600_000).await;
+    assert_eq!(world.server.requests().writes(), before, "it has come to rest");
 }

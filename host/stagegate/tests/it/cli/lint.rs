@@ -27,6 +27,7 @@ fn every_file_has_exactly_the_findings_it_names() {
 #[test]
 fn the_examples_and_the_original_samples_are_clean() {
     for path in [
+        "deploy/examples/shortest",
         "deploy/examples/three-stages",
         "deploy/examples/nginx-original",
         "tests/data/original-nginx-obj.yaml",

@@ -29,6 +29,33 @@ fn events(output: &[u8]) -> Vec<Value> {
 }
 
 #[test]
+fn the_shortest_policy_completes_and_an_image_that_crash_loops_never_leaves_its_first_stage() {
+    let sample = repository("deploy/examples/shortest");
+    let ended = stagegate(&["playground", &sample, "--until", "Completed", "-o", "json"]);
+    assert_eq!(ended.status.code(), Some(0), "{}", text(&ended.stderr));
+    let passed: Vec<Value> = events(&ended.stdout)
+        .into_iter()
+        .filter(|event| event["type"] == "state" && event["state"] == "Passed")
+        .map(|event| event["stage"].clone())
+        .collect();
+    assert_eq!(passed, ["dev", "test", "prod"]);
+
+    let broken = std::env::temp_dir().join(format!("stagegate-test-{}-broken.yaml", std::process::id()));
+    let workload = std::fs::read_to_string(format!("{sample}/workload.yaml")).expect("the example is there");
+    std::fs::write(&broken, workload.replace("nginx:1.29", "nginx:broken")).expect("the temporary directory is writable");
+    let [clusters, policy] = ["clusters", "policy"].map(|file| format!("{sample}/{file}.yaml"));
+    let files = [clusters, policy, broken.display().to_string()];
+    let mut arguments = vec!["playground"];
+    arguments.extend(files.iter().map(String::as_str));
+    arguments.extend(["--until", "Completed", "--timeout", "5s", "-o", "json"]);
+    let ended = stagegate(&arguments);
+    assert_ne!(ended.status.code(), Some(0), "{}", text(&ended.stdout));
+    let summary = events(&ended.stdout).pop().expect("the last line is the summary");
+    assert_eq!(summary["policies"][0]["activeStage"], "dev", "{summary}");
+    assert_eq!(summary["policies"][0]["reason"], "Unhealthy", "{summary}");
+}
+
+#[test]
 fn the_three_stages_are_taken_in_order_and_within_ten_seconds() {
     let began = Instant::now();
     let [sample, gate] = three_stages();

@@ -101,6 +101,25 @@ spec:
     )
 }
 
+/// The shortest policy: three stages with a name and clusters each, so that health decides.
+pub fn shortest(app: &str) -> String {
+    let stage = |name: &str| format!("  - {{name: {name}, clusterSelectors: [{{matchLabels: {{env: {name}}}}}]}}\n");
+    format!(
+        "\
+apiVersion: community.kubestellar.io/v1alpha1
+kind: StagedBindingPolicy
+metadata: {{name: {app}}}
+spec:
+  downsync:
+  - objectSelectors: [{{matchLabels: {{app: {app}}}}}]
+  stages:
+{}{}{}",
+        stage("dev"),
+        stage("test"),
+        stage("prod")
+    )
+}
+
 /// A gate whose component is `gate.wasm` of the ConfigMap of its name.
 pub fn gate(name: &str, config: &Value) -> Value {
     json!({"name": name, "config": config, "module": {"configMap": {

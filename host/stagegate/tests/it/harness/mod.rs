@@ -34,7 +34,7 @@ use stagegate_embedded::clusters::{self, Clusters, ObjectRef};
 use stagegate_embedded::{Server, SharedClock, TokioClock};
 use tokio::time::Instant;
 
-pub use fixture::{GATES, NAMESPACE, WELL, cluster, deployment_of, gate, gated, policy, shop, workload};
+pub use fixture::{GATES, NAMESPACE, WELL, cluster, deployment_of, gate, gated, policy, shop, shortest, workload};
 pub use tap::{Call, Disturbance, Tap};
 
 use crate::invariants::{self, Run, Violation};

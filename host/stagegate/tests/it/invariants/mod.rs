@@ -70,6 +70,10 @@ pub const RULES: &[(&str, &str)] = &[
         "promotion",
         "no stage is placed while, in truth, a cluster of the stage before does not fare well on the plan's objects",
     ),
+    (
+        "healthy",
+        "where a stage's health is required, no later stage is placed and it is not called passed as the last one while, in truth, one of its clusters does not run the current version healthily",
+    ),
 ];
 
 /// A broken rule.
@@ -111,6 +115,7 @@ pub fn check(run: &Run<'_>) -> (Vec<Violation>, BTreeMap<&'static str, usize>) {
         let commit = replay::Seen::of(commit);
         placements::check(&replay, &commit, &mut found);
         promotions::check(run, &replay, &commit, &mut found);
+        promotions::check_completion(run, &replay, &commit, &mut found);
         words::check(run, &replay, &commit, &mut found);
         replay.take(&commit);
         reach.take(&replay, &commit);

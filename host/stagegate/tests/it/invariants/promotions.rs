@@ -4,12 +4,17 @@
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use serde_json::Value;
-use stagegate_api::{DownsyncClause, StageState, UnseenUpdates};
+use stagegate_api::{
+    DownsyncClause, Stage, StageState, StagedBindingPolicySpec, StagedBindingPolicyStatus, UnseenUpdates,
+};
 use stagegate_embedded::clusters::{Fared, ObjectRef, Presence};
 
-use super::replay::{PLACEMENTS, Placed, Policy, Replay, Seen, selects};
+use super::replay::{PLACEMENTS, POLICIES, Placed, Policy, Replay, Seen, selects};
 use super::{Found, Run};
 use crate::harness::WELL;
+
+/// Deployments are all that is looked at here, so this filter takes nothing away.
+const KEEPS_DEPLOYMENTS: &str = "downsyncClause.resource == \"deployments\"";
 
 /// At each placing: the clusters of the stage that was being proven must fare well.
 pub fn check(run: &Run<'_>, replay: &Replay, seen: &Seen<'_>, found: &mut Found) {
@@ -44,18 +49,91 @@ pub fn check(run: &Run<'_>, replay: &Replay, seen: &Seen<'_>, found: &mut Found)
     else {
         return;
     };
+    let is_well_asked = proven.condition.as_deref() == Some(WELL);
+    let what = format!("{} is placed", seen.commit.name);
+    check_stage((run, replay), (seen, &what), (policy, spec, proven), found);
     // Other conditions say for themselves what well means, and may mean anything.
-    if proven.condition.as_deref() != Some(WELL) {
+    if !is_well_asked {
         return;
     }
     for (cluster, labels) in &replay.clusters {
         if selects(&proven.cluster_selectors, labels) {
             for clause in &spec.downsync {
-                let is_exact = !clause.create_only && proven.unseen_updates != UnseenUpdates::Accept;
-                check_cluster(run, replay, (seen, cluster, clause, is_exact), found);
+                check_cluster(run, replay, (seen, cluster, clause, is_exact(clause, proven)), found);
             }
         }
     }
+}
+
+/// At the last stage's pass: nothing is placed after it.
+pub fn check_completion(run: &Run<'_>, replay: &Replay, seen: &Seen<'_>, found: &mut Found) {
+    if !seen.is_hosts() || seen.commit.resource != POLICIES {
+        return;
+    }
+    let status = |value: &Option<Value>| {
+        let value = value.as_ref()?;
+        serde_json::from_value::<StagedBindingPolicyStatus>(value["status"].clone()).ok()
+    };
+    let (Some(policy), Some(after)) = (replay.policies.get(&seen.commit.uid), status(&seen.after)) else {
+        return;
+    };
+    let Some(spec) = after.observed_generation.and_then(|at| policy.specs.get(&at)) else {
+        return;
+    };
+    let Some(last) = spec.stages.last() else { return };
+    let has_passed = |status: &StagedBindingPolicyStatus| {
+        let mut of_stage = status.stages.iter().filter(|record| record.name == last.name);
+        of_stage.any(|record| record.state == StageState::Passed)
+    };
+    if has_passed(&after) && !status(&seen.before).is_some_and(|before| has_passed(&before)) {
+        let what = format!("{} is called passed", last.name);
+        check_stage((run, replay), (seen, &what), (policy, spec, last), found);
+    }
+}
+
+/// Every cluster of the stage runs each object healthily, in the version that it has now.
+fn check_stage(
+    (run, replay): (&Run<'_>, &Replay),
+    (seen, what): (&Seen<'_>, &str),
+    (policy, spec, stage): (&Policy, &StagedBindingPolicySpec, &Stage),
+    found: &mut Found,
+) {
+    if !requires_health(policy, stage) {
+        return;
+    }
+    let clusters = replay
+        .clusters
+        .iter()
+        .filter(|(_, labels)| selects(&stage.cluster_selectors, labels));
+    for (cluster, _) in clusters {
+        for clause in &spec.downsync {
+            for looked in look(run, replay, (seen, cluster, clause)) {
+                let is_healthy = looked.is_there && looked.is_so(is_exact(clause, stage), |fared| fared.is_healthy);
+                found.at(seen.place()).holds("healthy", is_healthy, || {
+                    format!("{what} while {} in {cluster} is so: {:?}", looked.object, looked.fared)
+                });
+            }
+        }
+    }
+}
+
+/// Of a stage with a filter of its own nobody here knows which objects it keeps. A status without the check is of a program
+/// that does not judge health.
+fn requires_health(policy: &Policy, stage: &Stage) -> bool {
+    let checks = policy
+        .status
+        .iter()
+        .flat_map(|status| &status.stages)
+        .flat_map(|record| &record.checks);
+    let is_known = checks.into_iter().any(|check| check.name == "health");
+    let is_ignored = serde_json::to_value(stage).is_ok_and(|stage| stage["health"] == "Ignored");
+    let keeps_all = stage.filter.as_deref().is_none_or(|filter| filter == KEEPS_DEPLOYMENTS);
+    is_known && !is_ignored && keeps_all
+}
+
+/// Whether it must be the present version that fares well.
+fn is_exact(clause: &DownsyncClause, stage: &Stage) -> bool {
+    !clause.create_only && stage.unseen_updates != UnseenUpdates::Accept
 }
 
 fn has_passed(policy: &Policy, stage: &str, after: &Placed) -> bool {
@@ -70,8 +148,42 @@ fn check_cluster(
     (seen, cluster, clause, is_exact): (&Seen<'_>, &str, &DownsyncClause, bool),
     found: &mut Found,
 ) {
+    for looked in look(run, replay, (seen, cluster, clause)) {
+        let is_well = looked.is_there && looked.is_so(is_exact, is_well);
+        found.at(seen.place()).holds("promotion", is_well, || {
+            format!(
+                "{} is placed while {} in {cluster} is so: {:?}",
+                seen.commit.name, looked.object, looked.fared
+            )
+        });
+    }
+}
+
+/// How an object was in a cluster while news of it could be on their way.
+struct Looked<'a> {
+    object: ObjectRef,
+    is_there: bool,
+    fared: Vec<&'a Fared>,
+    /// The specs that it had in that time.
+    specs: Vec<&'a Value>,
+}
+
+impl Looked<'_> {
+    fn is_so(&self, is_exact: bool, is: impl Fn(&Fared) -> bool) -> bool {
+        let mut fared = self.fared.iter();
+        fared.any(|fared| is(fared) && (!is_exact || self.specs.contains(&&fared.spec)))
+    }
+}
+
+/// Each object that the clause selects, as it is in the cluster when the commit is made.
+fn look<'a>(
+    run: &'a Run<'_>,
+    replay: &'a Replay,
+    (seen, cluster, clause): (&Seen<'_>, &str, &DownsyncClause),
+) -> Vec<Looked<'a>> {
     let to = seen.commit.at;
     let from = to - run.news_take;
+    let mut looks = Vec::new();
     for ((resource, namespace, name), versions) in &replay.workloads {
         let Some((_, newest)) = versions.last().filter(|(_, newest)| !newest.spec.is_null()) else {
             continue;
@@ -82,22 +194,15 @@ fn check_cluster(
         }
         let (plural, group) = resource.split_once('.').unwrap_or((resource, ""));
         let object = ObjectRef::namespaced(group, plural, namespace, name);
-        let as_of: Vec<&Value> = {
-            let until = versions.iter().rposition(|(at, _)| *at <= from).unwrap_or_default();
-            versions[until..].iter().map(|(_, workload)| &workload.spec).collect()
-        };
-        let fared = run.truth.fared_between((cluster, &object), from, to);
-        let is_well = is_there(run, (cluster, &object), from, to)
-            && fared
-                .iter()
-                .any(|fared| is_well(fared) && (!is_exact || as_of.contains(&&fared.spec)));
-        found.at(seen.place()).holds("promotion", is_well, || {
-            format!(
-                "{} is placed while {object} in {cluster} is so: {fared:?}",
-                seen.commit.name
-            )
+        let until = versions.iter().rposition(|(at, _)| *at <= from).unwrap_or_default();
+        looks.push(Looked {
+            is_there: is_there(run, (cluster, &object), from, to),
+            fared: run.truth.fared_between((cluster, &object), from, to),
+            specs: versions[until..].iter().map(|(_, workload)| &workload.spec).collect(),
+            object,
         });
     }
+    looks
 }
 
 /// Whether the object was in the cluster at any time of the window.

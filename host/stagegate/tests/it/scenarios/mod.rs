@@ -6,6 +6,7 @@ mod bad_input;
 mod defects;
 mod gates;
 mod gates_bad_input;
+mod health;
 mod rollout;
 mod scale;
 mod sickness;
