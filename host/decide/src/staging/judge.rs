@@ -289,8 +289,8 @@ impl<'a> Judging<'a> {
         placed: &Placed<'_>,
         kept: &[&BoundObject],
     ) -> Result<(Vec<GateObject>, Vec<GateDestination>), Finding> {
-        let mut objects = Vec::new();
-        let mut rows = Vec::new();
+        let mut objects: Vec<GateObject> = Vec::new();
+        let mut rows: Vec<BTreeMap<&str, &EvidenceRow>> = Vec::new();
         for object in kept {
             let (subject, found) = self.subject(placed, object)?;
             let view = subject.combined()?;
@@ -308,17 +308,19 @@ impl<'a> Judging<'a> {
             rows.push(subject.rows().iter().map(|row| (row.cluster.as_str(), row)).collect());
         }
         let destinations = super::binding_part::destinations_of(placed);
-        let shown = destinations.iter().map(|cluster| {
-            let evidence = rows
+        let shown = |cluster: &&str| {
+            let evidence = objects
                 .iter()
-                .map(|rows: &BTreeMap<&str, &EvidenceRow>| gates::row_of(rows.get(cluster).copied(), cluster))
+                .zip(&rows)
+                .map(|(object, rows)| gates::row_of(&object.key, rows.get(cluster).copied(), cluster))
                 .collect::<Result<_, _>>()?;
             Ok(GateDestination {
                 name: (*cluster).to_owned(),
                 evidence,
             })
-        });
-        Ok((objects, shown.collect::<Result<_, Finding>>()?))
+        };
+        let destinations = destinations.iter().map(shown).collect::<Result<_, Finding>>()?;
+        Ok((objects, destinations))
     }
 
     /// The objects that are judged: those the filter keeps, or without one those that can report.

@@ -44,7 +44,7 @@ pub use facts::{
 };
 pub use gate_facts::{
     CombinedRef, ConfigAnswer, ConfigKey, EarlierVerdict, GateAnswer, GateCall, GateDestination, GateEvidenceRow,
-    GateNamespaces, GateObject, GateRequest, GateVerdict, Module, ModuleFacts, Source, SourceEntry,
+    GateHealth, GateNamespaces, GateObject, GateRequest, GateVerdict, Module, ModuleFacts, Source, SourceEntry,
 };
 pub use kinds::{is_never_returned, is_without_status};
 pub use observe::{Observed, observe};
