@@ -126,8 +126,8 @@ pub fn row_of(row: Option<&EvidenceRow>, cluster: &str) -> Result<GateEvidenceRo
     Ok(GateEvidenceRow {
         reported_at,
         generation: row.r#gen.parse().ok(),
-        ready: row.ready.parse().ok(),
-        available: row.available.parse().ok(),
+        ready: row.ready,
+        available: row.available,
     })
 }
 
