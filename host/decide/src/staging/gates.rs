@@ -20,6 +20,7 @@ use super::plan::Question;
 use super::reason::Reason;
 use super::slot::{Own, after};
 use super::spec::{CheckedGate, CheckedStage};
+use crate::health::{Health, health};
 use crate::names::{Digest, ObjectKey};
 
 /// No answer is asked for again sooner than this, whatever a gate says.
@@ -127,16 +128,16 @@ pub fn row_of(key: &ObjectKey, row: Option<&EvidenceRow>, cluster: &str) -> Resu
     Ok(GateEvidenceRow {
         reported_at,
         generation: row.r#gen.parse().ok(),
-        ready: row.ready.parse().ok(),
-        available: row.available.parse().ok(),
-        total: None,
-        updated: None,
-        health: health(key, row),
+        ready: row.ready,
+        available: row.available,
+        total: row.total,
+        updated: row.updated,
+        health: match health(&key.group, &key.resource, row) {
+            Health::Healthy => GateHealth::Healthy,
+            Health::Progressing(_) => GateHealth::Progressing,
+            Health::Failed(_) => GateHealth::Failed,
+        },
     })
-}
-
-fn health(_key: &ObjectKey, _row: &EvidenceRow) -> GateHealth {
-    GateHealth::Progressing
 }
 
 /// Everything that the gates of a stage are asked about, but for what each has of its own.

@@ -19,6 +19,7 @@ mod finding;
 mod gate_facts;
 mod gates;
 mod handover;
+mod healthy;
 mod judge;
 mod kinds;
 mod observe;
