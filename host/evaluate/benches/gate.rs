@@ -154,7 +154,13 @@ fn request(clusters: usize, objects: usize) -> Request {
         nulls: Vec::new(),
         values: (0..clusters).map(value).collect(),
     };
-    let health = |cluster: usize| if short(cluster) { Health::Progressing } else { Health::Healthy };
+    let health = |cluster: usize| {
+        if short(cluster) {
+            Health::Progressing
+        } else {
+            Health::Healthy
+        }
+    };
     let evidence = Evidence {
         reported: vec![Reported::WithStatus; clusters],
         reported_at_ms: vec![1_795_276_799_000; clusters],
@@ -233,7 +239,9 @@ fn combined_statuses(request: &Request) -> String {
 
 fn texts(arena: &Arena) -> impl Iterator<Item = &str> {
     let begins = std::iter::once(0).chain(arena.ends.iter().copied());
-    begins.zip(&arena.ends).map(|(begin, end)| &arena.bytes[begin as usize..*end as usize])
+    begins
+        .zip(&arena.ends)
+        .map(|(begin, end)| &arena.bytes[begin as usize..*end as usize])
 }
 
 #[derive(Deserialize)]

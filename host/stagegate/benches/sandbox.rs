@@ -13,7 +13,9 @@ use std::time::{Duration, Instant};
 use sha2::{Digest as _, Sha256};
 use stagegate::sandbox::{Cache, Sandbox, SandboxOptions};
 use stagegate_decide::names::Digest;
-use stagegate_evaluate::gate::wire::{Arena, Decision, Destinations, Evidence, Health, Integers, Object, Reported, Request};
+use stagegate_evaluate::gate::wire::{
+    Arena, Decision, Destinations, Evidence, Health, Integers, Object, Reported, Request,
+};
 use stagegate_evaluate::gate::{Engine, Evaluation, Failure, Gate, Limits, wire};
 
 /// Through the child, against a thread in process.

@@ -187,11 +187,7 @@ fn evidence(of: &str) -> wire::Evidence {
         available: number(3),
         total: number(4),
         updated: number(5),
-        health: vec![
-            wire::Health::Healthy,
-            wire::Health::Progressing,
-            wire::Health::Failed,
-        ],
+        health: vec![wire::Health::Healthy, wire::Health::Progressing, wire::Health::Failed],
     };
     match of {
         "a" => columns,

@@ -170,7 +170,10 @@ fn request_of(call: &GateCall, seen: &SeenEvidence) -> Option<wire::Request> {
         })
     };
     let mut names = wire::Arena::default();
-    asked.destinations.iter().for_each(|destination| names.push(&destination.name));
+    asked
+        .destinations
+        .iter()
+        .for_each(|destination| names.push(&destination.name));
     let earlier = asked.earlier.iter().map(|verdict| wire::EarlierVerdict {
         name: verdict.name.clone(),
         outcome: outcome(verdict.outcome),
