@@ -15,6 +15,8 @@ wit_bindgen::generate!({
         "stagegate:gate/types@0.1.0/column-data": [#[serde(rename_all = "camelCase")]],
         "stagegate:gate/types@0.1.0/decision": [#[serde(rename_all = "camelCase")]],
         "stagegate:gate/types@0.1.0/description": [#[serde(rename_all = "camelCase")]],
+        "stagegate:gate/types@0.1.0/evidence": [#[serde(rename_all = "camelCase")]],
+        "stagegate:gate/types@0.1.0/health": [#[serde(rename_all = "camelCase")]],
         "stagegate:gate/types@0.1.0/hold": [#[serde(rename_all = "camelCase")]],
         "stagegate:gate/types@0.1.0/object": [#[serde(rename_all = "camelCase")]],
         "stagegate:gate/types@0.1.0/outcome": [#[serde(rename_all = "camelCase")]],

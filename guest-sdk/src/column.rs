@@ -5,7 +5,7 @@ use std::fmt;
 use std::ops::Deref;
 
 use crate::Error;
-use crate::bindings::stagegate::gate::types::{Cell, Column, ColumnData, Object, Request, ResultSet};
+use crate::bindings::stagegate::gate::types::{Arena, Cell, Column, ColumnData, Object, Request, ResultSet};
 use crate::index::Index;
 
 impl Object {
@@ -19,6 +19,15 @@ impl Object {
             .find(|result| result.collector == collector)
             .ok_or_else(|| Error::new(format_args!("there is no collector `{collector}` for {self}")))?;
         Rows::of(self, result, column)
+    }
+}
+
+impl Arena {
+    /// The text at this place. None also where the ends are no ends of texts.
+    pub(crate) fn text(&self, index: usize) -> Option<&str> {
+        let end = |index: usize| usize::try_from(*self.ends.get(index)?).ok();
+        let begin = index.checked_sub(1).map_or(Some(0), end)?;
+        self.bytes.get(begin..end(index)?)
     }
 }
 
@@ -115,14 +124,7 @@ impl<'a> Rows<'a> {
     /// A row has no value, or one that is no text.
     pub fn texts(self) -> Result<Values<'a, &'a str>, Error> {
         self.all("text", |data, row| match data {
-            ColumnData::Texts(arena) => {
-                let begin = row
-                    .checked_sub(1)
-                    .map_or(Some(0), |before| arena.ends.get(before).copied())?;
-                arena
-                    .bytes
-                    .get(usize::try_from(begin).ok()?..usize::try_from(*arena.ends.get(row)?).ok()?)
-            }
+            ColumnData::Texts(arena) => arena.text(row),
             ColumnData::Cells(cells) => match cells.get(row)? {
                 Cell::Text(value) => Some(value.as_str()),
                 _ => None,
@@ -173,7 +175,7 @@ impl<'a, T: Copy> Values<'a, T> {
     pub fn per_cluster(self, cluster_column: &str, request: &'a Request) -> Result<Vec<(&'a str, T)>, Error> {
         let rows = Rows::of(self.rows.object, self.rows.result, cluster_column)?;
         let clusters = rows.texts()?;
-        let destinations = || request.destinations.iter().map(|destination| destination.name.as_str());
+        let destinations = || request.destinations.iter().map(|destination| destination.name);
         if destinations().eq(clusters.iter().copied()) {
             return Ok(destinations().zip(self.values).collect());
         }

@@ -78,8 +78,12 @@ pub fn derived_schema<G: Gate>() -> serde_json::Value {
 /// What the component's `evaluate` answers.
 ///
 /// # Errors
-/// The config does not fit the gate, or the gate could not judge.
+/// The config does not fit the gate, the host contradicts itself, or the gate could not judge.
 pub fn evaluate<G: Gate>(request: &Request) -> Result<wit::Verdict, Error> {
+    // A gate that goes through the destinations must not miss one.
+    if request.destinations.iter().count() != request.destinations.len() {
+        return Err(Error::new("the names of the destinations cannot be told apart"));
+    }
     let gate: G = crate::config::read(&request.config)
         .map_err(|misfit| Error::new(format_args!("reading the config: {misfit}")))?;
     gate.evaluate(request)?.hand_over()

@@ -60,6 +60,7 @@
 pub mod bindings;
 mod column;
 mod config;
+mod destinations;
 mod error;
 mod evidence;
 mod gate;
@@ -71,10 +72,9 @@ pub mod log;
 mod number;
 mod verdict;
 
-pub use bindings::stagegate::gate::types::{
-    Destination, EarlierVerdict, EvidenceRow, Object, Outcome, Reported, Request,
-};
+pub use bindings::stagegate::gate::types::{Destinations, EarlierVerdict, Health, Object, Outcome, Request};
 pub use column::{Rows, Values};
+pub use destinations::Destination;
 pub use error::Error;
 pub use evidence::Evidence;
 pub use gate::Gate;

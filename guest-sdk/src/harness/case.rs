@@ -24,7 +24,9 @@ use crate::{Error, Gate, Outcome, Request};
 /// objects:                                                  # without: one, the Deployment `shop/web`
 /// - object: shop/web                                        # or a name alone, where the kind has no namespaces
 ///   kind: deployments.apps                                  # resource and group; this is what it is without
-///   evidence: {dev-1: {ready: 2, available: 2}, dev-2: never}   # a cluster without says that it has reported
+///   evidence:                                               # a cluster without says that it has reported
+///     dev-1: {ready: 2, available: 2, total: 3, updated: 1, health: progressing}   # or failed; else healthy
+///     dev-2: never                                          # or withoutStatus
 ///   collectors:
 ///     health: {columns: [cluster, available], rows: [[dev-1, 2], [dev-2, 1]]}
 /// earlier: [{name: condition, outcome: pass}]

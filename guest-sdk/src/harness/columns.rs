@@ -1,6 +1,6 @@
 //! Columns as lists of cells, and back with the types that the host gives them.
 
-use crate::bindings::stagegate::gate::types::{Arena, Cell, Column, ColumnData};
+use crate::bindings::stagegate::gate::types::{Arena, Cell, Column, ColumnData, Integers};
 
 /// One type where all values are of one, cells otherwise; rows without a value are nulls.
 pub(super) fn packed(name: &str, cells: Vec<Cell>) -> Column {
@@ -19,30 +19,52 @@ pub(super) fn packed(name: &str, cells: Vec<Cell>) -> Column {
     } else if present().all(|cell| matches!(cell, Cell::Integer(_) | Cell::Decimal(_))) {
         ColumnData::Decimals(cells.iter().map(decimal).collect())
     } else if present().all(|cell| matches!(cell, Cell::Text(_))) {
-        let mut arena = Arena {
-            bytes: String::new(),
-            ends: Vec::new(),
-        };
-        for cell in &cells {
+        let text = |cell: &'_ Cell| {
             if let Cell::Text(text) = cell {
-                arena.bytes.push_str(text);
+                text.clone()
+            } else {
+                String::new()
             }
-            arena.ends.push(u32::try_from(arena.bytes.len()).unwrap_or(u32::MAX));
-        }
-        ColumnData::Texts(arena)
+        };
+        ColumnData::Texts(arena(cells.iter().map(text)))
     } else {
         ColumnData::Cells(cells.clone())
     };
-    let nulls = (0_u32..)
-        .zip(&cells)
-        .filter(|(_, cell)| **cell == Cell::Null)
-        .map(|(row, _)| row)
-        .collect();
+    let nulls = rows_where(cells.iter().map(|cell| *cell == Cell::Null));
     Column {
         name: name.to_owned(),
         nulls,
         data,
     }
+}
+
+/// The texts, one behind the other.
+pub(super) fn arena(texts: impl Iterator<Item = impl AsRef<str>>) -> Arena {
+    let mut arena = Arena {
+        bytes: String::new(),
+        ends: Vec::new(),
+    };
+    for text in texts {
+        arena.bytes.push_str(text.as_ref());
+        arena.ends.push(u32::try_from(arena.bytes.len()).unwrap_or(u32::MAX));
+    }
+    arena
+}
+
+pub(super) fn integers(values: impl Iterator<Item = Option<i64>> + Clone) -> Integers {
+    Integers {
+        nulls: rows_where(values.clone().map(|value| value.is_none())),
+        values: values.map(Option::unwrap_or_default).collect(),
+    }
+}
+
+/// The rows of which this is true, ascending.
+pub(super) fn rows_where(is_so: impl Iterator<Item = bool>) -> Vec<u32> {
+    (0..)
+        .zip(is_so)
+        .filter(|(_, is_so)| *is_so)
+        .map(|(row, _)| row)
+        .collect()
 }
 
 fn decimal(cell: &Cell) -> f64 {

@@ -7,9 +7,9 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::Case;
-use super::columns::packed;
+use super::columns::{arena, integers, packed, rows_where};
 use crate::bindings::stagegate::gate::types as wit;
-use crate::{Error, Outcome, Request};
+use crate::{Error, Health, Outcome, Request};
 
 /// A cluster reported this long before the case's `now`, when the case does not say otherwise.
 const REPORTED_BEFORE_MS: u64 = 60_000;
@@ -48,7 +48,7 @@ pub struct Watched {
 pub enum Report {
     /// `never` or `withoutStatus`
     Without(Without),
-    Numbers(Numbers),
+    Row(Row),
 }
 
 #[derive(Clone, Copy, Debug, Deserialize)]
@@ -58,12 +58,21 @@ pub enum Without {
     WithoutStatus,
 }
 
+/// A report with a status. Numbers that are left out are not in it, but for the generation: that is 1.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Numbers {
+pub struct Row {
     pub generation: Option<i64>,
     pub ready: Option<i64>,
     pub available: Option<i64>,
+    pub total: Option<i64>,
+    pub updated: Option<i64>,
+    #[serde(default = "healthy")]
+    pub health: Health,
+}
+
+fn healthy() -> Health {
+    Health::Healthy
 }
 
 /// What a StatusCollector says.
@@ -128,18 +137,6 @@ pub(super) fn requested(case: &Case) -> Result<Request, Error> {
             )));
         }
     }
-    let destinations = case.clusters.iter().map(|cluster| wit::Destination {
-        name: cluster.name().to_owned(),
-        labels: match cluster {
-            Cluster::Name(_) => None,
-            Cluster::Labelled { labels, .. } => Some(labels.clone().into_iter().collect()),
-        },
-        evidence: case
-            .objects
-            .iter()
-            .map(|watched| row(watched.evidence.get(cluster.name()), now_ms))
-            .collect(),
-    });
     Ok(Request {
         policy: "shop".to_owned(),
         stage: "dev".to_owned(),
@@ -150,32 +147,85 @@ pub(super) fn requested(case: &Case) -> Result<Request, Error> {
             .objects
             .iter()
             .enumerate()
-            .map(|(at, watched)| object(at, watched))
+            .map(|(at, watched)| object(at, watched, evidence(watched, &case.clusters, now_ms)))
             .collect::<Result<_, _>>()?,
-        destinations: destinations.collect(),
+        destinations: destinations(&case.clusters),
         earlier: (case.earlier.iter().cloned())
             .map(|Earlier { name, outcome, reason }| wit::EarlierVerdict { name, outcome, reason })
             .collect(),
     })
 }
 
-fn row(report: Option<&Report>, now_ms: u64) -> wit::EvidenceRow {
-    let at = wit::Reported::At(now_ms.saturating_sub(REPORTED_BEFORE_MS));
-    let (reported, generation, ready, available) = match report {
-        None => (at, Some(1), None, None),
-        Some(Report::Without(Without::Never)) => (wit::Reported::Never, None, None, None),
-        Some(Report::Without(Without::WithoutStatus)) => (wit::Reported::WithoutStatus, None, None, None),
-        Some(Report::Numbers(numbers)) => (at, numbers.generation.or(Some(1)), numbers.ready, numbers.available),
+fn destinations(clusters: &[Cluster]) -> wit::Destinations {
+    let known = |cluster: &Cluster| match cluster {
+        Cluster::Name(_) => None,
+        Cluster::Labelled { labels, .. } => Some(labels.clone()),
     };
-    wit::EvidenceRow {
-        reported,
-        generation,
-        ready,
-        available,
+    let known: Vec<Option<BTreeMap<String, String>>> = clusters.iter().map(known).collect();
+    let each = || known.iter().flatten().flatten();
+    let counts = known.iter().map(|labels| labels.as_ref().map_or(0, BTreeMap::len));
+    let mut end = 0;
+    let labels = wit::Labels {
+        unknown: rows_where(known.iter().map(Option::is_none)),
+        keys: arena(each().map(|(key, _)| key)),
+        values: arena(each().map(|(_, value)| value)),
+        ends: counts
+            .map(|count| {
+                end += count;
+                u32::try_from(end).unwrap_or(u32::MAX)
+            })
+            .collect(),
+    };
+    wit::Destinations {
+        names: arena(clusters.iter().map(Cluster::name)),
+        labels: known.iter().any(Option::is_some).then_some(labels),
     }
 }
 
-fn object(at: usize, watched: &Watched) -> Result<wit::Object, Error> {
+/// What is known of a cluster that a case says nothing of: it has reported.
+const SILENT: Row = Row {
+    generation: None,
+    ready: None,
+    available: None,
+    total: None,
+    updated: None,
+    health: Health::Healthy,
+};
+
+fn evidence(watched: &Watched, clusters: &[Cluster], now_ms: u64) -> wit::Evidence {
+    let row = |cluster: &Cluster| match watched.evidence.get(cluster.name()) {
+        None => (wit::Reported::WithStatus, SILENT),
+        Some(Report::Row(row)) => (wit::Reported::WithStatus, *row),
+        Some(Report::Without(Without::WithoutStatus)) => (wit::Reported::WithoutStatus, SILENT),
+        Some(Report::Without(Without::Never)) => {
+            let health = Health::Progressing;
+            (wit::Reported::Never, Row { health, ..SILENT })
+        }
+    };
+    let rows: Vec<(wit::Reported, Row)> = clusters.iter().map(row).collect();
+    let has_status = |reported: wit::Reported| reported == wit::Reported::WithStatus;
+    let numbers = |number: fn(&Row) -> Option<i64>| integers(rows.iter().map(|(_, row)| number(row)));
+    let generations = rows.iter().map(|(reported, row)| {
+        let generation = row.generation.or(Some(1));
+        generation.filter(|_| has_status(*reported))
+    });
+    let at_ms = |reported: wit::Reported| match reported {
+        wit::Reported::WithStatus => now_ms.saturating_sub(REPORTED_BEFORE_MS),
+        wit::Reported::WithoutStatus | wit::Reported::Never => 0,
+    };
+    wit::Evidence {
+        reported: rows.iter().map(|(reported, _)| *reported).collect(),
+        reported_at_ms: rows.iter().map(|(reported, _)| at_ms(*reported)).collect(),
+        generation: integers(generations),
+        ready: numbers(|row| row.ready),
+        available: numbers(|row| row.available),
+        total: numbers(|row| row.total),
+        updated: numbers(|row| row.updated),
+        health: rows.iter().map(|(_, row)| row.health).collect(),
+    }
+}
+
+fn object(at: usize, watched: &Watched, evidence: wit::Evidence) -> Result<wit::Object, Error> {
     let (namespace, name) = match watched.object.split_once('/') {
         Some((namespace, name)) => (Some(namespace), name),
         None => (None, watched.object.as_str()),
@@ -192,6 +242,7 @@ fn object(at: usize, watched: &Watched) -> Result<wit::Object, Error> {
         name: name.to_owned(),
         uid: format!("00000000-0000-4000-8000-{at:012}"),
         generation: Some(1),
+        evidence,
         combined_status: wit::CombinedStatus {
             namespace: namespace.unwrap_or("kubestellar-report").to_owned(),
             name: format!("00000000-0000-4000-8000-{at:012}.00000000-0000-4000-8000-999999999999"),

@@ -114,7 +114,8 @@ impl Cases {
     }
 
     /// Makes the evidence of every case worse, step by step, in many ways: removes collectors, columns, rows and
-    /// values, lets clusters never have reported, lowers what the host counts, and moves the numbers of the `columns`.
+    /// values, lets clusters never have reported and objects be unhealthy, lowers what the host counts, and moves the
+    /// numbers of the `columns`.
     /// A gate that does not pass must not pass on worse evidence.
     ///
     /// # Errors

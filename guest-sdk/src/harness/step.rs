@@ -5,7 +5,9 @@ use std::fmt::{self, Display};
 
 use super::Worse;
 use super::columns::{packed, unpacked};
-use crate::bindings::stagegate::gate::types::{Cell, Column, EvidenceRow, Outcome, Reported, Request, ResultSet};
+use crate::bindings::stagegate::gate::types::{
+    Cell, Column, Evidence, Health, Integers, Outcome, Reported, Request, ResultSet,
+};
 
 /// One way to make a request worse. Indices are of the request that it is applied to.
 #[derive(Clone, Copy, Debug)]
@@ -33,6 +35,10 @@ pub(super) enum RowChange {
     NeverReported,
     Ready(Number),
     Available(Number),
+    /// Neither more nor fewer of all replicas is worse.
+    NoTotal,
+    Updated(Number),
+    Health(Health),
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -59,17 +65,19 @@ pub(super) enum Number {
 /// Every step that the request has a place for.
 pub(super) fn steps(request: &Request, columns: &[Worse]) -> Vec<Step> {
     let mut steps = Vec::new();
-    for (destination, cluster) in request.destinations.iter().enumerate() {
+    for destination in 0..request.destinations.len() {
         steps.push(Step::NoLabels { destination });
-        for object in 0..cluster.evidence.len() {
+        for object in 0..request.objects.len() {
             let row = |change| Step::Row {
                 destination,
                 object,
                 change,
             };
-            steps.push(row(RowChange::NeverReported));
+            steps.extend([RowChange::NeverReported, RowChange::NoTotal].map(row));
+            steps.extend([Health::Progressing, Health::Failed].map(|to| row(RowChange::Health(to))));
             for to in [Number::Missing, Number::Lower, Number::FarLower] {
-                steps.extend([row(RowChange::Ready(to)), row(RowChange::Available(to))]);
+                let changes = [RowChange::Ready(to), RowChange::Available(to), RowChange::Updated(to)];
+                steps.extend(changes.map(row));
             }
         }
     }
@@ -122,9 +130,11 @@ impl Step {
                 object,
                 change,
             } => {
-                change.apply(worse.destinations.get_mut(destination)?.evidence.get_mut(object)?)?;
+                change.apply(&mut worse.objects.get_mut(object)?.evidence, destination)?;
             }
-            Self::NoLabels { destination } => worse.destinations.get_mut(destination)?.labels = None,
+            Self::NoLabels { destination } => {
+                add(&mut worse.destinations.labels.as_mut()?.unknown, destination);
+            }
             Self::Table {
                 object,
                 collector,
@@ -145,10 +155,8 @@ impl Step {
     /// The step in words, on the request that it is taken on.
     pub(super) fn on(self, request: &Request) -> String {
         let cluster = |at: usize| {
-            request
-                .destinations
-                .get(at)
-                .map_or("?", |destination| &destination.name)
+            let destination = request.destinations.get(at);
+            destination.map_or("?", |destination| destination.name)
         };
         let object = |at: usize| request.objects.get(at).map(ToString::to_string).unwrap_or_default();
         match self {
@@ -180,26 +188,69 @@ impl Step {
 }
 
 impl RowChange {
-    fn apply(self, row: &mut EvidenceRow) -> Option<()> {
-        let (number, to) = match self {
+    fn apply(self, evidence: &mut Evidence, destination: usize) -> Option<()> {
+        match self {
             Self::NeverReported => {
-                *row = EvidenceRow {
-                    reported: Reported::Never,
-                    generation: None,
-                    ready: None,
-                    available: None,
-                };
-                return Some(());
+                *evidence.reported.get_mut(destination)? = Reported::Never;
+                *evidence.reported_at_ms.get_mut(destination)? = 0;
+                let Evidence {
+                    generation,
+                    ready,
+                    available,
+                    total,
+                    updated,
+                    ..
+                } = evidence;
+                for numbers in [generation, ready, available, total, updated] {
+                    set(numbers, destination, None)?;
+                }
+                let health = evidence.health.get_mut(destination)?;
+                *health = worst(*health, Health::Progressing);
             }
-            Self::Ready(to) => (&mut row.ready, to),
-            Self::Available(to) => (&mut row.available, to),
-        };
-        // Kubernetes counts no replicas below zero.
-        *number = match to.of(&Cell::Integer((*number)?))? {
-            Cell::Integer(value) => Some(value.max(0)),
-            _ => None,
-        };
+            Self::Ready(to) => lower(&mut evidence.ready, destination, to)?,
+            Self::Available(to) => lower(&mut evidence.available, destination, to)?,
+            Self::NoTotal => set(&mut evidence.total, destination, None)?,
+            Self::Updated(to) => lower(&mut evidence.updated, destination, to)?,
+            Self::Health(to) => {
+                let health = evidence.health.get_mut(destination)?;
+                *health = worst(*health, to);
+            }
+        }
         Some(())
+    }
+}
+
+fn lower(numbers: &mut Integers, destination: usize, to: Number) -> Option<()> {
+    let value = match to.of(&Cell::Integer(numbers.get(destination)?))? {
+        // Kubernetes counts no replicas below zero.
+        Cell::Integer(value) => Some(value.max(0)),
+        _ => None,
+    };
+    set(numbers, destination, value)
+}
+
+/// A number that is taken away leaves a zero, as the host writes it.
+fn set(numbers: &mut Integers, destination: usize, value: Option<i64>) -> Option<()> {
+    *numbers.values.get_mut(destination)? = value.unwrap_or_default();
+    if value.is_none() {
+        add(&mut numbers.nulls, destination);
+    }
+    Some(())
+}
+
+/// Adds the destination to those that are ascending.
+fn add(destinations: &mut Vec<u32>, destination: usize) {
+    let destination = u32::try_from(destination).unwrap_or(u32::MAX);
+    if let Err(at) = destinations.binary_search(&destination) {
+        destinations.insert(at, destination);
+    }
+}
+
+fn worst(a: Health, b: Health) -> Health {
+    match (a, b) {
+        (Health::Failed, _) | (_, Health::Failed) => Health::Failed,
+        (Health::Progressing, _) | (_, Health::Progressing) => Health::Progressing,
+        (Health::Healthy, Health::Healthy) => Health::Healthy,
     }
 }
 
@@ -209,6 +260,9 @@ impl Display for RowChange {
             Self::NeverReported => formatter.write_str("it has never been reported"),
             Self::Ready(to) => write!(formatter, "ready is {to}"),
             Self::Available(to) => write!(formatter, "available is {to}"),
+            Self::NoTotal => formatter.write_str("total is missing"),
+            Self::Updated(to) => write!(formatter, "updated is {to}"),
+            Self::Health(to) => write!(formatter, "it is {to}"),
         }
     }
 }

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use stagegate_guest::harness::{Cases, Worse, schema_is_fresh};
-use stagegate_guest::{Error, Gate, Request, Verdict};
+use stagegate_guest::{Error, Gate, Health, Request, Verdict};
 
 /// Holds while a row is short. What has no row is not short: the defect.
 #[derive(Deserialize, JsonSchema)]
@@ -38,13 +38,49 @@ impl Gate for Optimist {
     const SUMMARY: &'static str = "Averages what it knows";
 
     fn evaluate(&self, request: &Request) -> Result<Verdict, Error> {
-        let known: Vec<i64> = request.evidence()?.filter_map(|row| row.row.available).collect();
+        let known: Vec<i64> = request.evidence()?.filter_map(|row| row.available().ok()).collect();
         let mean = known.iter().sum::<i64>() / i64::try_from(known.len().max(1))?;
         Ok(if mean >= 2 {
             Verdict::pass()
         } else {
             Verdict::hold(format!("{mean} on average"))
         })
+    }
+}
+
+/// Waits for what is progressing, and takes what has failed for what is over: the defect.
+#[derive(Deserialize, JsonSchema)]
+struct Patient {}
+
+impl Gate for Patient {
+    const NAME: &'static str = "patient";
+    const VERSION: &'static str = "0.0.0";
+    const SUMMARY: &'static str = "Waits while something is progressing";
+
+    fn evaluate(&self, request: &Request) -> Result<Verdict, Error> {
+        let mut progressing = (request.evidence()?).filter(|row| row.health() == Health::Progressing);
+        Ok(progressing.next().map_or_else(Verdict::pass, |row| {
+            Verdict::hold(format!("{} is on its way", row.cluster()))
+        }))
+    }
+}
+
+/// Passes where fewer than half are updated: the defect.
+#[derive(Deserialize, JsonSchema)]
+struct Inverted {}
+
+impl Gate for Inverted {
+    const NAME: &'static str = "inverted";
+    const VERSION: &'static str = "0.0.0";
+    const SUMMARY: &'static str = "Compares the wrong way";
+
+    fn evaluate(&self, request: &Request) -> Result<Verdict, Error> {
+        for row in request.evidence()? {
+            if row.updated()? * 2 > row.total()? {
+                return Ok(Verdict::hold(format!("{} is updated", row.cluster())));
+            }
+        }
+        Ok(Verdict::pass())
     }
 }
 
@@ -120,6 +156,27 @@ fn a_defect_two_steps_away_is_found_and_no_step_too_many_is_shown() {
         "{found}"
     );
     assert!(lines[3].contains("available is missing"), "{found}");
+}
+
+#[test]
+fn a_gate_that_takes_what_has_failed_for_done_is_found() {
+    let case = TABLE.replace("b: {available: 1}", "b: {health: progressing}");
+    let found = worse::<Patient>("patient", &case).unwrap_err().to_string();
+    let expected = "worse evidence opens the gate, case case: b is short\n  at first: hold, b is on its way\n  \
+                    deployments shop/web in b: it is failed: pass";
+    assert_eq!(found, expected);
+}
+
+#[test]
+fn a_gate_that_fewer_updated_replicas_open_is_found() {
+    let case = TABLE.replace(
+        "{a: {available: 3}, b: {available: 1}}",
+        "{a: {updated: 1, total: 4}, b: {updated: 3, total: 4}}",
+    );
+    let found = worse::<Inverted>("inverted", &case).unwrap_err().to_string();
+    let expected = "worse evidence opens the gate, case case: b is short\n  at first: hold, b is updated\n  \
+                    deployments shop/web in b: updated is one lower: pass";
+    assert_eq!(found, expected);
 }
 
 #[test]

@@ -3,45 +3,34 @@
 //! It makes KubeStellar rewrite a CombinedStatus on every status change and tells when each cluster last reported.
 //! Whatever it says that this file does not understand is malformed, never guessed.
 
+mod columns;
+mod words;
+
 use std::sync::LazyLock;
 
 use k8s_openapi::jiff::{Timestamp, civil};
 use kube::core::ObjectMeta;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use sha2::{Digest, Sha256};
 
-use crate::combined_status::{CellType, CollectorResult, Row};
+use crate::combined_status::{Cell, CellType, CollectorResult, Row};
 use crate::status_collector::{NamedExpression, StatusCollector, StatusCollectorSpec};
+use columns::NAMES;
+
+pub use words::{
+    ConditionReason, ConditionStatus, ConditionType, ReportedCondition, ReportedConditions, ReportedPhase,
+};
 
 /// Names of evidence collectors begin with this; the rest is 8 hex digits of the spec's digest.
 pub const NAME_PREFIX: &str = "stagegate-evidence-";
-
-/// Columns and their expressions, in order. The status members stand under `has()`: an absent one is `''`.
-const COLUMNS: [(&str, &str); 5] = [
-    ("cluster", "inventory.name"),
-    ("at", "string(propagation.lastReturnedUpdateTimestamp)"),
-    (
-        "gen",
-        "has(returned.status) && has(returned.status.observedGeneration) ? \
-        string(returned.status.observedGeneration) : ''",
-    ),
-    (
-        "ready",
-        "has(returned.status) && has(returned.status.readyReplicas) ? string(returned.status.readyReplicas) : ''",
-    ),
-    (
-        "available",
-        "has(returned.status) && has(returned.status.availableReplicas) ? \
-        string(returned.status.availableReplicas) : ''",
-    ),
-];
 
 /// What the evidence collector said about one object.
 #[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 pub struct EvidenceView {
     /// The collector's name; another one than ours is of another version of the host.
     pub collector: String,
-    /// A row for each destination; empty when malformed.
+    /// A row for each destination, sorted by cluster; empty when malformed.
     pub rows: Vec<EvidenceRow>,
     /// What could not be understood; nothing of this evidence counts then.
     pub malformed: Option<String>,
@@ -56,10 +45,31 @@ pub struct EvidenceRow {
     pub at: Reported,
     /// `observedGeneration` of the returned status; empty when it has none.
     pub r#gen: String,
-    /// `readyReplicas` of the returned status; empty when it has none.
-    pub ready: String,
-    /// `availableReplicas` of the returned status; empty when it has none.
-    pub available: String,
+    /// `readyReplicas` of the returned status, `numberReady` of a DaemonSet's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ready: Option<i64>,
+    /// `availableReplicas`, `numberAvailable` of a DaemonSet's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub available: Option<i64>,
+    /// `spec.replicas` of the object itself, when the cluster last reported.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub desired: Option<i64>,
+    /// `replicas` of the returned status, `desiredNumberScheduled` of a DaemonSet's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub total: Option<i64>,
+    /// `updatedReplicas`, `updatedNumberScheduled` of a DaemonSet's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub updated: Option<i64>,
+    /// `phase`; a Service of type LoadBalancer is `Assigned` or `Pending`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub phase: Option<ReportedPhase>,
+    /// The conditions that health is judged by.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub conditions: ReportedConditions,
+}
+
+fn is_default(conditions: &ReportedConditions) -> bool {
+    *conditions == ReportedConditions::default()
 }
 
 /// When a cluster last reported on an object.
@@ -83,11 +93,12 @@ pub fn is_evidence_collector(name: &str) -> bool {
 
 /// The spec of our evidence collector.
 pub fn collector_spec() -> StatusCollectorSpec {
-    let select = COLUMNS
+    let select = NAMES
         .iter()
+        .zip(columns::expressions())
         .map(|(name, def)| NamedExpression {
             name: (*name).to_owned(),
-            def: (*def).to_owned(),
+            def,
         })
         .collect();
     StatusCollectorSpec {
@@ -106,7 +117,7 @@ pub fn collector_name() -> String {
 
 fn name_of_columns() -> String {
     let mut digest = Sha256::new();
-    for (name, def) in COLUMNS {
+    for (name, def) in NAMES.iter().zip(columns::expressions()) {
         digest.update(name);
         digest.update([0]);
         digest.update(def);
@@ -155,8 +166,8 @@ fn read_rows(result: &CollectorResult) -> Result<Vec<EvidenceRow>, String> {
     if let Some(error) = result.aggregation_errors.first() {
         return Err(format!("column {:?}: {}", error.column_name, error.error));
     }
-    let mut positions = [0; COLUMNS.len()];
-    for (position, (column, _)) in positions.iter_mut().zip(COLUMNS) {
+    let mut positions = [0; NAMES.len()];
+    for (position, column) in positions.iter_mut().zip(NAMES) {
         let mut found = result
             .column_names
             .iter()
@@ -171,36 +182,95 @@ fn read_rows(result: &CollectorResult) -> Result<Vec<EvidenceRow>, String> {
     if let Some(row) = result.rows.iter().find(|row| row.columns.len() > columns) {
         return Err(format!("a row has {} values for {columns} columns", row.columns.len()));
     }
-    result.rows.iter().map(|row| read_row(row, positions)).collect()
+    let rows = result.rows.iter().map(|row| read_row(row, positions));
+    let mut rows: Vec<EvidenceRow> = rows.collect::<Result<_, _>>()?;
+    rows.sort_by(|a, b| a.cluster.cmp(&b.cluster));
+    Ok(rows)
 }
 
-fn read_row(row: &Row, positions: [usize; COLUMNS.len()]) -> Result<EvidenceRow, String> {
-    let text = |column: usize| -> Result<String, String> {
-        let name = COLUMNS[column].0;
-        let cell = row
-            .columns
-            .get(positions[column])
-            .ok_or_else(|| format!("a row has no column {name:?}"))?;
+/// One row's cells, by the columns of [`NAMES`].
+struct Cells<'a> {
+    row: &'a Row,
+    positions: [usize; NAMES.len()],
+}
+
+impl<'a> Cells<'a> {
+    fn cell(&self, column: usize) -> Result<&'a Cell, String> {
+        let cell = self.row.columns.get(self.positions[column]);
+        cell.ok_or_else(|| format!("a row has no column {:?}", NAMES[column]))
+    }
+
+    fn text(&self, column: usize) -> Result<&'a str, String> {
+        let cell = self.cell(column)?;
         match &cell.string {
-            Some(text) if cell.cell_type == CellType::String && !is_error_text(text) => Ok(text.clone()),
-            Some(text) => Err(format!("column {name:?}: {text}")),
-            None => Err(format!("column {name:?} holds no text")),
+            Some(text) if cell.cell_type == CellType::String && !is_error_text(text) => Ok(text),
+            Some(text) => Err(format!("column {:?}: {text}", NAMES[column])),
+            None => Err(format!("column {:?} holds no text", NAMES[column])),
         }
-    };
-    let cluster = text(0)?;
+    }
+
+    fn count(&self, column: usize) -> Result<Option<i64>, String> {
+        match self.text(column)? {
+            "" => Ok(None),
+            text => match text.parse() {
+                Ok(count) => Ok(Some(count)),
+                Err(_) => Err(format!("column {:?}: {text:?} is no whole number", NAMES[column])),
+            },
+        }
+    }
+
+    fn phase(&self, column: usize) -> Result<Option<ReportedPhase>, String> {
+        match self.text(column)? {
+            "" => Ok(None),
+            text => match ReportedPhase::parse(text) {
+                Some(phase) => Ok(Some(phase)),
+                None => Err(format!("column {:?}: {text:?} is no known phase", NAMES[column])),
+            },
+        }
+    }
+
+    fn conditions(&self, column: usize) -> Result<ReportedConditions, String> {
+        let cell = self.cell(column)?;
+        let list = match &cell.object {
+            Some(Value::Array(list)) if cell.cell_type == CellType::Object => list,
+            // An error of the expression is a text.
+            _ => {
+                self.text(column)?;
+                return Err(format!("column {:?} holds no list", NAMES[column]));
+            }
+        };
+        let mut conditions = ReportedConditions::default();
+        let is_odd = |entry: &&Value| !entry.as_str().is_some_and(|entry| conditions.take(entry));
+        match list.iter().find(is_odd) {
+            None => Ok(conditions),
+            Some(entry) => Err(format!("column {:?}: {entry} is no condition", NAMES[column])),
+        }
+    }
+}
+
+fn read_row(row: &Row, positions: [usize; NAMES.len()]) -> Result<EvidenceRow, String> {
+    let cells = Cells { row, positions };
+    let cluster = cells.text(0)?.to_owned();
     if cluster.is_empty() {
         return Err("a row names no cluster".to_owned());
     }
-    let of_cluster = |column: usize| text(column).map_err(|error| format!("cluster {cluster}: {error}"));
-    let at = of_cluster(1)?;
-    let at = parse_reported(&at).ok_or_else(|| format!("cluster {cluster}: {at:?} is not a time"))?;
-    Ok(EvidenceRow {
-        at,
-        r#gen: of_cluster(2)?,
-        ready: of_cluster(3)?,
-        available: of_cluster(4)?,
-        cluster,
-    })
+    let read = || {
+        let at = cells.text(1)?;
+        let at = parse_reported(at).ok_or_else(|| format!("{at:?} is not a time"))?;
+        Ok(EvidenceRow {
+            cluster: cluster.clone(),
+            at,
+            r#gen: cells.text(2)?.to_owned(),
+            ready: cells.count(3)?,
+            available: cells.count(4)?,
+            desired: cells.count(5)?,
+            total: cells.count(6)?,
+            updated: cells.count(7)?,
+            phase: cells.phase(8)?,
+            conditions: cells.conditions(9)?,
+        })
+    };
+    read().map_err(|error: String| format!("cluster {cluster}: {error}"))
 }
 
 /// KubeStellar writes an evaluation error into the cell of a selected column; all its texts begin so. A value that

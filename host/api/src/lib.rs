@@ -33,7 +33,7 @@ pub use gate::{ConfigMapEntry, Gate, GateLimits, GateModule};
 pub use managed_cluster::{ManagedCluster, ManagedClusterSpec};
 pub use simulated_cluster::{Progressing, SimulatedCluster, SimulatedClusterRule, SimulatedClusterSpec};
 pub use staged_binding_policy::{
-    PreviousStages, Stage, StagedBindingPolicy, StagedBindingPolicySpec, UnseenUpdates, parse_duration,
+    PreviousStages, Stage, StageHealth, StagedBindingPolicy, StagedBindingPolicySpec, UnseenUpdates, parse_duration,
 };
 pub use staged_status::{
     BindingPolicyRef, CheckStatus, EvidencePiece, ObjectStatus, Outcome, PendingUpdate, Phase, StageState, StageStatus,

@@ -54,11 +54,11 @@ pub struct StagedBindingPolicySpec {
         validation = Rule::new("self.all(s, self.exists_one(t, t.name == s.name))")
             .message("spec.stages: stage names must be unique; rename one of the stages"),
         validation = Rule::new(
-            "self.filter(s, !(has(s.condition) && size(s.condition) > 0) && !(has(s.gates) && size(s.gates) > 0) && \
-            !has(s.soak)).all(s, s.name == self[size(self) - 1].name)"
+            "self.filter(s, has(s.health) && s.health == 'Ignored' && !(has(s.condition) && size(s.condition) > 0) && \
+            !(has(s.gates) && size(s.gates) > 0) && !has(s.soak)).all(s, s.name == self[size(self) - 1].name)"
         ).message(
-            "spec.stages: only the last stage may have neither condition nor gates nor soak, for nothing would lead out of \
-             it; give the stage a condition, a gate or a soak"
+            "spec.stages: only the last stage may have health Ignored and neither condition nor gates nor soak, for nothing \
+             would hold the workload there; give the stage health Required, a condition, a gate or a soak"
         )
     )]
     pub stages: Vec<Stage>,
@@ -85,7 +85,11 @@ pub struct Stage {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "bounds::cluster_selectors")]
     pub cluster_selectors: Vec<LabelSelector>,
-    /// CEL over `downsyncClause`: the bound objects that `condition` judges. Absent: all that can report a status.
+    /// Whether each kept object must be healthy in each cluster of the stage before the stage passes.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub health: StageHealth,
+    /// CEL over `downsyncClause`: the bound objects that `health`, `condition` and `gates` judge. Absent: all that can
+    /// report a status.
     ///
     /// Its members: `group`, `version`, `resource` (a plural), `namespace` (absent for a cluster-scoped object: ask
     /// `has(downsyncClause.namespace)` first), `name`, `resourceVersion`, `createOnly`, `statusCollectors` (names),
@@ -122,6 +126,19 @@ pub struct Stage {
     pub unseen_updates: UnseenUpdates,
 }
 
+/// What health means for a stage.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+pub enum StageHealth {
+    /// Every kept object must be healthy in every cluster, by the rules of kstatus: rollouts of Deployments, StatefulSets
+    /// and DaemonSets are finished, Jobs are complete, PersistentVolumeClaims are bound, and so on; any other kind is
+    /// judged by its conditions Ready, Reconciling, Stalled and Available, and is healthy without them.
+    #[default]
+    Required,
+    /// Health is not looked at: only the condition, the gates and the soak hold the stage. A last stage that has neither
+    /// condition nor gates is placed and not judged.
+    Ignored,
+}
+
 /// What an edit counts as that a cluster has not answered within two minutes.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 pub enum UnseenUpdates {
@@ -142,7 +159,8 @@ impl Stage {
 
     /// Whether anything but the next stage's turn leads out of this one.
     pub fn has_checks(&self) -> bool {
-        self.condition.is_some() || !self.gates.is_empty() || self.soak.is_some()
+        let is_judged = self.health == StageHealth::Required || self.condition.is_some() || !self.gates.is_empty();
+        is_judged || self.soak.is_some()
     }
 }
 

@@ -4,12 +4,14 @@
 //!
 //! - [`staging`] moves a StagedBindingPolicy through its stages;
 //! - [`binding`] translates a BindingPolicy into a Binding where no KubeStellar runs;
-//! - [`combine`] combines the statuses that clusters returned, likewise.
+//! - [`combine`] combines the statuses that clusters returned, likewise;
+//! - [`health`] says from what a cluster reported whether an object runs as it should.
 //!
 //! Invariant: there is no clock, client, task, environment or randomness here. The same facts give the same answer,
 //! so every rule is tested by a file of facts. Whatever the program may do to the world is a variant of a `Write`.
 
 pub mod binding;
 pub mod combine;
+pub mod health;
 pub mod names;
 pub mod staging;

@@ -20,7 +20,8 @@ use serde::Deserialize;
 use serde_json::json;
 use sha2::{Digest, Sha256};
 use stagegate_evaluate::gate::wire::{
-    Arena, Column, ColumnData, CombinedStatus, Decision, Destination, EvidenceRow, Object, Reported, Request, ResultSet,
+    Arena, Column, ColumnData, CombinedStatus, Decision, Destinations, Evidence, Health, Integers, Object, Reported,
+    Request, ResultSet,
 };
 use stagegate_evaluate::gate::{Engine, Gate, Limits, compile};
 
@@ -131,12 +132,7 @@ fn request(clusters: usize, objects: usize) -> Request {
     let available = |cluster: usize| if short(cluster) { 2 } else { 3 };
     let name = |cluster: usize| format!("cluster-{cluster:04}");
     let mut names = Arena::default();
-    for cluster in 0..clusters {
-        names.bytes.push_str(&name(cluster));
-        names
-            .ends
-            .push(u32::try_from(names.bytes.len()).expect("names are short"));
-    }
+    (0..clusters).for_each(|cluster| names.push(&name(cluster)));
     let column = |name: &str, data| Column {
         name: name.to_owned(),
         nulls: Vec::new(),
@@ -145,7 +141,7 @@ fn request(clusters: usize, objects: usize) -> Request {
     let per_cluster = |value: &dyn Fn(usize) -> i64| ColumnData::Integers((0..clusters).map(value).collect());
     let rates = (0..clusters).map(|cluster| 0.001 * cluster as f64).collect();
     let columns = vec![
-        column("cluster", ColumnData::Texts(names)),
+        column("cluster", ColumnData::Texts(names.clone())),
         column("available", per_cluster(&|cluster| available(cluster))),
         column("restarts", per_cluster(&|cluster| (cluster as i64 * 7919) % 1000)),
         column("errorRate", ColumnData::Decimals(rates)),
@@ -154,6 +150,27 @@ fn request(clusters: usize, objects: usize) -> Request {
             ColumnData::Booleans((0..clusters).map(|cluster| !short(cluster)).collect()),
         ),
     ];
+    let integers = |value: &dyn Fn(usize) -> i64| Integers {
+        nulls: Vec::new(),
+        values: (0..clusters).map(value).collect(),
+    };
+    let health = |cluster: usize| {
+        if short(cluster) {
+            Health::Progressing
+        } else {
+            Health::Healthy
+        }
+    };
+    let evidence = Evidence {
+        reported: vec![Reported::WithStatus; clusters],
+        reported_at_ms: vec![1_795_276_799_000; clusters],
+        generation: integers(&|_| 4),
+        ready: integers(&|_| 3),
+        available: integers(&|cluster| available(cluster)),
+        total: integers(&|_| 3),
+        updated: integers(&|_| 3),
+        health: (0..clusters).map(health).collect(),
+    };
     let object = |index: usize| Object {
         group: "apps".to_owned(),
         resource: "deployments".to_owned(),
@@ -161,6 +178,7 @@ fn request(clusters: usize, objects: usize) -> Request {
         name: format!("workload-{index}"),
         uid: format!("7b0d2a34-5d10-4b5e-9a39-{index:012}"),
         generation: Some(4),
+        evidence: evidence.clone(),
         combined_status: CombinedStatus {
             namespace: "default".to_owned(),
             name: format!("7b0d2a34-5d10-4b5e-9a39-{index:012}.c21f0e57-8e0c-4d8e-8f4c-000000000001"),
@@ -171,19 +189,6 @@ fn request(clusters: usize, objects: usize) -> Request {
             }],
         },
     };
-    let destination = |cluster: usize| Destination {
-        name: name(cluster),
-        labels: None,
-        evidence: vec![
-            EvidenceRow {
-                reported: Reported::At(1_795_276_799_000),
-                generation: Some(4),
-                ready: Some(3),
-                available: Some(available(cluster)),
-            };
-            objects
-        ],
-    };
     Request {
         policy: "nginx".to_owned(),
         stage: "prod".to_owned(),
@@ -191,7 +196,7 @@ fn request(clusters: usize, objects: usize) -> Request {
         now_ms: 1_795_276_800_000,
         config: serde_json::json!({"atLeast": AT_LEAST, "share": SHARE, "collector": COLLECTOR}).to_string(),
         objects: (0..objects).map(object).collect(),
-        destinations: (0..clusters).map(destination).collect(),
+        destinations: Destinations { names, labels: None },
         earlier: Vec::new(),
     }
 }
@@ -200,27 +205,21 @@ fn request(clusters: usize, objects: usize) -> Request {
 fn combined_statuses(request: &Request) -> String {
     let text = |text: &str| json!({"type": "String", "string": text});
     let number = |number: String| json!({"type": "Number", "float": number});
-    let statuses = request.objects.iter().enumerate().map(|(index, object)| {
-        let ColumnData::Decimals(rates) = &object.combined_status.results[0].columns[3].data else {
-            panic!("rates are decimals");
+    let statuses = request.objects.iter().map(|object| {
+        let columns = &object.combined_status.results[0].columns;
+        let (ColumnData::Texts(names), ColumnData::Decimals(rates)) = (&columns[0].data, &columns[3].data) else {
+            panic!("clusters are named, and rates are decimals");
         };
-        let clusters = || request.destinations.iter().zip(rates);
-        let evidence = clusters().map(|(destination, _)| {
-            let available = destination.evidence[index].available.unwrap_or(0).to_string();
-            let cells = [
-                text(&destination.name),
-                text("2026-11-21T15:59:59Z"),
-                text("4"),
-                text("3"),
-                text(&available),
-            ];
+        let counted = || texts(names).zip(&object.evidence.available.values);
+        let evidence = counted().map(|(cluster, available)| {
+            let mut cells = vec![text(cluster), text("2026-11-21T15:59:59Z"), text("4"), text("3")];
+            cells.push(text(&available.to_string()));
             json!({"columns": cells})
         });
-        let workload = clusters().map(|(destination, rate)| {
-            let available = destination.evidence[index].available.unwrap_or(0);
-            let healthy = json!({"type": "Bool", "bool": available >= 3});
+        let workload = counted().zip(rates).map(|((cluster, available), rate)| {
+            let healthy = json!({"type": "Bool", "bool": *available >= 3});
             let cells = [
-                text(&destination.name),
+                text(cluster),
                 number(available.to_string()),
                 number("17".to_owned()),
                 number(rate.to_string()),
@@ -236,6 +235,13 @@ fn combined_statuses(request: &Request) -> String {
         ]})
     });
     serde_json::Value::from(statuses.collect::<Vec<_>>()).to_string()
+}
+
+fn texts(arena: &Arena) -> impl Iterator<Item = &str> {
+    let begins = std::iter::once(0).chain(arena.ends.iter().copied());
+    begins
+        .zip(&arena.ends)
+        .map(|(begin, end)| &arena.bytes[begin as usize..*end as usize])
 }
 
 #[derive(Deserialize)]

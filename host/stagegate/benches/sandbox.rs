@@ -13,7 +13,9 @@ use std::time::{Duration, Instant};
 use sha2::{Digest as _, Sha256};
 use stagegate::sandbox::{Cache, Sandbox, SandboxOptions};
 use stagegate_decide::names::Digest;
-use stagegate_evaluate::gate::wire::{Decision, Destination, EvidenceRow, Object, Reported, Request};
+use stagegate_evaluate::gate::wire::{
+    Arena, Decision, Destinations, Evidence, Health, Integers, Object, Reported, Request,
+};
 use stagegate_evaluate::gate::{Engine, Evaluation, Failure, Gate, Limits, wire};
 
 /// Through the child, against a thread in process.
@@ -210,17 +212,22 @@ impl Worker {
 
 /// About 1 kB of JSON: one object on eight clusters.
 fn request() -> Request {
-    let row = EvidenceRow {
-        reported: Reported::At(1_795_276_799_000),
-        generation: Some(4),
-        ready: Some(3),
-        available: Some(3),
+    let number = |value| Integers {
+        nulls: Vec::new(),
+        values: vec![value; 8],
     };
-    let destination = |number: usize| Destination {
-        name: format!("cluster-{number:04}"),
-        labels: None,
-        evidence: vec![row],
+    let evidence = Evidence {
+        reported: vec![Reported::WithStatus; 8],
+        reported_at_ms: vec![1_795_276_799_000; 8],
+        generation: number(4),
+        ready: number(3),
+        available: number(3),
+        total: number(3),
+        updated: number(3),
+        health: vec![Health::Healthy; 8],
     };
+    let mut names = Arena::default();
+    (0..8).for_each(|number| names.push(&format!("cluster-{number:04}")));
     Request {
         policy: "nginx".to_owned(),
         stage: "prod".to_owned(),
@@ -234,9 +241,10 @@ fn request() -> Request {
             name: "nginx".to_owned(),
             uid: "7b0d2a34-5d10-4b5e-9a39-000000000001".to_owned(),
             generation: Some(4),
+            evidence,
             combined_status: wire::CombinedStatus::default(),
         }],
-        destinations: (0..8).map(destination).collect(),
+        destinations: Destinations { names, labels: None },
         earlier: Vec::new(),
     }
 }

@@ -1,6 +1,8 @@
 //! What the gate saw of its request, as named pieces: tests compare them with what the host meant to say.
 
-use stagegate_guest::bindings::stagegate::gate::types::{Cell, Column, ColumnData, Reported, Request};
+use stagegate_guest::bindings::stagegate::gate::types::{
+    Arena, Cell, Column, ColumnData, Evidence, Integers, Labels, Reported, Request,
+};
 
 pub fn pieces(request: &Request) -> Vec<(String, String)> {
     let mut pieces = vec![
@@ -27,29 +29,22 @@ pub fn pieces(request: &Request) -> Vec<(String, String)> {
             }
         }
     }
-    for destination in &request.destinations {
-        let labels = destination.labels.as_ref().map_or("-".to_owned(), |labels| {
-            labels
-                .iter()
-                .map(|(name, value)| format!("{name}={value}"))
-                .collect::<Vec<_>>()
-                .join(",")
-        });
-        let evidence: Vec<_> = destination
-            .evidence
+    for (index, destination) in request.destinations.iter().enumerate() {
+        let labels = request.destinations.labels.as_ref();
+        let labels = labels.and_then(|labels| labels_of(index, labels));
+        let rows: Vec<_> = request
+            .objects
             .iter()
-            .map(|row| {
-                let reported = match row.reported {
-                    Reported::Never => "never".to_owned(),
-                    Reported::WithoutStatus => "without-status".to_owned(),
-                    Reported::At(at) => at.to_string(),
-                };
-                format!("{reported} {:?} {:?} {:?}", row.generation, row.ready, row.available)
-            })
+            .map(|object| row(index, &object.evidence))
             .collect();
         pieces.push((
             "destination".to_owned(),
-            format!("{} {labels} {}", destination.name, evidence.join("; ")),
+            format!(
+                "{} {} {}",
+                destination.name,
+                labels.unwrap_or("-".to_owned()),
+                rows.join("; ")
+            ),
         ));
     }
     for earlier in &request.earlier {
@@ -59,6 +54,45 @@ pub fn pieces(request: &Request) -> Vec<(String, String)> {
         ));
     }
     pieces
+}
+
+/// Not by the SDK, which refuses a cluster that has never reported.
+fn row(index: usize, evidence: &Evidence) -> String {
+    let reported = match evidence.reported[index] {
+        Reported::Never => "never".to_owned(),
+        Reported::WithoutStatus => "without-status".to_owned(),
+        Reported::WithStatus => evidence.reported_at_ms[index].to_string(),
+    };
+    let number = |of: &Integers| of.get(index).map_or("-".to_owned(), |value| value.to_string());
+    let numbers = [
+        &evidence.generation,
+        &evidence.ready,
+        &evidence.available,
+        &evidence.total,
+        &evidence.updated,
+    ];
+    format!(
+        "{} {reported} {}",
+        evidence.health[index],
+        numbers.map(number).join(" ")
+    )
+}
+
+fn labels_of(index: usize, labels: &Labels) -> Option<String> {
+    if labels.unknown.iter().any(|unknown| *unknown as usize == index) {
+        return None;
+    }
+    let of_it = begin_of(index, &labels.ends)..labels.ends[index] as usize;
+    let said = of_it.map(|label| format!("{}={}", text(label, &labels.keys), text(label, &labels.values)));
+    Some(said.collect::<Vec<_>>().join(","))
+}
+
+fn text(index: usize, arena: &Arena) -> &str {
+    &arena.bytes[begin_of(index, &arena.ends)..arena.ends[index] as usize]
+}
+
+fn begin_of(index: usize, ends: &[u32]) -> usize {
+    index.checked_sub(1).map_or(0, |before| ends[before] as usize)
 }
 
 fn first(column: &Column) -> String {

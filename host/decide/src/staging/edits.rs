@@ -97,7 +97,8 @@ impl<'a> Edited<'a> {
     }
 
     fn row(&self, cluster: &str) -> Option<&'a EvidenceRow> {
-        self.rows.iter().find(|row| row.cluster == cluster)
+        let found = self.rows.binary_search_by(|row| row.cluster.as_str().cmp(cluster));
+        found.ok().map(|at| &self.rows[at])
     }
 
     fn identity(&self, recorded: Option<&ObjectStatus>) -> ObjectStatus {

@@ -103,8 +103,8 @@ impl<'a> Subject<'a> {
         }
     }
 
-    /// The CombinedStatus, if it is complete and new enough to be judged.
-    pub fn proven(&self, record: &ObjectStatus) -> Result<&'a CombinedStatusView, Finding> {
+    /// The CombinedStatus, if it is complete and new enough to be judged. The destinations are sorted.
+    pub fn proven(&self, record: &ObjectStatus, destinations: &[&str]) -> Result<&'a CombinedStatusView, Finding> {
         let view = self.combined()?;
         if view.size_bytes > COMBINED_STATUS_BYTES_MAX {
             return Err(Finding::unknown(
@@ -120,7 +120,7 @@ impl<'a> Subject<'a> {
         }
         self.require_newer(view, record)?;
         self.require_collectors(view)?;
-        self.require_rows(view)?;
+        self.require_rows(view, destinations)?;
         self.require_forms(view)?;
         self.require_no_errors(view)?;
         Ok(view)
@@ -300,8 +300,22 @@ impl<'a> Subject<'a> {
         )
     }
 
-    /// A reported row for exactly the destinations.
-    fn require_rows(&self, view: &CombinedStatusView) -> Result<(), Finding> {
+    /// The rows of our own collector, if there is a reported one for exactly these destinations, which are sorted, as rows
+    /// are: the two are walked side by side.
+    pub fn reported_rows(&self, destinations: &[&str]) -> Result<&'a [EvidenceRow], Finding> {
+        let view = self.combined()?;
+        if !view
+            .evidence
+            .iter()
+            .any(|found| found.collector == evidence::collector_name())
+        {
+            return Err(self.not_combined(&evidence::collector_name()));
+        }
+        self.require_rows(view, destinations)?;
+        Ok(self.rows())
+    }
+
+    fn require_rows(&self, view: &CombinedStatusView, destinations: &[&str]) -> Result<(), Finding> {
         let key = self.key();
         let ours = ours(view);
         if ours.len() > 1 {
@@ -310,28 +324,28 @@ impl<'a> Subject<'a> {
         if let Some(text) = ours.iter().find_map(|found| found.malformed.as_ref()) {
             return Err(self.malformed(text));
         }
-        let destinations = super::binding_part::destinations_of(self.placed);
-        let rows = self.rows();
-        for cluster in &destinations {
-            let found: Vec<_> = rows.iter().filter(|row| row.cluster == *cluster).collect();
-            match found.as_slice() {
-                [] => {
-                    return Err(Finding::unknown(
-                        Reason::DestinationsDiffer,
-                        format!("the evidence about {key} has no row for cluster {cluster} yet"),
-                    ));
-                }
-                [row] => self.require_reported(row)?,
-                _ => {
-                    return Err(Finding::unknown(
-                        Reason::EvidenceMalformed,
-                        format!("the evidence about {key} has several rows for cluster {cluster}"),
-                    ));
-                }
+        let missing = |cluster: &str| {
+            let text = format!("the evidence about {key} has no row for cluster {cluster} yet");
+            Err(Finding::unknown(Reason::DestinationsDiffer, text))
+        };
+        let mut strange = None;
+        let mut rows = self.rows().iter().peekable();
+        for cluster in destinations {
+            while let Some(row) = rows.next_if(|row| row.cluster.as_str() < *cluster) {
+                strange.get_or_insert(row);
             }
+            let Some(row) = rows.next_if(|row| row.cluster == *cluster) else {
+                return missing(cluster);
+            };
+            if rows.peek().is_some_and(|next| next.cluster == row.cluster) {
+                return Err(Finding::unknown(
+                    Reason::EvidenceMalformed,
+                    format!("the evidence about {key} has several rows for cluster {cluster}"),
+                ));
+            }
+            self.require_reported(row)?;
         }
-        let known: BTreeSet<&str> = destinations.into_iter().collect();
-        match rows.iter().find(|row| !known.contains(row.cluster.as_str())) {
+        match strange.or_else(|| rows.next()) {
             None => Ok(()),
             Some(row) => Err(Finding::unknown(
                 Reason::DestinationsDiffer,
@@ -421,9 +435,9 @@ impl<'a> Subject<'a> {
     /// What each cluster reported, the least available first: where a condition is false, the reader looks there.
     pub fn reported(&self) -> String {
         const SHOWN: usize = 4;
-        let count = |text: &str| text.parse::<i64>().unwrap_or_default();
+        let count = |count: Option<i64>| count.unwrap_or_default();
         let mut rows: Vec<&EvidenceRow> = self.rows().iter().collect();
-        rows.sort_by_key(|row| (count(&row.available), count(&row.ready), row.cluster.clone()));
+        rows.sort_by_key(|row| (count(row.available), count(row.ready), row.cluster.clone()));
         let shown: Vec<String> = rows
             .iter()
             .take(SHOWN)
@@ -431,8 +445,8 @@ impl<'a> Subject<'a> {
                 format!(
                     "cluster {} has {} available, {} ready",
                     row.cluster,
-                    count(&row.available),
-                    count(&row.ready)
+                    count(row.available),
+                    count(row.ready)
                 )
             })
             .collect();

@@ -169,6 +169,17 @@ pub struct GateEvidenceRow {
     pub generation: Option<i64>,
     pub ready: Option<i64>,
     pub available: Option<i64>,
+    pub total: Option<i64>,
+    pub updated: Option<i64>,
+    pub health: GateHealth,
+}
+
+/// The verdict of the health rules, without its reason: that may repeat what a cluster has said.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub enum GateHealth {
+    Healthy,
+    Progressing,
+    Failed,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

@@ -13,14 +13,15 @@ use stagegate_api::{CheckStatus, EvidencePiece, EvidenceRow, Outcome, Reported, 
 use super::facts::{Facts, Read, VerdictKey};
 use super::finding::Finding;
 use super::gate_facts::{
-    ConfigAnswer, ConfigKey, EarlierVerdict, GateAnswer, GateCall, GateDestination, GateEvidenceRow, GateObject,
-    GateRequest, GateVerdict, Module, Source,
+    ConfigAnswer, ConfigKey, EarlierVerdict, GateAnswer, GateCall, GateDestination, GateEvidenceRow, GateHealth,
+    GateObject, GateRequest, GateVerdict, Module, Source,
 };
 use super::plan::Question;
 use super::reason::Reason;
 use super::slot::{Own, after};
 use super::spec::{CheckedGate, CheckedStage};
-use crate::names::Digest;
+use crate::health::{Health, health};
+use crate::names::{Digest, ObjectKey};
 
 /// No answer is asked for again sooner than this, whatever a gate says.
 const ASKED_AGAIN_AFTER: SignedDuration = SignedDuration::from_secs(1);
@@ -111,8 +112,9 @@ pub fn earlier_condition(finding: &Finding) -> EarlierVerdict {
     }
 }
 
-/// What `cluster` reported. The evidence is complete when gates are asked, so a row that is missing is no row to invent.
-pub fn row_of(row: Option<&EvidenceRow>, cluster: &str) -> Result<GateEvidenceRow, Finding> {
+/// What `cluster` reported about the object `key`. The evidence is complete when gates are asked, so a row that is missing is
+/// no row to invent.
+pub fn row_of(key: &ObjectKey, row: Option<&EvidenceRow>, cluster: &str) -> Result<GateEvidenceRow, Finding> {
     let missing = || {
         let text = format!("cluster {cluster} has no evidence row that a gate could be shown");
         Finding::unknown(Reason::EvidenceMalformed, text)
@@ -126,8 +128,15 @@ pub fn row_of(row: Option<&EvidenceRow>, cluster: &str) -> Result<GateEvidenceRo
     Ok(GateEvidenceRow {
         reported_at,
         generation: row.r#gen.parse().ok(),
-        ready: row.ready.parse().ok(),
-        available: row.available.parse().ok(),
+        ready: row.ready,
+        available: row.available,
+        total: row.total,
+        updated: row.updated,
+        health: match health(&key.group, &key.resource, row) {
+            Health::Healthy => GateHealth::Healthy,
+            Health::Progressing(_) => GateHealth::Progressing,
+            Health::Failed(_) => GateHealth::Failed,
+        },
     })
 }
 

@@ -10,7 +10,7 @@ use super::binding_part::{Bound, Placed};
 use super::edits::Edited;
 use super::facts::{Facts, Verdict, VerdictKey};
 use super::finding::Finding;
-use super::gate_facts::{CombinedRef, GateDestination, GateObject};
+use super::gate_facts::{CombinedRef, EarlierVerdict, GateDestination, GateObject};
 use super::plan::{Evidence, Question};
 use super::reason::Reason;
 use super::record::{self, Note};
@@ -105,6 +105,41 @@ pub fn follow(subjected: Subjected<'_>) -> Option<(Vec<ObjectStatus>, Vec<Questi
     Some((record.objects, judging.questions))
 }
 
+/// The health of an open placement that is not judged now, as after completion; `None` where the stage asks for none.
+/// Missing evidence is an unknown finding. Unless the questions are empty, it is preliminary.
+pub fn watch_health(subjected: Subjected<'_>) -> Option<(Finding, Vec<Question>)> {
+    let Subjected {
+        facts,
+        stage,
+        own,
+        recorded,
+        ..
+    } = subjected;
+    if !stage.requires_health() {
+        return None;
+    }
+    let mut record = recorded.cloned().unwrap_or_default();
+    let nothing = record.clone();
+    let placed = Placed {
+        facts,
+        stage,
+        own,
+        record: &nothing,
+    };
+    let mut judging = Judging::new(subjected);
+    let result = placed.binding().and_then(|(_, binding)| {
+        let objects = bound::objects(binding);
+        judging.ask_about_objects(&objects);
+        judging.require_shown(&objects)?;
+        let kept = judging.kept(&objects, &mut record)?;
+        Ok(judging.health(&placed, &kept, &sorted_destinations(&placed)))
+    });
+    let finding = match result {
+        Ok(finding) | Err(finding) => finding,
+    };
+    Some((finding, judging.questions))
+}
+
 pub(super) struct Judging<'a> {
     pub(super) subjected: Subjected<'a>,
     pub(super) questions: Vec<Question>,
@@ -189,7 +224,9 @@ impl<'a> Judging<'a> {
                 return Err(finding);
             }
         };
-        let evidence = collector::require(facts).and_then(|()| self.evidence(placed, &kept, record));
+        let destinations = sorted_destinations(placed);
+        let evidence =
+            collector::require(facts).and_then(|()| self.evidence(placed, (&kept, destinations.as_slice()), record));
         let digest = match evidence {
             Ok(digest) => digest,
             Err(finding) => {
@@ -217,6 +254,13 @@ impl<'a> Judging<'a> {
         let stage = placed.stage;
         record.checks.retain(|check| stage.has_check(&check.name));
         let mut findings = Vec::new();
+        let mut said = None;
+        if stage.requires_health() {
+            let finding = self.health(placed, &kept, &destinations);
+            // Another message of the same answer is what tells how far a rollout is; newer evidence alone is nothing new.
+            record::note_check(record, "health", &finding, note);
+            findings.push(finding);
+        }
         if let Some(condition) = &stage.condition {
             let finding = self.condition(placed, &kept, condition);
             if record::is_other_check(record, "condition", &condition.digest) {
@@ -232,12 +276,13 @@ impl<'a> Judging<'a> {
                     ..note
                 },
             );
+            said = Some(gates::earlier_condition(&finding));
             findings.push(finding);
         }
         if let Some(failed) = gates::failed(record, stage) {
             return Err(failed);
         }
-        findings.extend(self.gates(placed, &kept, (findings.first(), record))?);
+        findings.extend(self.gates(placed, &kept, (said, record))?);
         let judged = worst(findings);
         if judged.is_err() {
             record::keep_evidence(record, before);
@@ -250,7 +295,7 @@ impl<'a> Judging<'a> {
         &mut self,
         placed: &Placed<'_>,
         kept: &[&BoundObject],
-        (condition, record): (Option<&Finding>, &mut StageStatus),
+        (condition, record): (Option<EarlierVerdict>, &mut StageStatus),
     ) -> Result<Vec<Finding>, Finding> {
         let Subjected { facts, stage, own, .. } = self.subjected;
         if stage.gates.is_empty() {
@@ -270,7 +315,7 @@ impl<'a> Judging<'a> {
             objects,
             destinations,
         };
-        let answered = round.ask(condition.map(gates::earlier_condition).into_iter().collect());
+        let answered = round.ask(condition.into_iter().collect());
         self.questions.extend(answered.question);
         let soonest = |a: Option<Timestamp>, b: Option<Timestamp>| a.into_iter().chain(b).min();
         let timeouts = stage.gates.iter().map(|gate| i64::from(gate.timeout_ms)).sum();
@@ -300,8 +345,8 @@ impl<'a> Judging<'a> {
         placed: &Placed<'_>,
         kept: &[&BoundObject],
     ) -> Result<(Vec<GateObject>, Vec<GateDestination>), Finding> {
-        let mut objects = Vec::new();
-        let mut rows = Vec::new();
+        let mut objects: Vec<GateObject> = Vec::new();
+        let mut rows: Vec<BTreeMap<&str, &EvidenceRow>> = Vec::new();
         for object in kept {
             let (subject, found) = self.subject(placed, object)?;
             let view = subject.combined()?;
@@ -319,17 +364,19 @@ impl<'a> Judging<'a> {
             rows.push(subject.rows().iter().map(|row| (row.cluster.as_str(), row)).collect());
         }
         let destinations = super::binding_part::destinations_of(placed);
-        let shown = destinations.iter().map(|cluster| {
-            let evidence = rows
+        let shown = |cluster: &&str| {
+            let evidence = objects
                 .iter()
-                .map(|rows: &BTreeMap<&str, &EvidenceRow>| gates::row_of(rows.get(cluster).copied(), cluster))
+                .zip(&rows)
+                .map(|(object, rows)| gates::row_of(&object.key, rows.get(cluster).copied(), cluster))
                 .collect::<Result<_, _>>()?;
             Ok(GateDestination {
                 name: (*cluster).to_owned(),
                 evidence,
             })
-        });
-        Ok((objects, shown.collect::<Result<_, Finding>>()?))
+        };
+        let destinations = destinations.iter().map(shown).collect::<Result<_, Finding>>()?;
+        Ok((objects, destinations))
     }
 
     /// The objects that are judged: those the filter keeps, or without one those that can report.
@@ -347,7 +394,7 @@ impl<'a> Judging<'a> {
                 Err(Finding::unknown(
                     Reason::NothingKept,
                     "no bound object is of a kind whose status clusters return, so there is nothing to judge: \
-                    bind one, or use soak alone",
+                    bind one, or set health: Ignored and a soak on this stage",
                 ))
             } else {
                 Ok(kept)
@@ -423,9 +470,14 @@ impl<'a> Judging<'a> {
     }
 
     /// The digest of all evidence, if every kept object's is complete and new enough.
-    fn evidence(&self, placed: &Placed<'_>, kept: &[&BoundObject], record: &StageStatus) -> Result<Digest, Finding> {
+    fn evidence(
+        &self,
+        placed: &Placed<'_>,
+        (kept, destinations): (&[&BoundObject], &[&str]),
+        record: &StageStatus,
+    ) -> Result<Digest, Finding> {
         let stage = self.subjected.stage;
-        let destinations: BTreeSet<&str> = super::binding_part::destinations_of(placed).into_iter().collect();
+        let clusters: BTreeSet<&str> = destinations.iter().copied().collect();
         let positions = record::positions(&record.objects);
         let mut digests = Vec::new();
         for object in kept {
@@ -433,8 +485,8 @@ impl<'a> Judging<'a> {
             let position = positions.get(&bound::key(object));
             let entry = position.and_then(|position| record.objects.get(*position));
             let entry = entry.ok_or_else(|| tracked::missing(object))?;
-            let view = subject.proven(entry)?;
-            let edited = Edited::of(&subject, found, (&destinations, &destinations));
+            let view = subject.proven(entry, destinations)?;
+            let edited = Edited::of(&subject, found, (&clusters, &clusters));
             if let Some(missing) = edited.missing(entry, stage.unseen_updates) {
                 return Err(missing);
             }
@@ -524,17 +576,25 @@ fn worst(findings: Vec<Finding>) -> Result<Finding, Finding> {
     Ok(last.unwrap_or_else(|| Finding::pass(Reason::Complete, "complete")))
 }
 
-/// Without a condition there is nothing to judge: the Binding part is all that is asked for.
+/// Where nothing is judged, the Binding part is all that is asked for.
 fn not_judged(stage: &CheckedStage, settled: &Bound<'_>, record: &mut StageStatus) -> Finding {
     record.checks.retain(|check| check.name == "soak");
     record.not_judged.clear();
     Finding::pass(
         Reason::PlacedNotJudged,
         format!(
-            "stage {} has no condition: {} object(s) placed in {} cluster(s), not judged",
+            "stage {} has health Ignored and no condition: {} object(s) placed in {} cluster(s), not judged",
             stage.name,
             settled.objects.len(),
             settled.destinations.len()
         ),
     )
+}
+
+/// The clusters of the Binding in the order of evidence rows.
+pub(super) fn sorted_destinations<'a>(placed: &Placed<'a>) -> Vec<&'a str> {
+    let mut destinations = super::binding_part::destinations_of(placed);
+    destinations.sort_unstable();
+    destinations.dedup();
+    destinations
 }

@@ -20,6 +20,7 @@ mod finding;
 mod gate_facts;
 mod gates;
 mod handover;
+mod healthy;
 mod judge;
 mod kinds;
 mod observe;
@@ -47,7 +48,7 @@ pub use facts::{
 };
 pub use gate_facts::{
     CombinedRef, ConfigAnswer, ConfigKey, EarlierVerdict, GateAnswer, GateCall, GateDestination, GateEvidenceRow,
-    GateNamespaces, GateObject, GateRequest, GateVerdict, Module, ModuleFacts, Source, SourceEntry,
+    GateHealth, GateNamespaces, GateObject, GateRequest, GateVerdict, Module, ModuleFacts, Source, SourceEntry,
 };
 pub use kinds::{is_never_returned, is_without_status};
 pub use observe::{Observed, observe};

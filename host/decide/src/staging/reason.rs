@@ -79,6 +79,11 @@ reasons! {
     TooManyUpdates => true,
     // The checks.
     Complete => false,
+    Healthy => false,
+    /// Passes by in every rollout.
+    Unhealthy => false,
+    /// A rollout that does not go on by itself.
+    HealthFailed => true,
     ConditionTrue => false,
     ConditionFalse => true,
     ConditionError => true,

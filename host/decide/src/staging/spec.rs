@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use jiff::SignedDuration;
 use kube::ResourceExt as _;
 use stagegate_api::gate::{DEFAULT_MEMORY_MIB, DEFAULT_TIMEOUT_MS, MAX_CONFIG_BYTES};
-use stagegate_api::{Gate, MAX_POLICY_AND_STAGE_NAME, PreviousStages, StagedBindingPolicy, UnseenUpdates};
+use stagegate_api::{Gate, MAX_POLICY_AND_STAGE_NAME, PreviousStages, StageHealth, StagedBindingPolicy, UnseenUpdates};
 
 use super::facts::{Compilation, Facts};
 use super::gate_facts::SourceEntry;
@@ -33,6 +33,7 @@ pub struct Checked {
 pub struct CheckedStage {
     pub name: String,
     pub placement: PlacementName,
+    pub health: StageHealth,
     pub filter: Option<Expression>,
     pub condition: Option<Expression>,
     /// In the order they are asked.
@@ -44,12 +45,17 @@ pub struct CheckedStage {
 impl CheckedStage {
     /// Whether anything has to be proven before the workload goes on from here.
     pub fn is_judged(&self) -> bool {
-        self.condition.is_some() || !self.gates.is_empty()
+        self.requires_health() || self.condition.is_some() || !self.gates.is_empty()
+    }
+
+    pub fn requires_health(&self) -> bool {
+        self.health == StageHealth::Required
     }
 
     /// Whether a check of this name in status is one that the stage has (still).
     pub fn has_check(&self, name: &str) -> bool {
         match name {
+            "health" => self.requires_health(),
             "condition" => self.condition.is_some(),
             "filter" => self.filter.is_some(),
             "soak" => self.soak.is_some(),
@@ -209,12 +215,14 @@ pub fn check(policy: &StagedBindingPolicy) -> Result<Checked, Vec<String>> {
         });
         if index != last && !stage.has_checks() {
             findings.push(format!(
-                "{field} has neither condition nor gates nor soak, so nothing would ever hold it: add one"
+                "{field} has health Ignored and neither condition nor gates nor soak, so nothing would hold the workload \
+                there: add one, or set health: Required"
             ));
         }
         stages.push(CheckedStage {
             name: stage.name.clone(),
             placement: PlacementName::of(&policy.name_any(), &stage.name),
+            health: stage.health,
             filter: stage.filter.as_deref().map(|text| Expression::new(text, Root::Clause)),
             condition: stage
                 .condition

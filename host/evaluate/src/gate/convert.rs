@@ -23,7 +23,7 @@ use typed_world::stagegate::gate::{log, types as wit};
 use super::wire;
 
 /// Lends `request` to `call`. The nested lists of each kind lie one behind the other in one vector, of which every parent
-/// has its part: a request of thousands of objects costs six allocations.
+/// has its part: a request of thousands of objects costs seven allocations.
 pub(super) fn with_request<R>(request: &wire::Request, call: impl FnOnce(wit::Request<'_>) -> R) -> R {
     let results_in = || {
         request
@@ -43,37 +43,23 @@ pub(super) fn with_request<R>(request: &wire::Request, call: impl FnOnce(wit::Re
         .map(|of| result_set(of, take(&mut columns, of.columns.len())))
         .collect();
     let mut results = results.as_slice();
+    let evidence_in = || request.objects.iter().map(|object| &object.evidence);
+    let reports = evidence_in().flat_map(|of| &of.reported);
+    let reports: Vec<_> = reports.map(|of| reported(*of)).collect();
+    let mut reports = reports.as_slice();
+    let verdicts = evidence_in().flat_map(|of| &of.health);
+    let verdicts: Vec<_> = verdicts.map(|of| health(*of)).collect();
+    let mut verdicts = verdicts.as_slice();
     let objects: Vec<_> = request
         .objects
         .iter()
-        .map(|of| object(of, take(&mut results, of.combined_status.results.len())))
-        .collect();
-
-    let labels_of = |destination: &'_ wire::Destination| destination.labels.as_ref().map_or(0, Vec::len);
-    let labels: Vec<_> = request
-        .destinations
-        .iter()
-        .flat_map(|destination| destination.labels.iter().flatten())
-        .map(|(key, value)| (key.as_str(), value.as_str()))
-        .collect();
-    let mut labels = labels.as_slice();
-    let rows: Vec<_> = request
-        .destinations
-        .iter()
-        .flat_map(|destination| &destination.evidence)
-        .map(evidence_row)
-        .collect();
-    let mut rows = rows.as_slice();
-    let destinations: Vec<_> = request
-        .destinations
-        .iter()
         .map(|of| {
-            let labels = take(&mut labels, labels_of(of));
-            wit::Destination {
-                name: &of.name,
-                labels: of.labels.is_some().then_some(labels),
-                evidence: take(&mut rows, of.evidence.len()),
-            }
+            let states = (
+                take(&mut reports, of.evidence.reported.len()),
+                take(&mut verdicts, of.evidence.health.len()),
+            );
+            let results = take(&mut results, of.combined_status.results.len());
+            object(of, evidence(&of.evidence, states), results)
         })
         .collect();
 
@@ -85,7 +71,7 @@ pub(super) fn with_request<R>(request: &wire::Request, call: impl FnOnce(wit::Re
         now_ms: request.now_ms,
         config: &request.config,
         objects: &objects,
-        destinations: &destinations,
+        destinations: destinations(&request.destinations),
         earlier: &earlier,
     })
 }
@@ -159,7 +145,7 @@ fn column<'a>(column: &'a wire::Column, cells: &'a [wit::Cell<'a>]) -> wit::Colu
         wire::ColumnData::Booleans(values) => wit::ColumnData::Booleans(values),
         wire::ColumnData::Integers(values) => wit::ColumnData::Integers(values),
         wire::ColumnData::Decimals(values) => wit::ColumnData::Decimals(values),
-        wire::ColumnData::Texts(wire::Arena { bytes, ends }) => wit::ColumnData::Texts(wit::Arena { bytes, ends }),
+        wire::ColumnData::Texts(texts) => wit::ColumnData::Texts(arena(texts)),
         wire::ColumnData::Cells(_) => wit::ColumnData::Cells(cells),
     };
     wit::Column {
@@ -177,7 +163,11 @@ fn result_set<'a>(result: &'a wire::ResultSet, columns: &'a [wit::Column<'a>]) -
     }
 }
 
-fn object<'a>(object: &'a wire::Object, results: &'a [wit::ResultSet<'a>]) -> wit::Object<'a> {
+fn object<'a>(
+    object: &'a wire::Object,
+    evidence: wit::Evidence<'a>,
+    results: &'a [wit::ResultSet<'a>],
+) -> wit::Object<'a> {
     wit::Object {
         group: &object.group,
         resource: &object.resource,
@@ -185,6 +175,7 @@ fn object<'a>(object: &'a wire::Object, results: &'a [wit::ResultSet<'a>]) -> wi
         name: &object.name,
         uid: &object.uid,
         generation: object.generation,
+        evidence,
         combined_status: wit::CombinedStatus {
             namespace: &object.combined_status.namespace,
             name: &object.combined_status.name,
@@ -193,17 +184,58 @@ fn object<'a>(object: &'a wire::Object, results: &'a [wit::ResultSet<'a>]) -> wi
     }
 }
 
-fn evidence_row(row: &wire::EvidenceRow) -> wit::EvidenceRow {
-    wit::EvidenceRow {
-        reported: match row.reported {
-            wire::Reported::Never => wit::Reported::Never,
-            wire::Reported::WithoutStatus => wit::Reported::WithoutStatus,
-            wire::Reported::At(ms) => wit::Reported::At(ms),
-        },
-        generation: row.generation,
-        ready: row.ready,
-        available: row.available,
+/// The columns of one object, with those that are not lent as they are.
+fn evidence<'a>(
+    evidence: &'a wire::Evidence,
+    (reported, health): (&'a [wit::Reported], &'a [wit::Health]),
+) -> wit::Evidence<'a> {
+    wit::Evidence {
+        reported,
+        reported_at_ms: &evidence.reported_at_ms,
+        generation: integers(&evidence.generation),
+        ready: integers(&evidence.ready),
+        available: integers(&evidence.available),
+        total: integers(&evidence.total),
+        updated: integers(&evidence.updated),
+        health,
     }
+}
+
+fn integers(wire::Integers { nulls, values }: &wire::Integers) -> wit::Integers<'_> {
+    wit::Integers { nulls, values }
+}
+
+fn reported(reported: wire::Reported) -> wit::Reported {
+    match reported {
+        wire::Reported::Never => wit::Reported::Never,
+        wire::Reported::WithoutStatus => wit::Reported::WithoutStatus,
+        wire::Reported::WithStatus => wit::Reported::WithStatus,
+    }
+}
+
+fn health(health: wire::Health) -> wit::Health {
+    match health {
+        wire::Health::Healthy => wit::Health::Healthy,
+        wire::Health::Progressing => wit::Health::Progressing,
+        wire::Health::Failed => wit::Health::Failed,
+    }
+}
+
+fn destinations(destinations: &wire::Destinations) -> wit::Destinations<'_> {
+    let labels = destinations.labels.as_ref().map(|labels| wit::Labels {
+        unknown: &labels.unknown,
+        keys: arena(&labels.keys),
+        values: arena(&labels.values),
+        ends: &labels.ends,
+    });
+    wit::Destinations {
+        names: arena(&destinations.names),
+        labels,
+    }
+}
+
+fn arena(wire::Arena { bytes, ends }: &wire::Arena) -> wit::Arena<'_> {
+    wit::Arena { bytes, ends }
 }
 
 fn earlier_verdict(verdict: &wire::EarlierVerdict) -> wit::EarlierVerdict<'_> {

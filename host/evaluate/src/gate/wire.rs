@@ -25,6 +25,15 @@ pub struct Arena {
     pub ends: Vec<u32>,
 }
 
+impl Arena {
+    /// Adds a text behind the others.
+    pub fn push(&mut self, text: &str) {
+        self.bytes.push_str(text);
+        // A request is far smaller than 4 GiB; one that is not is refused for its size.
+        self.ends.push(u32::try_from(self.bytes.len()).unwrap_or(u32::MAX));
+    }
+}
+
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum ColumnData {
@@ -60,6 +69,57 @@ pub struct CombinedStatus {
     pub results: Vec<ResultSet>,
 }
 
+/// What a cluster has reported about an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Reported {
+    Never,
+    WithoutStatus,
+    WithStatus,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Health {
+    Healthy,
+    Progressing,
+    Failed,
+}
+
+/// One whole number for each destination.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Integers {
+    /// Destinations without a value, ascending.
+    pub nulls: Vec<u32>,
+    pub values: Vec<i64>,
+}
+
+impl Integers {
+    /// Adds the value of the next destination, or that it has none.
+    pub fn push(&mut self, value: Option<i64>) {
+        if value.is_none() {
+            self.nulls.push(u32::try_from(self.values.len()).unwrap_or(u32::MAX));
+        }
+        self.values.push(value.unwrap_or_default());
+    }
+}
+
+/// What the clusters say about one object: value `i` of each column is of destination `i`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Evidence {
+    pub reported: Vec<Reported>,
+    /// Milliseconds since the Unix epoch, where `reported` is `WithStatus`.
+    pub reported_at_ms: Vec<u64>,
+    pub generation: Integers,
+    pub ready: Integers,
+    pub available: Integers,
+    pub total: Integers,
+    pub updated: Integers,
+    pub health: Vec<Health>,
+}
+
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Object {
@@ -69,34 +129,26 @@ pub struct Object {
     pub name: String,
     pub uid: String,
     pub generation: Option<i64>,
+    pub evidence: Evidence,
     pub combined_status: CombinedStatus,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// Labels of all destinations; those of destination `i` end before number `ends[i]`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub enum Reported {
-    Never,
-    WithoutStatus,
-    /// Milliseconds since the Unix epoch.
-    At(u64),
+pub struct Labels {
+    /// Destinations whose labels cannot be read, ascending.
+    pub unknown: Vec<u32>,
+    pub keys: Arena,
+    pub values: Arena,
+    pub ends: Vec<u32>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct EvidenceRow {
-    pub reported: Reported,
-    pub generation: Option<i64>,
-    pub ready: Option<i64>,
-    pub available: Option<i64>,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Destination {
-    pub name: String,
-    pub labels: Option<Vec<(String, String)>>,
-    /// One for each object of the request, in their order.
-    pub evidence: Vec<EvidenceRow>,
+pub struct Destinations {
+    pub names: Arena,
+    pub labels: Option<Labels>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -126,7 +178,7 @@ pub struct Request {
     /// JSON text.
     pub config: String,
     pub objects: Vec<Object>,
-    pub destinations: Vec<Destination>,
+    pub destinations: Destinations,
     pub earlier: Vec<EarlierVerdict>,
 }
 

@@ -13,7 +13,7 @@ use stagegate_evaluate::gate::limits::REQUEST_BYTES_MAX;
 use stagegate_evaluate::gate::{Failure, FailureKind, Limits, answer, sentence, wire};
 
 /// Both ends are the same program, so this changes with every change of a type that crosses.
-pub const VERSION: u16 = 1;
+pub const VERSION: u16 = 2;
 /// Most bytes of an answer's body. What a guest may answer is bounded far below.
 pub const ANSWER_BYTES_MAX: usize = 2 << 20;
 /// Most bytes of an artifact: a component of 1 MiB makes about 4 MB of machine code.

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::LazyLock;
 
-use stagegate_evaluate::gate::wire::Request;
+use stagegate_evaluate::gate::wire::{Destinations, Request};
 
 const TARGET: &str = "wasm32-wasip2";
 
@@ -43,7 +43,7 @@ pub fn telling(mode: &str) -> Request {
         now_ms: 1_700_000_000_000,
         config: serde_json::json!({"do": mode}).to_string(),
         objects: Vec::new(),
-        destinations: Vec::new(),
+        destinations: Destinations::default(),
         earlier: Vec::new(),
     }
 }

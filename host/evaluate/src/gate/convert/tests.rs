@@ -13,7 +13,7 @@ fn a_request_of_every_shape_comes_back_as_it_was() {
 fn an_empty_request_comes_back_as_it_was() {
     let request = wire::Request {
         objects: Vec::new(),
-        destinations: Vec::new(),
+        destinations: wire::Destinations::default(),
         earlier: Vec::new(),
         ..request()
     };
@@ -122,6 +122,7 @@ fn request() -> wire::Request {
         columns: columns.to_vec(),
     };
     let object = |name: &str, results: Vec<wire::ResultSet>| wire::Object {
+        evidence: evidence(name),
         group: "apps".to_owned(),
         resource: "deployments".to_owned(),
         namespace: (name == "a").then(|| "default".to_owned()),
@@ -168,29 +169,52 @@ fn request() -> wire::Request {
     }
 }
 
-fn destinations() -> Vec<wire::Destination> {
-    let row = |reported, number| wire::EvidenceRow {
-        reported,
-        generation: number,
-        ready: number.map(|number: i64| number + 1),
-        available: number.map(|number| number + 2),
+/// Of no two objects the same, and of the last one columns of different lengths: nothing is checked on this side.
+fn evidence(of: &str) -> wire::Evidence {
+    let number = |first: i64| wire::Integers {
+        nulls: vec![1],
+        values: vec![first, 0, i64::MIN],
     };
-    let labels = |many: i64| (0..many).map(|i| (format!("key {i}"), format!("value {i}"))).collect();
-    let destination = |name: &str, labels, evidence| wire::Destination {
-        name: name.to_owned(),
-        labels,
-        evidence,
+    let columns = wire::Evidence {
+        reported: vec![
+            wire::Reported::WithStatus,
+            wire::Reported::Never,
+            wire::Reported::WithoutStatus,
+        ],
+        reported_at_ms: vec![5, 0, u64::MAX],
+        generation: number(1),
+        ready: number(2),
+        available: number(3),
+        total: number(4),
+        updated: number(5),
+        health: vec![wire::Health::Healthy, wire::Health::Progressing, wire::Health::Failed],
     };
-    vec![
-        destination(
-            "some",
-            Some(labels(2)),
-            vec![row(wire::Reported::At(5), Some(1)), row(wire::Reported::Never, None)],
-        ),
-        destination("unknown", None, vec![row(wire::Reported::WithoutStatus, None)]),
-        destination("empty", Some(Vec::new()), Vec::new()),
-        destination("last", Some(labels(1)), vec![row(wire::Reported::At(6), Some(-9))]),
-    ]
+    match of {
+        "a" => columns,
+        "b" => wire::Evidence::default(),
+        _ => wire::Evidence {
+            reported: vec![wire::Reported::WithStatus],
+            health: vec![wire::Health::Failed, wire::Health::Healthy],
+            ..columns
+        },
+    }
+}
+
+fn destinations() -> wire::Destinations {
+    let arena = |texts: &[&str]| {
+        let mut arena = wire::Arena::default();
+        texts.iter().for_each(|text| arena.push(text));
+        arena
+    };
+    wire::Destinations {
+        names: arena(&["some", "unknown", "empty", "läst"]),
+        labels: Some(wire::Labels {
+            unknown: vec![1],
+            keys: arena(&["key 0", "key 1", "key 2"]),
+            values: arena(&["value 0", "", "value 2"]),
+            ends: vec![2, 2, 2, 3],
+        }),
+    }
 }
 
 fn back(request: wit::Request<'_>) -> wire::Request {
@@ -201,7 +225,7 @@ fn back(request: wit::Request<'_>) -> wire::Request {
         now_ms: request.now_ms,
         config: request.config.to_owned(),
         objects: request.objects.iter().map(object_back).collect(),
-        destinations: request.destinations.iter().map(destination_back).collect(),
+        destinations: destinations_back(&request.destinations),
         earlier: request.earlier.iter().map(earlier_back).collect(),
     }
 }
@@ -214,6 +238,7 @@ fn object_back(object: &wit::Object<'_>) -> wire::Object {
         name: object.name.to_owned(),
         uid: object.uid.to_owned(),
         generation: object.generation,
+        evidence: evidence_back(&object.evidence),
         combined_status: wire::CombinedStatus {
             namespace: object.combined_status.namespace.to_owned(),
             name: object.combined_status.name.to_owned(),
@@ -230,10 +255,7 @@ fn result_back(result: &wit::ResultSet<'_>) -> wire::ResultSet {
             wit::ColumnData::Booleans(values) => wire::ColumnData::Booleans(values.to_vec()),
             wit::ColumnData::Integers(values) => wire::ColumnData::Integers(values.to_vec()),
             wit::ColumnData::Decimals(values) => wire::ColumnData::Decimals(values.to_vec()),
-            wit::ColumnData::Texts(wit::Arena { bytes, ends }) => wire::ColumnData::Texts(wire::Arena {
-                bytes: bytes.to_owned(),
-                ends: ends.to_vec(),
-            }),
+            wit::ColumnData::Texts(texts) => wire::ColumnData::Texts(arena_back(texts)),
             wit::ColumnData::Cells(cells) => wire::ColumnData::Cells(cells.iter().map(cell_back).collect()),
         },
     };
@@ -255,22 +277,50 @@ fn cell_back(cell: &wit::Cell<'_>) -> wire::Cell {
     }
 }
 
-fn destination_back(destination: &wit::Destination<'_>) -> wire::Destination {
-    let label = |(key, value): &(&str, &str)| ((*key).to_owned(), (*value).to_owned());
-    let row = |row: &wit::EvidenceRow| wire::EvidenceRow {
-        reported: match row.reported {
-            wit::Reported::Never => wire::Reported::Never,
-            wit::Reported::WithoutStatus => wire::Reported::WithoutStatus,
-            wit::Reported::At(ms) => wire::Reported::At(ms),
-        },
-        generation: row.generation,
-        ready: row.ready,
-        available: row.available,
+fn evidence_back(evidence: &wit::Evidence<'_>) -> wire::Evidence {
+    let reported = |reported: &wit::Reported| match reported {
+        wit::Reported::Never => wire::Reported::Never,
+        wit::Reported::WithoutStatus => wire::Reported::WithoutStatus,
+        wit::Reported::WithStatus => wire::Reported::WithStatus,
     };
-    wire::Destination {
-        name: destination.name.to_owned(),
-        labels: destination.labels.map(|labels| labels.iter().map(label).collect()),
-        evidence: destination.evidence.iter().map(row).collect(),
+    let health = |health: &wit::Health| match health {
+        wit::Health::Healthy => wire::Health::Healthy,
+        wit::Health::Progressing => wire::Health::Progressing,
+        wit::Health::Failed => wire::Health::Failed,
+    };
+    let integers = |wit::Integers { nulls, values }: wit::Integers<'_>| wire::Integers {
+        nulls: nulls.to_vec(),
+        values: values.to_vec(),
+    };
+    wire::Evidence {
+        reported: evidence.reported.iter().map(reported).collect(),
+        reported_at_ms: evidence.reported_at_ms.to_vec(),
+        generation: integers(evidence.generation),
+        ready: integers(evidence.ready),
+        available: integers(evidence.available),
+        total: integers(evidence.total),
+        updated: integers(evidence.updated),
+        health: evidence.health.iter().map(health).collect(),
+    }
+}
+
+fn destinations_back(destinations: &wit::Destinations<'_>) -> wire::Destinations {
+    let labels = |labels: wit::Labels<'_>| wire::Labels {
+        unknown: labels.unknown.to_vec(),
+        keys: arena_back(labels.keys),
+        values: arena_back(labels.values),
+        ends: labels.ends.to_vec(),
+    };
+    wire::Destinations {
+        names: arena_back(destinations.names),
+        labels: destinations.labels.map(labels),
+    }
+}
+
+fn arena_back(wit::Arena { bytes, ends }: wit::Arena<'_>) -> wire::Arena {
+    wire::Arena {
+        bytes: bytes.to_owned(),
+        ends: ends.to_vec(),
     }
 }
 

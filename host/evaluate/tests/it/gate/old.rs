@@ -28,6 +28,8 @@ fn a_gate_of_0_1_0_is_loaded_and_asked() {
     };
     assert_eq!(saw("policy"), ["nginx"]);
     assert_eq!(saw("object"), ["nginx", "web"]);
+    assert_eq!(saw("updated"), ["-2", "0"]);
+    assert_eq!(saw("unhealthy"), ["2", "0"]);
     assert_eq!(saw("cluster"), ["2"]);
     assert_eq!(saw("mixed"), ["2"]);
     assert_eq!(saw("destination"), ["dev-1", "dev-2"]);

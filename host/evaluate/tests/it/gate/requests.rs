@@ -1,8 +1,8 @@
 //! Requests that the tests ask with.
 
 use stagegate_evaluate::gate::wire::{
-    Arena, Cell, Column, ColumnData, CombinedStatus, Destination, EarlierVerdict, EvidenceRow, Object, Outcome,
-    Reported, Request, ResultSet,
+    Arena, Cell, Column, ColumnData, CombinedStatus, Destinations, EarlierVerdict, Evidence, Health, Integers, Labels,
+    Object, Outcome, Reported, Request, ResultSet,
 };
 
 /// 2026-11-21T16:00:00Z
@@ -17,18 +17,7 @@ pub fn request() -> Request {
         now_ms: NOW_MS,
         config: "{}".to_owned(),
         objects: vec![deployment(), namespace()],
-        destinations: vec![
-            Destination {
-                name: "dev-1".to_owned(),
-                labels: Some(vec![("env".to_owned(), "dev".to_owned())]),
-                evidence: vec![row(Reported::At(NOW_MS - 1_000)), row(Reported::WithoutStatus)],
-            },
-            Destination {
-                name: "dev-2".to_owned(),
-                labels: None,
-                evidence: vec![row(Reported::Never), row(Reported::WithoutStatus)],
-            },
-        ],
+        destinations: destinations(),
         earlier: [
             ("condition", Outcome::Pass),
             ("first", Outcome::Hold),
@@ -44,14 +33,29 @@ pub fn request() -> Request {
     }
 }
 
-fn row(reported: Reported) -> EvidenceRow {
-    let with_numbers = matches!(reported, Reported::At(_));
-    EvidenceRow {
-        reported,
-        generation: with_numbers.then_some(4),
-        ready: with_numbers.then_some(3),
-        available: None,
+/// Two, and the labels of the first.
+fn destinations() -> Destinations {
+    Destinations {
+        names: arena(&["dev-1", "dev-2"]),
+        labels: Some(Labels {
+            unknown: vec![1],
+            keys: arena(&["env", "tier"]),
+            values: arena(&["dev", ""]),
+            ends: vec![2, 2],
+        }),
     }
+}
+
+fn arena(texts: &[&str]) -> Arena {
+    let mut arena = Arena::default();
+    texts.iter().for_each(|text| arena.push(text));
+    arena
+}
+
+fn integers(values: [Option<i64>; 2]) -> Integers {
+    let mut integers = Integers::default();
+    values.into_iter().for_each(|value| integers.push(value));
+    integers
 }
 
 fn deployment() -> Object {
@@ -60,12 +64,8 @@ fn deployment() -> Object {
         nulls: nulls.to_vec(),
         data,
     };
-    let texts = Arena {
-        bytes: "dev-1dev-2".to_owned(),
-        ends: vec![5, 10],
-    };
     let columns = vec![
-        column("cluster", &[], ColumnData::Texts(texts)),
+        column("cluster", &[], ColumnData::Texts(arena(&["dev-1", "dev-2"]))),
         column("up", &[], ColumnData::Booleans(vec![true, false])),
         column("count", &[1], ColumnData::Integers(vec![-3, 0])),
         column("rate", &[], ColumnData::Decimals(vec![0.25, -1e300])),
@@ -88,6 +88,16 @@ fn deployment() -> Object {
         name: "nginx".to_owned(),
         uid: "u1".to_owned(),
         generation: Some(4),
+        evidence: Evidence {
+            reported: vec![Reported::WithStatus, Reported::Never],
+            reported_at_ms: vec![NOW_MS - 1_000, 0],
+            generation: integers([Some(4), None]),
+            ready: integers([Some(3), None]),
+            available: integers([None, None]),
+            total: integers([Some(5), None]),
+            updated: integers([Some(-2), None]),
+            health: vec![Health::Failed, Health::Progressing],
+        },
         combined_status: CombinedStatus {
             namespace: "default".to_owned(),
             name: "u1.b1".to_owned(),
@@ -115,6 +125,16 @@ fn namespace() -> Object {
         name: "web".to_owned(),
         uid: "u2".to_owned(),
         generation: None,
+        evidence: Evidence {
+            reported: vec![Reported::WithoutStatus; 2],
+            reported_at_ms: vec![0; 2],
+            generation: integers([None, None]),
+            ready: integers([None, None]),
+            available: integers([None, None]),
+            total: integers([None, None]),
+            updated: integers([None, None]),
+            health: vec![Health::Healthy; 2],
+        },
         combined_status: CombinedStatus::default(),
     }
 }

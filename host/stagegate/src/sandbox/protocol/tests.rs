@@ -22,6 +22,7 @@ fn evaluate() -> Request<'static> {
         name: "nginx".to_owned(),
         uid: "u".to_owned(),
         generation: Some(2),
+        evidence: evidence(),
         combined_status: wire::CombinedStatus {
             results: vec![wire::ResultSet {
                 collector: "c".to_owned(),
@@ -39,10 +40,36 @@ fn evaluate() -> Request<'static> {
             now_ms: 1_700_000_000_000,
             config: "{}".to_owned(),
             objects: vec![object],
-            destinations: Vec::new(),
+            destinations: wire::Destinations {
+                names: wire::Arena {
+                    bytes: "dev-1".to_owned(),
+                    ends: vec![5],
+                },
+                labels: Some(wire::Labels::default()),
+            },
             earlier: Vec::new(),
         }),
         limits: Limits::new(100, 8),
+    }
+}
+
+fn evidence() -> wire::Evidence {
+    let number = |value| wire::Integers {
+        nulls: Vec::new(),
+        values: vec![value],
+    };
+    wire::Evidence {
+        reported: vec![wire::Reported::WithStatus],
+        reported_at_ms: vec![1_699_999_999_000],
+        generation: number(2),
+        ready: number(1),
+        available: wire::Integers {
+            nulls: vec![0],
+            ..number(0)
+        },
+        total: number(4),
+        updated: number(3),
+        health: vec![wire::Health::Progressing],
     }
 }
 

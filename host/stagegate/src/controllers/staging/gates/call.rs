@@ -13,7 +13,7 @@ use stagegate_api::combined_status_view::digest;
 use stagegate_api::staged_status::{MAX_PIECE_NAME_CHARS, MAX_PIECE_VALUE_CHARS, MAX_PIECES};
 use stagegate_api::{CombinedStatus, EvidencePiece, Outcome};
 use stagegate_decide::staging::{
-    CombinedRef, GateAnswer, GateCall, GateDestination, GateObject, GateVerdict, SourceEntry,
+    CombinedRef, GateAnswer, GateCall, GateDestination, GateHealth, GateObject, GateVerdict, SourceEntry,
 };
 use stagegate_evaluate::gate::limits::REQUEST_BYTES_MAX;
 use stagegate_evaluate::gate::{Evaluation, Failure, Limits, wire};
@@ -157,7 +157,7 @@ enum Evidence {
 /// `None` when a CombinedStatus is missing from `seen`.
 fn request_of(call: &GateCall, seen: &SeenEvidence) -> Option<wire::Request> {
     let asked = &call.request;
-    let object = |object: &GateObject| {
+    let object = |(at, object): (usize, &GateObject)| {
         Some(wire::Object {
             group: object.key.group.clone(),
             resource: object.key.resource.clone(),
@@ -165,9 +165,15 @@ fn request_of(call: &GateCall, seen: &SeenEvidence) -> Option<wire::Request> {
             name: object.key.name.clone(),
             uid: object.uid.clone(),
             generation: object.generation,
+            evidence: evidence(at, &asked.destinations)?,
             combined_status: wire::CombinedStatus::clone(seen.0.get(&object.combined)?),
         })
     };
+    let mut names = wire::Arena::default();
+    asked
+        .destinations
+        .iter()
+        .for_each(|destination| names.push(&destination.name));
     let earlier = asked.earlier.iter().map(|verdict| wire::EarlierVerdict {
         name: verdict.name.clone(),
         outcome: outcome(verdict.outcome),
@@ -179,27 +185,39 @@ fn request_of(call: &GateCall, seen: &SeenEvidence) -> Option<wire::Request> {
         attempt: u64::try_from(asked.attempt).unwrap_or_default(),
         now_ms: milliseconds(call.now),
         config: asked.config.clone(),
-        objects: asked.objects.iter().map(object).collect::<Option<_>>()?,
-        destinations: asked.destinations.iter().map(destination).collect(),
+        objects: asked.objects.iter().enumerate().map(object).collect::<Option<_>>()?,
+        destinations: wire::Destinations {
+            names,
+            // The inventory is not read.
+            labels: None,
+        },
         earlier: earlier.collect(),
     })
 }
 
-fn destination(destination: &GateDestination) -> wire::Destination {
-    let rows = destination.evidence.iter().map(|row| wire::EvidenceRow {
-        reported: row
-            .reported_at
-            .map_or(wire::Reported::WithoutStatus, |at| wire::Reported::At(milliseconds(at))),
-        generation: row.generation,
-        ready: row.ready,
-        available: row.available,
-    });
-    wire::Destination {
-        name: destination.name.clone(),
-        // The inventory is not read.
-        labels: None,
-        evidence: rows.collect(),
+/// What each cluster says about the object at this place. `None` when a cluster says nothing of it: a decision asks with a row
+/// for each.
+fn evidence(object: usize, destinations: &[GateDestination]) -> Option<wire::Evidence> {
+    let mut evidence = wire::Evidence::default();
+    for destination in destinations {
+        let row = destination.evidence.get(object)?;
+        evidence.reported.push(match row.reported_at {
+            Some(_) => wire::Reported::WithStatus,
+            None => wire::Reported::WithoutStatus,
+        });
+        evidence.reported_at_ms.push(row.reported_at.map_or(0, milliseconds));
+        evidence.generation.push(row.generation);
+        evidence.ready.push(row.ready);
+        evidence.available.push(row.available);
+        evidence.total.push(row.total);
+        evidence.updated.push(row.updated);
+        evidence.health.push(match row.health {
+            GateHealth::Healthy => wire::Health::Healthy,
+            GateHealth::Progressing => wire::Health::Progressing,
+            GateHealth::Failed => wire::Health::Failed,
+        });
     }
+    Some(evidence)
 }
 
 fn outcome(outcome: Outcome) -> wire::Outcome {
@@ -285,10 +303,63 @@ fn tell(gate: &SourceEntry, (policy, stage): (&str, &str), log: &[wire::LogLine]
 #[cfg(test)]
 mod tests {
     use jiff::Timestamp;
-    use stagegate_decide::staging::GateAnswer;
+    use stagegate_decide::staging::{GateAnswer, GateDestination, GateEvidenceRow, GateHealth};
     use stagegate_evaluate::gate::wire;
 
-    use super::{MAX_PIECE_NAME_CHARS, MAX_PIECE_VALUE_CHARS, MAX_PIECES, REASON_CHARS_MAX, kept};
+    use super::{MAX_PIECE_NAME_CHARS, MAX_PIECE_VALUE_CHARS, MAX_PIECES, REASON_CHARS_MAX, evidence, kept};
+
+    fn row(first: i64, health: GateHealth) -> GateEvidenceRow {
+        GateEvidenceRow {
+            reported_at: Timestamp::from_second(first).ok(),
+            generation: Some(first),
+            ready: Some(first + 1),
+            available: Some(first + 2),
+            total: Some(first + 3),
+            updated: Some(first + 4),
+            health,
+        }
+    }
+
+    #[test]
+    fn each_object_has_what_every_cluster_says_of_it_in_their_order() {
+        let without = GateEvidenceRow {
+            reported_at: None,
+            generation: None,
+            ready: None,
+            available: None,
+            total: None,
+            updated: None,
+            health: GateHealth::Healthy,
+        };
+        let destination = |name: &str, evidence| GateDestination {
+            name: name.to_owned(),
+            evidence,
+        };
+        let mut destinations = vec![
+            destination("a", vec![row(10, GateHealth::Failed), without.clone()]),
+            destination("b", vec![without, row(20, GateHealth::Progressing)]),
+        ];
+        let numbers = |value| wire::Integers {
+            nulls: vec![1],
+            values: vec![value, 0],
+        };
+        let first = wire::Evidence {
+            reported: vec![wire::Reported::WithStatus, wire::Reported::WithoutStatus],
+            reported_at_ms: vec![10_000, 0],
+            generation: numbers(10),
+            ready: numbers(11),
+            available: numbers(12),
+            total: numbers(13),
+            updated: numbers(14),
+            health: vec![wire::Health::Failed, wire::Health::Healthy],
+        };
+        assert_eq!(evidence(0, &destinations), Some(first));
+        let second = evidence(1, &destinations).unwrap();
+        assert_eq!((second.updated.nulls, second.updated.values), (vec![0], vec![0, 24]));
+        assert_eq!(second.health, [wire::Health::Healthy, wire::Health::Progressing]);
+        destinations[0].evidence.clear();
+        assert_eq!(evidence(0, &destinations), None);
+    }
 
     #[test]
     fn what_is_remembered_of_a_verdict_is_what_a_status_can_hold() {

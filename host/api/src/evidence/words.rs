@@ -1,0 +1,215 @@
+//! The words that the evidence collector passes on: types, statuses and reasons of conditions, and phases. Closed sets, so
+//! that a cluster chooses none of the text in a row, nor its length. Must not judge.
+
+use serde::{Deserialize, Serialize};
+
+macro_rules! words {
+    ($(#[$doc:meta])* $name:ident { $($(#[$member:meta])* $word:ident,)* }) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+        #[repr(u8)]
+        pub enum $name { $($(#[$member])* $word,)* }
+
+        impl $name {
+            /// All of them, in the order in which rows have them.
+            pub const ALL: [Self; [$(stringify!($word)),*].len()] = [$(Self::$word),*];
+
+            /// As Kubernetes spells it.
+            pub const fn as_str(self) -> &'static str {
+                match self { $(Self::$word => stringify!($word),)* }
+            }
+
+            pub(super) fn parse(text: &str) -> Option<Self> {
+                Self::ALL.into_iter().find(|word| word.as_str() == text)
+            }
+        }
+    };
+}
+
+words! {
+    /// The types of conditions that health is judged by.
+    ConditionType {
+        /// Pods, and most custom resources.
+        Ready,
+        /// kstatus: work remains.
+        Reconciling,
+        /// kstatus: somebody has to act.
+        Stalled,
+        /// Deployments and APIServices.
+        Available,
+        /// Deployments.
+        Progressing,
+        /// Deployments and ReplicaSets.
+        ReplicaFailure,
+        /// Jobs.
+        Complete,
+        /// Jobs.
+        Failed,
+        /// CustomResourceDefinitions.
+        Established,
+        /// CustomResourceDefinitions.
+        NamesAccepted,
+        /// Pods.
+        PodScheduled,
+    }
+}
+
+words! {
+    /// The reasons that a rule or a message needs; another one is not passed on.
+    ConditionReason {
+        /// Deployment: the rollout is done.
+        NewReplicaSetAvailable,
+        /// Deployment: the rollout has failed.
+        ProgressDeadlineExceeded,
+        /// Deployment.
+        DeploymentPaused,
+        /// Deployment.
+        ReplicaSetCreateError,
+        /// Deployment and ReplicaSet: Pods cannot be made.
+        FailedCreate,
+        /// Job.
+        BackoffLimitExceeded,
+        /// Job.
+        DeadlineExceeded,
+        /// Job.
+        PodFailurePolicy,
+        /// Pod.
+        Unschedulable,
+        /// CustomResourceDefinition: Established=False that goes by.
+        Installing,
+        /// APIService.
+        ServiceNotFound,
+        /// APIService.
+        MissingEndpoints,
+        /// APIService.
+        FailedDiscoveryCheck,
+    }
+}
+
+words! {
+    /// `status.phase` of built-in kinds; for a Service of type LoadBalancer whether it has an address.
+    ReportedPhase {
+        /// Pod, PersistentVolumeClaim; a Service without an address.
+        Pending,
+        /// Pod.
+        Running,
+        /// Pod.
+        Succeeded,
+        /// Pod.
+        Failed,
+        /// Pod.
+        Unknown,
+        /// PersistentVolumeClaim.
+        Bound,
+        /// PersistentVolumeClaim.
+        Lost,
+        /// Namespace.
+        Active,
+        /// Namespace.
+        Terminating,
+        /// A Service of type LoadBalancer that has an address.
+        Assigned,
+    }
+}
+
+/// The status of a condition.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum ConditionStatus {
+    /// It holds.
+    True,
+    /// It does not hold.
+    False,
+    /// The cluster does not know, or what it says is no status of a condition.
+    Unknown,
+}
+
+/// What a cluster says of one condition.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct ReportedCondition {
+    /// Its status.
+    pub status: ConditionStatus,
+    /// Its reason, if that is one of the known ones.
+    pub reason: Option<ConditionReason>,
+}
+
+/// The conditions of one object in one cluster, as far as health is judged by them.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(try_from = "Vec<String>", into = "Vec<String>")]
+pub struct ReportedConditions {
+    by_type: [Option<ReportedCondition>; ConditionType::ALL.len()],
+    /// There are conditions that are no list of conditions: nothing can be said of those that are not found here.
+    pub unreadable: bool,
+}
+
+/// How the collector writes conditions that it cannot read.
+pub(super) const UNREADABLE: &str = "?";
+
+impl ReportedConditions {
+    /// The condition of this type, if the object has one.
+    pub fn get(&self, type_: ConditionType) -> Option<ReportedCondition> {
+        self.by_type[type_ as usize]
+    }
+
+    /// Takes in one entry, `type=status` or `type=status:reason`; false where it is not such.
+    pub(super) fn take(&mut self, entry: &str) -> bool {
+        if entry == UNREADABLE {
+            self.unreadable = true;
+            return true;
+        }
+        let Some((type_, rest)) = entry.split_once('=') else {
+            return false;
+        };
+        let (status, reason) = rest
+            .split_once(':')
+            .map_or((rest, None), |(status, reason)| (status, Some(reason)));
+        let status = match status {
+            "True" => ConditionStatus::True,
+            "False" => ConditionStatus::False,
+            "Unknown" => ConditionStatus::Unknown,
+            _ => return false,
+        };
+        let (Some(type_), Ok(reason)) = (
+            ConditionType::parse(type_),
+            reason.map(|text| ConditionReason::parse(text).ok_or(())).transpose(),
+        ) else {
+            return false;
+        };
+        let place = &mut self.by_type[type_ as usize];
+        let is_first = place.is_none();
+        *place = Some(ReportedCondition { status, reason });
+        is_first
+    }
+}
+
+impl TryFrom<Vec<String>> for ReportedConditions {
+    type Error = String;
+
+    fn try_from(entries: Vec<String>) -> Result<Self, String> {
+        let mut conditions = Self::default();
+        match entries.iter().find(|entry| !conditions.take(entry)) {
+            None => Ok(conditions),
+            Some(entry) => Err(format!("{entry:?} is no condition")),
+        }
+    }
+}
+
+impl From<ReportedConditions> for Vec<String> {
+    fn from(conditions: ReportedConditions) -> Self {
+        let entry = |type_: ConditionType| {
+            let condition = conditions.get(type_)?;
+            let status = match condition.status {
+                ConditionStatus::True => "True",
+                ConditionStatus::False => "False",
+                ConditionStatus::Unknown => "Unknown",
+            };
+            let reason = condition
+                .reason
+                .map_or_else(String::new, |reason| format!(":{}", reason.as_str()));
+            Some(format!("{}={status}{reason}", type_.as_str()))
+        };
+        let entries = ConditionType::ALL.into_iter().filter_map(entry);
+        entries
+            .chain(conditions.unreadable.then(|| UNREADABLE.to_owned()))
+            .collect()
+    }
+}

@@ -1,0 +1,200 @@
+//! Whether an object runs as it should in one cluster, from what the cluster reported of it. A pure function of the kind and
+//! one evidence row; whether the row is complete, of this placement and new enough is said elsewhere.
+//!
+//! The rules are kstatus's (`sigs.k8s.io/cli-utils/pkg/kstatus`) as far as a returned status can tell. What is absent counts
+//! as 0 of what is there and never as enough. Where they differ:
+//!
+//! | kind | kstatus | here | why |
+//! | --- | --- | --- | --- |
+//! | every kind | `observedGeneration` must be the object's generation | not compared | generations are counted by each cluster and do not come back; that an edit has arrived is the acknowledgement's part |
+//! | every kind | an object that is being deleted is Terminating | not seen | metadata does not come back |
+//! | Deployment, StatefulSet, ReplicaSet | without `observedGeneration` the counts decide | progressing | 0 of 0 replicas of a status that no controller has written is no finished rollout |
+//! | Deployment, StatefulSet, ReplicaSet | more replicas than desired are InProgress | healthy when all are updated, ready and available | an autoscaler in the cluster may want more than the object says here |
+//! | Deployment | the counts of available, ready and updated replicas need only reach each other | all equal the total | a surplus replica may be an old one |
+//! | Deployment | whether `Progressing` must be there depends on `spec.progressDeadlineSeconds` | asked where it is there | the condition itself comes back, and the spec does not say what the cluster defaulted |
+//! | Deployment | `ReplicaFailure` is not looked at | not healthy while True | Pods cannot be made |
+//! | StatefulSet | Current with `OnDelete`, and with a partition once the Pods above it are updated | not healthy while a Pod has an old revision | the next stage would follow a version that runs in no or in some Pods |
+//! | StatefulSet | revisions are compared, and `currentReplicas` | `updatedReplicas` must be all | a Pod of another revision is one that is not updated |
+//! | StatefulSet | available replicas are not looked at | all must be available | `minReadySeconds` is part of a rollout |
+//! | ReplicaSet | `fullyLabeledReplicas` is compared | not looked at | labels of Pods say nothing of whether they run |
+//! | DaemonSet | `currentNumberScheduled` is compared | not looked at | a Pod that is updated is there |
+//! | Pod | Current when it has failed | failed | a Pod that ended with an error does not run as it should |
+//! | Pod | Failed while a container is in a crash loop | progressing | container statuses are not returned; neither passes |
+//! | Pod | Failed when unschedulable for 15 s | progressing | there is no clock here; neither passes |
+//! | Job | Current as soon as it runs | progressing until `Complete` | a stage that goes on beside a running Job has learnt nothing from it |
+//! | Service (LoadBalancer) | Current when it has a cluster IP | when the balancer has an address | every cluster gives out its own cluster IP at once; the spec of the cluster's object does not come back |
+//! | PodDisruptionBudget | Current | healthy once `observedGeneration` is there | the controller has to have seen it |
+//! | APIService | as any kind without a rule | `Available=True` | an aggregated API without a server fails discovery |
+//! | Namespace | as any kind without a rule | phase `Active` | a Namespace that is being deleted takes nothing in |
+//! | any other | `Ready` alone | then `Available` | operators that have no `Ready` have that |
+//! | any other | `Reconciling` and `Stalled` count while True | Unknown is not healthy either | unknown is not pass |
+//! | any other | conditions that are no list are an error | progressing | what cannot be read is not healthy |
+
+mod workloads;
+
+use std::borrow::Cow;
+
+use stagegate_api::evidence::{ConditionReason, ConditionStatus, ConditionType, ReportedCondition, ReportedPhase};
+use stagegate_api::{EvidenceRow, Reported};
+
+/// The health of one object in one cluster. A text is what is to be said of the object, without its name: `has 1 of 3
+/// replicas updated`; it has numbers and known words in it and nothing else that a cluster has chosen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Health {
+    Healthy,
+    /// Not yet, or not any more; it may become healthy by itself.
+    Progressing(Cow<'static, str>),
+    /// It will not become healthy before somebody acts.
+    Failed(Cow<'static, str>),
+}
+
+impl Health {
+    pub fn is_healthy(&self) -> bool {
+        *self == Self::Healthy
+    }
+
+    fn progressing(text: impl Into<Cow<'static, str>>) -> Self {
+        Self::Progressing(text.into())
+    }
+
+    fn failed(text: impl Into<Cow<'static, str>>) -> Self {
+        Self::Failed(text.into())
+    }
+}
+
+/// The health of an object of this kind, by its API group and plural, in the cluster of the row.
+pub fn health(group: &str, resource: &str, row: &EvidenceRow) -> Health {
+    if row.at == Reported::Never {
+        return Health::progressing("has not been reported");
+    }
+    match (group, resource) {
+        ("apps" | "extensions", "deployments") => workloads::deployment(row),
+        ("apps", "statefulsets") => workloads::stateful_set(row),
+        ("apps" | "extensions", "daemonsets") => workloads::daemon_set(row),
+        ("apps" | "extensions", "replicasets") => workloads::replica_set(row),
+        ("", "pods") => pod(row),
+        ("batch", "jobs") => job(row),
+        ("batch", "cronjobs") => Health::Healthy,
+        ("", "persistentvolumeclaims") => in_phase(row, ReportedPhase::Bound),
+        ("", "services") => service(row),
+        ("policy", "poddisruptionbudgets") => disruption_budget(row),
+        ("apiextensions.k8s.io", "customresourcedefinitions") => definition(row),
+        ("apiregistration.k8s.io", "apiservices") => api_service(row),
+        ("", "namespaces") => in_phase(row, ReportedPhase::Active),
+        _ => by_conditions(row),
+    }
+}
+
+fn status(row: &EvidenceRow, type_: ConditionType) -> Option<ConditionStatus> {
+    row.conditions.get(type_).map(|condition| condition.status)
+}
+
+fn is_true(row: &EvidenceRow, type_: ConditionType) -> bool {
+    status(row, type_) == Some(ConditionStatus::True)
+}
+
+fn reason_of(condition: ReportedCondition) -> String {
+    condition
+        .reason
+        .map_or_else(String::new, |reason| format!(": {}", reason.as_str()))
+}
+
+fn in_phase(row: &EvidenceRow, wanted: ReportedPhase) -> Health {
+    match row.phase {
+        Some(phase) if phase == wanted => Health::Healthy,
+        Some(ReportedPhase::Lost) => Health::failed("is Lost"),
+        Some(phase) => Health::progressing(format!("is {}, not {}", phase.as_str(), wanted.as_str())),
+        None => Health::progressing(format!("is not {} yet", wanted.as_str())),
+    }
+}
+
+fn pod(row: &EvidenceRow) -> Health {
+    let scheduled = row.conditions.get(ConditionType::PodScheduled);
+    match row.phase {
+        Some(ReportedPhase::Succeeded) => Health::Healthy,
+        Some(ReportedPhase::Failed) => Health::failed("has failed"),
+        Some(ReportedPhase::Running) if is_true(row, ConditionType::Ready) => Health::Healthy,
+        Some(ReportedPhase::Running) => Health::progressing("is running, but not ready"),
+        _ if scheduled.is_some_and(|found| found.reason == Some(ConditionReason::Unschedulable)) => {
+            Health::progressing("cannot be scheduled")
+        }
+        Some(phase) => Health::progressing(format!("is {}", phase.as_str())),
+        None => Health::progressing("has no phase yet"),
+    }
+}
+
+fn job(row: &EvidenceRow) -> Health {
+    match row.conditions.get(ConditionType::Failed) {
+        Some(failed) if failed.status == ConditionStatus::True => {
+            Health::failed(format!("has failed{}", reason_of(failed)))
+        }
+        _ if is_true(row, ConditionType::Complete) => Health::Healthy,
+        _ => Health::progressing("is not complete"),
+    }
+}
+
+fn service(row: &EvidenceRow) -> Health {
+    match row.phase {
+        // Another type than LoadBalancer.
+        None | Some(ReportedPhase::Assigned) => Health::Healthy,
+        Some(_) => Health::progressing("has no load balancer address yet"),
+    }
+}
+
+fn disruption_budget(row: &EvidenceRow) -> Health {
+    if row.r#gen.is_empty() {
+        Health::progressing("has not been observed by its controller")
+    } else {
+        Health::Healthy
+    }
+}
+
+fn definition(row: &EvidenceRow) -> Health {
+    if status(row, ConditionType::NamesAccepted) == Some(ConditionStatus::False) {
+        return Health::failed("has names that are not accepted");
+    }
+    match row.conditions.get(ConditionType::Established) {
+        Some(found) if found.status == ConditionStatus::True => Health::Healthy,
+        Some(found) if found.status == ConditionStatus::False && found.reason != Some(ConditionReason::Installing) => {
+            Health::failed("is not established")
+        }
+        _ => Health::progressing("is not established yet"),
+    }
+}
+
+fn api_service(row: &EvidenceRow) -> Health {
+    match row.conditions.get(ConditionType::Available) {
+        Some(found) if found.status == ConditionStatus::True => Health::Healthy,
+        Some(found) => Health::progressing(format!("is not available{}", reason_of(found))),
+        None => Health::progressing("is not available yet"),
+    }
+}
+
+/// Of a kind without a rule of its own. `Reconciling` and `Stalled` are there while they hold.
+fn by_conditions(row: &EvidenceRow) -> Health {
+    if row.conditions.unreadable {
+        return Health::progressing("has conditions that cannot be read");
+    }
+    if is_true(row, ConditionType::Stalled) {
+        return Health::failed("has condition Stalled=True");
+    }
+    for type_ in [ConditionType::Stalled, ConditionType::Reconciling] {
+        match status(row, type_) {
+            None | Some(ConditionStatus::False) => {}
+            Some(ConditionStatus::True) => return Health::progressing("has condition Reconciling=True"),
+            Some(ConditionStatus::Unknown) => {
+                return Health::progressing(format!("has condition {}=Unknown", type_.as_str()));
+            }
+        }
+    }
+    for type_ in [ConditionType::Ready, ConditionType::Available] {
+        let said = match status(row, type_) {
+            None => continue,
+            Some(ConditionStatus::True) => return Health::Healthy,
+            Some(ConditionStatus::False) => "False",
+            Some(ConditionStatus::Unknown) => "Unknown",
+        };
+        return Health::progressing(format!("has condition {}={said}", type_.as_str()));
+    }
+    Health::Healthy
+}

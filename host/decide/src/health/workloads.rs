@@ -1,0 +1,143 @@
+//! Kinds that count replicas: healthy when a rollout is finished, which is everything updated, ready and available, and
+//! nothing old left. Must not look at other kinds.
+
+use stagegate_api::EvidenceRow;
+use stagegate_api::evidence::{ConditionReason, ConditionStatus, ConditionType};
+
+use super::{Health, is_true, reason_of, status};
+
+/// Where the object does not say how many; the API server's default.
+const DESIRED_BY_DEFAULT: i64 = 1;
+
+pub(super) fn deployment(row: &EvidenceRow) -> Health {
+    let progressing = row.conditions.get(ConditionType::Progressing);
+    if let Some(failed) = progressing.filter(|found| found.reason == Some(ConditionReason::ProgressDeadlineExceeded)) {
+        return Health::failed(format!("failed to roll out{}", reason_of(failed)));
+    }
+    let unfinished = observed(row)
+        .or_else(|| replica_failure(row))
+        .or_else(|| short_of(row, Counted::ROLLOUT));
+    if let Some(unfinished) = unfinished {
+        return unfinished;
+    }
+    if let Some(found) = progressing {
+        let is_done =
+            found.status == ConditionStatus::True && found.reason == Some(ConditionReason::NewReplicaSetAvailable);
+        if !is_done {
+            return Health::progressing(format!("is still rolling out{}", reason_of(found)));
+        }
+    }
+    if is_true(row, ConditionType::Available) {
+        Health::Healthy
+    } else {
+        Health::progressing("has no condition Available=True")
+    }
+}
+
+pub(super) fn stateful_set(row: &EvidenceRow) -> Health {
+    observed(row)
+        .or_else(|| short_of(row, Counted::ROLLOUT))
+        .unwrap_or(Health::Healthy)
+}
+
+/// It has no revisions: which Pods are old, nobody can tell.
+pub(super) fn replica_set(row: &EvidenceRow) -> Health {
+    observed(row)
+        .or_else(|| replica_failure(row))
+        .or_else(|| short_of(row, &[Counted::Ready, Counted::Available]))
+        .unwrap_or(Health::Healthy)
+}
+
+/// How many Pods are wanted, the cluster says itself, by its nodes; 0 is a number, and no number is none.
+pub(super) fn daemon_set(row: &EvidenceRow) -> Health {
+    let unfinished = observed(row).or_else(|| match row.total {
+        None => Some(Health::progressing("has not counted its nodes yet")),
+        Some(wanted) => Counted::ROLLOUT.iter().find_map(|counted| {
+            let found = counted.of(row);
+            (found < wanted).then(|| Health::progressing(format!("has {found} of {wanted} Pods {}", counted.word())))
+        }),
+    });
+    unfinished.unwrap_or(Health::Healthy)
+}
+
+#[derive(Clone, Copy)]
+enum Counted {
+    Updated,
+    Ready,
+    Available,
+}
+
+impl Counted {
+    const ROLLOUT: &'static [Self] = &[Self::Updated, Self::Ready, Self::Available];
+
+    fn of(self, row: &EvidenceRow) -> i64 {
+        match self {
+            Self::Updated => row.updated,
+            Self::Ready => row.ready,
+            Self::Available => row.available,
+        }
+        .unwrap_or_default()
+    }
+
+    fn word(self) -> &'static str {
+        match self {
+            Self::Updated => "updated",
+            Self::Ready => "ready",
+            Self::Available => "available",
+        }
+    }
+
+    fn missing(self) -> &'static str {
+        match self {
+            Self::Updated => "of an old version",
+            Self::Ready => "not ready",
+            Self::Available => "not available",
+        }
+    }
+}
+
+fn observed(row: &EvidenceRow) -> Option<Health> {
+    (row.r#gen.is_empty()).then(|| Health::progressing("has not been observed by its controller"))
+}
+
+fn replica_failure(row: &EvidenceRow) -> Option<Health> {
+    let found = row.conditions.get(ConditionType::ReplicaFailure)?;
+    (status(row, ConditionType::ReplicaFailure) != Some(ConditionStatus::False))
+        .then(|| Health::progressing(format!("cannot make its Pods{}", reason_of(found))))
+}
+
+/// What is missing until all replicas, at least as many as desired, are what is counted; or what is too many.
+fn short_of(row: &EvidenceRow, all: &[Counted]) -> Option<Health> {
+    let desired = row.desired.unwrap_or(DESIRED_BY_DEFAULT);
+    let total = row.total.unwrap_or_default();
+    let wanted = desired.max(total);
+    // The first count says how far a rollout is, also where there are too few replicas.
+    if let Some(counted) = all.iter().find(|counted| counted.of(row) < wanted) {
+        let found = counted.of(row);
+        let text = if found < desired {
+            format!("has {found} of {desired} {} {}", replicas(desired), counted.word())
+        } else {
+            let (old, missing) = (total.saturating_sub(found), counted.missing());
+            format!("has {old} of {total} {} {missing}", replicas(total))
+        };
+        return Some(Health::progressing(text));
+    }
+    if total < wanted {
+        return Some(Health::progressing(format!(
+            "has {total} of {wanted} {}",
+            replicas(wanted)
+        )));
+    }
+    // More ready ones than there are is no status that a finished rollout has.
+    let odd = all.iter().find(|counted| counted.of(row) > wanted)?;
+    let found = odd.of(row);
+    Some(Health::progressing(format!(
+        "has {total} {}, but {found} {}",
+        replicas(total),
+        odd.word()
+    )))
+}
+
+fn replicas(count: i64) -> &'static str {
+    if count == 1 { "replica" } else { "replicas" }
+}
