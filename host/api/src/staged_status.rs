@@ -101,6 +101,11 @@ pub struct StageStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<DateTime>")]
     pub passed_at: Option<Time>,
+    /// When the rollout of this plan was completed with this stage as the last one: stages that are appended or moved behind it
+    /// leave it placed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<DateTime>")]
+    pub completed_at: Option<Time>,
     /// The stage's BindingPolicy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub binding_policy: Option<BindingPolicyRef>,

@@ -40,6 +40,10 @@ impl Finding {
         Self::new(Outcome::Pass, reason, message.into())
     }
 
+    pub fn is_pass(&self) -> bool {
+        self.outcome == Outcome::Pass
+    }
+
     #[must_use]
     pub fn wake_at(mut self, at: Timestamp) -> Self {
         self.wake_at = Some(at);

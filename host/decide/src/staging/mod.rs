@@ -12,6 +12,7 @@
 mod binding_part;
 mod bound;
 mod collector;
+mod completed;
 mod drift;
 mod edits;
 mod evidence;

@@ -262,6 +262,10 @@ impl Rollout<'_> {
             if draft.is_stamping(name) {
                 continue;
             }
+            // Completed there, it is where the workload was meant to be: only another plan moves it on.
+            if records[earlier].completed_at.is_some() {
+                continue;
+            }
             let removal = Write::Remove {
                 name: name.clone(),
                 precondition: previous.precondition(),

@@ -33,6 +33,7 @@ reasons! {
     /// What happens when a stage is opened or left.
     StageOpened => true,
     StagePassed => true,
+    EditedAfterCompletion => true,
     Opening => false,
     DecidedTooLate => false,
     KubeStellarSilent => false,

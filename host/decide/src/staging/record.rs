@@ -28,6 +28,7 @@ pub fn roll(recorded: Option<&StageStatus>, own: &Own<'_>, now: Timestamp) -> St
             state,
             plan,
             passed_at: None,
+            completed_at: None,
             ..recorded.clone()
         };
     }

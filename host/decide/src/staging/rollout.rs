@@ -118,7 +118,13 @@ impl<'a> Rollout<'a> {
                 draft.stalled = Some(finding.clone());
                 self.standing_of(&finding, self.status.active_stage.clone())
             }
-            (None, None) => self.completed(),
+            (None, None) => {
+                let unready = self.after_completion(&mut draft, &mut records);
+                Standing {
+                    unready,
+                    ..self.completed()
+                }
+            }
             (None, Some(active)) => self.advance(active, &mut draft, &mut records),
         };
         self.remove_previous(&mut draft, &mut records);
@@ -217,6 +223,7 @@ impl<'a> Rollout<'a> {
         {
             records[active].state = StageState::Passed;
             records[active].passed_at = Some(record::from(self.facts.now));
+            records[active].completed_at = Some(record::from(self.facts.now));
             return self.completed_standing(&finding);
         }
         self.standing_of(&finding, Some(stage.name.clone()))

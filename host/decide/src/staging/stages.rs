@@ -154,12 +154,18 @@ impl<'a> Rollout<'a> {
                         .unwrap_or_default();
                     let message = self.joined(index, &base).or_else(|| base.message.clone());
                     let passed_at = base.passed_at.clone().or(Some(record::from(self.facts.now)));
+                    // Of a placement that is gone there is nothing left to follow.
+                    let objects = match &self.slots[index] {
+                        Slot::Absent => Vec::new(),
+                        _ => base.objects.clone(),
+                    };
                     return StageStatus {
                         name,
                         plan,
                         state: StageState::Passed,
                         passed_at,
                         binding_policy: placement,
+                        objects,
                         message,
                         ..base
                     };
