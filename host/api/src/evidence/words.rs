@@ -156,7 +156,9 @@ impl ReportedConditions {
             self.unreadable = true;
             return true;
         }
-        let Some((type_, rest)) = entry.split_once('=') else { return false };
+        let Some((type_, rest)) = entry.split_once('=') else {
+            return false;
+        };
         let (status, reason) = rest
             .split_once(':')
             .map_or((rest, None), |(status, reason)| (status, Some(reason)));
@@ -200,7 +202,9 @@ impl From<ReportedConditions> for Vec<String> {
                 ConditionStatus::False => "False",
                 ConditionStatus::Unknown => "Unknown",
             };
-            let reason = condition.reason.map_or_else(String::new, |reason| format!(":{}", reason.as_str()));
+            let reason = condition
+                .reason
+                .map_or_else(String::new, |reason| format!(":{}", reason.as_str()));
             Some(format!("{}={status}{reason}", type_.as_str()))
         };
         let entries = ConditionType::ALL.into_iter().filter_map(entry);

@@ -94,7 +94,9 @@ fn is_true(row: &EvidenceRow, type_: ConditionType) -> bool {
 }
 
 fn reason_of(condition: ReportedCondition) -> String {
-    condition.reason.map_or_else(String::new, |reason| format!(": {}", reason.as_str()))
+    condition
+        .reason
+        .map_or_else(String::new, |reason| format!(": {}", reason.as_str()))
 }
 
 fn in_phase(row: &EvidenceRow, wanted: ReportedPhase) -> Health {
@@ -153,9 +155,7 @@ fn definition(row: &EvidenceRow) -> Health {
     }
     match row.conditions.get(ConditionType::Established) {
         Some(found) if found.status == ConditionStatus::True => Health::Healthy,
-        Some(found)
-            if found.status == ConditionStatus::False && found.reason != Some(ConditionReason::Installing) =>
-        {
+        Some(found) if found.status == ConditionStatus::False && found.reason != Some(ConditionReason::Installing) => {
             Health::failed("is not established")
         }
         _ => Health::progressing("is not established yet"),

@@ -123,12 +123,19 @@ fn short_of(row: &EvidenceRow, all: &[Counted]) -> Option<Health> {
         return Some(Health::progressing(text));
     }
     if total < wanted {
-        return Some(Health::progressing(format!("has {total} of {wanted} {}", replicas(wanted))));
+        return Some(Health::progressing(format!(
+            "has {total} of {wanted} {}",
+            replicas(wanted)
+        )));
     }
     // More ready ones than there are is no status that a finished rollout has.
     let odd = all.iter().find(|counted| counted.of(row) > wanted)?;
     let found = odd.of(row);
-    Some(Health::progressing(format!("has {total} {}, but {found} {}", replicas(total), odd.word())))
+    Some(Health::progressing(format!(
+        "has {total} {}, but {found} {}",
+        replicas(total),
+        odd.word()
+    )))
 }
 
 fn replicas(count: i64) -> &'static str {

@@ -304,7 +304,11 @@ impl<'a> Subject<'a> {
     /// are: the two are walked side by side.
     pub fn reported_rows(&self, destinations: &[&str]) -> Result<&'a [EvidenceRow], Finding> {
         let view = self.combined()?;
-        if !view.evidence.iter().any(|found| found.collector == evidence::collector_name()) {
+        if !view
+            .evidence
+            .iter()
+            .any(|found| found.collector == evidence::collector_name())
+        {
             return Err(self.not_combined(&evidence::collector_name()));
         }
         self.require_rows(view, destinations)?;
