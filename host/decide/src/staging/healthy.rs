@@ -14,6 +14,10 @@ impl Judging<'_> {
     /// One finding over all kept objects in all destinations, which are sorted. A rollout that has failed is named before one
     /// that goes on; the first object that is bound is named first, and of it the first cluster.
     pub(super) fn health(&self, placed: &Placed<'_>, kept: &[&BoundObject], destinations: &[&str]) -> Finding {
+        if destinations.is_empty() {
+            let text = format!("Binding {} names no cluster", placed.stage.placement);
+            return Finding::unknown(Reason::NoDestinations, text);
+        }
         let mut is_healthy = vec![true; destinations.len()];
         let (mut failed, mut progressing) = (None, None);
         for object in kept {

@@ -72,6 +72,8 @@ fn proven() -> Vec<Proven> {
     soaked["policy"]["object"]["status"]["stages"][0]["passingSince"] = json!("2026-01-01T00:01:00Z");
     let mut filtered = world_in(&["with-settings"]);
     filtered["policy"]["object"]["spec"]["stages"][0]["filter"] = json!("downsyncClause.resource == 'deployments'");
+    let mut unjudged = world_in(&["prod-open", "dev-removed"]);
+    unjudged["policy"]["object"]["spec"]["stages"][1]["health"] = json!("Ignored");
     let holding = Answers {
         condition: Some(Verdict::False),
         ..Answers::default()
@@ -91,7 +93,12 @@ fn proven() -> Vec<Proven> {
             world_in(&["prod-open", "dev-removed", "prod-judged"]),
             Answers::default(),
         ),
-        ("is placed", world_in(&["prod-open", "dev-removed"]), Answers::default()),
+        (
+            "passes on health",
+            world_in(&["prod-open", "dev-removed"]),
+            Answers::default(),
+        ),
+        ("is placed", unjudged, Answers::default()),
         ("goes", world_in(&["prod-open", "dev-shared", "prod-judged"]), holding),
     ];
     let proven = worlds.map(|(name, world, answers)| Proven {
@@ -376,6 +383,9 @@ fn every_answer_matters() {
             let is_asked = match answer {
                 // A last stage without checks asks for no evidence, and edits are followed all the same.
                 _ if name == "is placed" => false,
+                text if name == "passes on health" => {
+                    !text.starts_with("the condition") && !text.starts_with("the filter")
+                }
                 text if text.starts_with("the filter") => name == "opens on what is kept",
                 // Whatever is judged, a hand-over asks where the object is: an edited one is there.
                 text if name == "goes" => text.ends_with("gone") || text.ends_with("another"),

@@ -10,6 +10,7 @@ mod defects;
 mod edits;
 mod evidence_properties;
 mod gate_properties;
+mod health;
 mod observe;
 mod pieces;
 mod rules;

@@ -3,7 +3,9 @@
 
 use std::collections::BTreeMap;
 
-use stagegate_api::{BindingPolicy, CheckStatus, Outcome, PreviousStages, Stage, StageState, StageStatus, annotation};
+use stagegate_api::{
+    BindingPolicy, CheckStatus, Outcome, PreviousStages, Stage, StageHealth, StageState, StageStatus, annotation,
+};
 use stagegate_decide::names::Digest;
 use stagegate_decide::staging::{Decoded, Facts, Placement, Plan, Precondition, Read, Root, Write, plan_of};
 
@@ -217,12 +219,14 @@ impl<'a> Made<'a> {
             let check = record.checks.iter().find(|check| check.name == name)?;
             (check.outcome == Outcome::Pass).then_some(check)
         };
-        let is_judged = stage.condition.is_some() || !stage.gates.is_empty();
+        let needs_health = stage.health == StageHealth::Required;
+        let is_judged = needs_health || stage.condition.is_some() || !stage.gates.is_empty();
         let condition = stage.condition.as_ref().is_none_or(|text| {
             let digest = Digest::of(&(Root::CombinedStatus, text)).to_string();
             passed("condition").is_some_and(|check| check.check_digest.as_ref() == Some(&digest))
         });
         (!is_judged || passed("evidence").is_some())
+            && (!needs_health || passed("health").is_some())
             && condition
             && stage
                 .gates

@@ -7,6 +7,7 @@ mod cli;
 mod deploy;
 mod guests;
 mod harness;
+mod health;
 mod invariants;
 mod lease;
 mod matrices;
