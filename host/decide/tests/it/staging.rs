@@ -68,6 +68,8 @@ struct Expect {
     conditions: BTreeMap<String, String>,
     /// Reasons of all Events, in order.
     events: Option<Vec<String>>,
+    /// Reasons of the Events of type `Warning`, in order.
+    warnings: Option<Vec<String>>,
     /// JSON pointers into the status as it is afterwards; `null`: not there.
     #[serde(default)]
     status: BTreeMap<String, Value>,
@@ -248,6 +250,10 @@ fn check(expect: &Expect, outcome: &Outcome) -> Vec<String> {
             json!(events),
             json!(plan.events.iter().map(|event| &event.reason).collect::<Vec<_>>()),
         );
+    }
+    if let Some(warnings) = &expect.warnings {
+        let found = plan.events.iter().filter(|event| event.warning);
+        want("warnings", json!(warnings), json!(found.map(|event| &event.reason).collect::<Vec<_>>()));
     }
     for (pointer, wanted) in &expect.status {
         want(
