@@ -120,7 +120,7 @@ fn conditions(standing: &Standing, old: &[Condition], stamped: Stamped) -> Vec<C
     let (reason, message) = standing.main();
     let is_stalled = standing.stalled.is_some();
     let is_completed = standing.is_completed();
-    let is_healthy = standing.unready.is_none();
+    let is_done = is_completed && standing.unready.is_none();
     let progressing = standing.phase == Phase::Progressing && !is_stalled;
     // That all stages have passed stays true and stays said, whatever became of the workload since.
     let (completed_reason, completed_message) = if is_completed {
@@ -138,13 +138,8 @@ fn conditions(standing: &Standing, old: &[Condition], stamped: Stamped) -> Vec<C
         ("Progressing", progressing, reason, message),
         ("Completed", is_completed, completed_reason, completed_message),
         ("Stalled", is_stalled, stalled_reason, stalled_message),
-        ("Ready", is_completed && is_healthy && !is_stalled, reason, message),
-        (
-            "Reconciling",
-            !(is_completed && is_healthy) && !is_stalled,
-            reason,
-            message,
-        ),
+        ("Ready", is_done && !is_stalled, reason, message),
+        ("Reconciling", !is_done && !is_stalled, reason, message),
     ]
     .into_iter()
     .map(|(type_, is_true, reason, message)| {
@@ -203,7 +198,10 @@ fn reached(standing: &mut Standing, old: &StagedBindingPolicyStatus, generation:
     let stays = old.reason.as_deref() == Some(reason.as_str())
         && old.active_stage.as_deref() == active
         && attempt(&old.stages) == attempt(&standing.stages);
-    let record = standing.stages.iter_mut().find(|stage| Some(&stage.name) == standing.active_stage.as_ref());
+    let record = standing
+        .stages
+        .iter_mut()
+        .find(|stage| Some(&stage.name) == standing.active_stage.as_ref());
     let was_reported = match record {
         Some(record) if record.event_reasons.iter().any(|known| known == reason.as_str()) => true,
         Some(record) if record.event_reasons.len() < MAX_EVENT_REASONS => {
@@ -247,9 +245,46 @@ fn owed(stage: &StageStatus) -> i64 {
 
 #[cfg(test)]
 mod tests {
+    use jiff::Timestamp;
     use serde_json::{Value, json};
+    use stagegate_api::Phase;
 
-    use super::is_news;
+    use super::{Stamped, Standing, conditions, is_news};
+    use crate::staging::finding::Finding;
+    use crate::staging::reason::Reason;
+
+    #[test]
+    fn a_completed_policy_that_lacks_health_is_reconciling_until_it_stalls() {
+        let lacking = Finding::unknown(Reason::NotReported, "cluster prod-1 has not reported");
+        let mut standing = Standing {
+            phase: Phase::Completed,
+            reason: Reason::Completed,
+            message: "all 2 stages have passed".to_owned(),
+            accepted: Ok(String::new()),
+            stalled: None,
+            unready: Some(lacking.clone()),
+            active_stage: Some("prod".to_owned()),
+            stages: Vec::new(),
+        };
+        let stamped = Stamped {
+            generation: Some(3),
+            now: Timestamp::UNIX_EPOCH,
+        };
+        let said = |standing: &Standing| {
+            let all = conditions(standing, &[], stamped).into_iter();
+            let said = all.map(|it| format!("{} {} {}", it.type_, it.status, it.reason));
+            said.collect::<Vec<_>>().join(", ")
+        };
+        let unready = "Accepted True Accepted, Progressing False NotReported, Completed True Completed, \
+                       Stalled False NoConflict, Ready False NotReported, Reconciling True NotReported";
+        assert_eq!(said(&standing), unready);
+        assert_eq!(standing.shown_phase(), Phase::Completed);
+        standing.stalled = Some(lacking);
+        let stalled = "Accepted True Accepted, Progressing False NotReported, Completed True Completed, \
+                       Stalled True NotReported, Ready False NotReported, Reconciling False NotReported";
+        assert_eq!(said(&standing), stalled);
+        assert_eq!(standing.shown_phase(), Phase::Stalled);
+    }
 
     fn is_news_of(found: Value, new: Value) -> bool {
         let status = |stage: Value| {

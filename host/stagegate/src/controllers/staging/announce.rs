@@ -33,7 +33,9 @@ fn is_of_a_write(event: &Event) -> bool {
 
 /// What nobody can see again later, and what people wait for.
 fn is_milestone(event: &Event) -> bool {
-    [Reason::StagePassed, Reason::Completed].iter().any(|reason| event.reason == reason.as_str())
+    [Reason::StagePassed, Reason::Completed]
+        .iter()
+        .any(|reason| event.reason == reason.as_str())
 }
 
 impl Staging {

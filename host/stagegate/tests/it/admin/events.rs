@@ -161,7 +161,11 @@ async fn a_milestone_is_written_whatever_else_is_said_and_however_much() {
     let written = told.written().await;
     let milestones = written.iter().filter(|event| event.type_.as_deref() == Some("Normal"));
     assert_eq!(milestones.count(), 1_000);
-    assert_eq!(written.len(), 1_000 + 25, "the object's share of all else is what it was");
+    assert_eq!(
+        written.len(),
+        1_000 + 25,
+        "the object's share of all else is what it was"
+    );
 }
 
 #[tokio::test(start_paused = true)]
