@@ -28,6 +28,11 @@ use crate::staged_status::StagedBindingPolicyStatus;
     derive = "PartialEq",
     derive = "Default",
     doc = "Takes workload through ordered groups of clusters; each step waits for proof from the one before.",
+    printcolumn(
+        name = "Ready",
+        type_ = "string",
+        json_path = ".status.conditions[?(@.type==\"Ready\")].status"
+    ),
     printcolumn(name = "Stage", type_ = "string", json_path = ".status.activeStage"),
     printcolumn(name = "Phase", type_ = "string", json_path = ".status.phase"),
     printcolumn(name = "Reason", type_ = "string", json_path = ".status.reason"),

@@ -17,6 +17,9 @@ pub const MAX_RECORDED: usize = 1024;
 /// Most entries of `notJudged`; the last may say how many more there are.
 pub const MAX_NOT_JUDGED: usize = 64;
 
+/// Most reasons of Events recorded for a stage: one that finds no room is reported once for each change of the reason.
+pub const MAX_EVENT_REASONS: usize = 64;
+
 /// Most pieces of evidence recorded of a gate, and most characters of a piece's name and value; writers cut the rest.
 pub const MAX_PIECES: usize = 16;
 pub const MAX_PIECE_NAME_CHARS: usize = 64;
@@ -40,7 +43,7 @@ pub struct StagedBindingPolicyStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 256))]
     pub reason: Option<String>,
-    /// Accepted, Progressing, Completed, Stalled.
+    /// Ready, Reconciling and Stalled as kstatus reads them; Accepted, Progressing and Completed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "bounds::conditions")]
     pub conditions: Vec<Condition>,
@@ -63,6 +66,8 @@ pub enum Phase {
     Completed,
     /// A stage has failed; nothing moves without a human.
     Failed,
+    /// Something has to be put right by a human before anything moves on; the `Stalled` condition says what.
+    Stalled,
 }
 
 /// What is known about one stage.
@@ -129,6 +134,11 @@ pub struct StageStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 1024))]
     pub message: Option<String>,
+    /// Reasons that an Event was written for while this stage was active, in this attempt and generation of the policy: none
+    /// of them is reported again.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 64), inner(length(max = 64)))]
+    pub event_reasons: Vec<String>,
 }
 
 /// Where a stage stands.

@@ -20,6 +20,8 @@ pub struct Assets {
     pub kubernetes: PathBuf,
     pub kubestellar: PathBuf,
     pub helm: PathBuf,
+    /// Says of objects what tools say that wait for them.
+    pub kstatus: PathBuf,
 }
 
 impl Assets {
@@ -59,6 +61,7 @@ impl Assets {
             kubernetes: built.join("kubernetes"),
             kubestellar: built.join("kubestellar-controller-manager"),
             helm: built.join("helm"),
+            kstatus: built.join("kstatus"),
         })
     }
 }

@@ -120,7 +120,7 @@ fn our_status_is_a_subresource_and_our_columns_show_where_it_stands() {
         .iter()
         .map(|c| &c["name"])
         .collect();
-    assert_eq!(columns, ["Stage", "Phase", "Reason", "Age"]);
+    assert_eq!(columns, ["Ready", "Stage", "Phase", "Reason", "Age"]);
     assert_eq!(ours["spec"]["scope"], "Cluster");
     assert_eq!(ours["spec"]["names"]["shortNames"], json!(["sbp"]));
 }

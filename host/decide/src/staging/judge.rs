@@ -107,7 +107,6 @@ pub fn follow(subjected: Subjected<'_>) -> Option<(Vec<ObjectStatus>, Vec<Questi
 
 /// The health of an open placement that is not judged now, as after completion; `None` where the stage asks for none.
 /// Missing evidence is an unknown finding. Unless the questions are empty, it is preliminary.
-#[allow(dead_code, reason = "called when the last stage is watched after completion")]
 pub fn watch_health(subjected: Subjected<'_>) -> Option<(Finding, Vec<Question>)> {
     let Subjected {
         facts,

@@ -131,11 +131,16 @@ fn refuse(facts: &Facts, finding: Finding, writes: Vec<Write>) -> Decision {
         stage.passing_since = None;
     }
     let standing = Standing {
-        phase: Phase::Progressing,
+        phase: if facts.policy.object.spec.paused {
+            Phase::Paused
+        } else {
+            Phase::Progressing
+        },
         reason: finding.reason,
         message: finding.message.clone(),
         accepted: Err(finding.clone()),
         stalled: Some(finding),
+        unready: None,
         active_stage: old.active_stage,
         stages: old.stages,
     };

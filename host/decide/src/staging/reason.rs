@@ -13,7 +13,7 @@ macro_rules! reasons {
                 match self { $(Self::$name => stringify!($name),)* }
             }
 
-            /// Worth an Event when it is reached; the others pass by in every healthy rollout.
+            /// Worth an Event when it is reached in a stage; the others pass by in every healthy rollout.
             pub const fn is_notable(self) -> bool {
                 match self { $(Self::$name => $notable,)* }
             }
@@ -21,9 +21,24 @@ macro_rules! reasons {
     };
 }
 
+impl Reason {
+    /// Of type `Warning` is the Event of what goes on only when somebody acts. What a stage merely waits for, what a person has
+    /// asked for, and what went well are `Normal`.
+    pub const fn is_warning(self) -> bool {
+        match self {
+            Self::Paused | Self::Completed | Self::StageOpened | Self::StagePassed => false,
+            // A set that shrank is taken as it is after a while; conditions and gates hold until the clusters are ready.
+            Self::Shrunk | Self::ConditionFalse | Self::GateHolds => false,
+            other => other.is_notable(),
+        }
+    }
+}
+
 reasons! {
     // The policy itself.
     Accepted => false,
+    /// Of a `Stalled` condition that is False.
+    NoConflict => false,
     InvalidSpec => true,
     InvalidExpression => true,
     InvalidGateConfig => true,

@@ -269,21 +269,20 @@ impl<'a> Rollout<'a> {
                 last.name
             )
         } else {
-            format!("all {} stage(s) have passed", self.checked.stages.len())
+            match self.checked.stages.len() {
+                1 => "the only stage has passed".to_owned(),
+                stages => format!("all {stages} stages have passed"),
+            }
         };
-        let phase = if self.policy.spec.paused {
-            Phase::Paused
+        // A pause takes nothing back: what is completed stays so.
+        let message = if self.policy.spec.paused {
+            format!("{message}; paused: nothing is opened, changed or removed")
         } else {
-            Phase::Completed
-        };
-        let reason = if self.policy.spec.paused {
-            Reason::Paused
-        } else {
-            Reason::Completed
+            message
         };
         Standing {
-            phase,
-            reason,
+            phase: Phase::Completed,
+            reason: Reason::Completed,
             message,
             ..self.standing_of(finding, Some(last.name.clone()))
         }
@@ -302,6 +301,7 @@ impl<'a> Rollout<'a> {
             },
             accepted: Ok(self.accepted_message()),
             stalled: None,
+            unready: None,
             active_stage,
             stages: Vec::new(),
         }
@@ -310,12 +310,6 @@ impl<'a> Rollout<'a> {
     fn finish(&self, mut draft: Draft, records: Vec<StageStatus>, mut standing: Standing) -> Decision {
         if !draft.questions.is_empty() {
             return Decision::Ask(draft.questions);
-        }
-        if standing.phase != Phase::Completed
-            && let Some(stalled) = &draft.stalled
-        {
-            standing.reason = stalled.reason;
-            standing.message.clone_from(&stalled.message);
         }
         standing.stalled = draft.stalled.take();
         // A plan that moves nothing may be told whenever it is.

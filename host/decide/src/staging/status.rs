@@ -1,9 +1,13 @@
-//! Status from what was found: phase, reason and the four conditions, merged with what is there. Must not decide what
-//! happens; the same state gives the same status, so nothing is written when nothing changed.
+//! Status from what was found: phase, reason and conditions, merged with what is there, and the Events of a change. Must not
+//! decide what happens; the same state gives the same status, so nothing is written when nothing changed.
+//!
+//! `Ready`, `Reconciling` and `Stalled` are what kstatus reads: at most one of the last two is True, and `Ready` only when
+//! neither is. Phase and reason of the printer columns follow from the conditions.
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube::Resource as _;
+use stagegate_api::staged_status::MAX_EVENT_REASONS;
 use stagegate_api::{Outcome, Phase, StageState, StageStatus, StagedBindingPolicyStatus};
 
 use super::facts::Facts;
@@ -15,6 +19,7 @@ use super::slot::precondition;
 /// Where the policy stands.
 #[derive(Clone, Debug)]
 pub struct Standing {
+    /// Never [`Phase::Stalled`]: that follows from `stalled`.
     pub phase: Phase,
     pub reason: Reason,
     pub message: String,
@@ -22,6 +27,8 @@ pub struct Standing {
     pub accepted: Result<String, Finding>,
     /// Somebody has to act.
     pub stalled: Option<Finding>,
+    /// The last stage lacks health after completion. `None`: it is healthy, or nothing is completed.
+    pub unready: Option<Finding>,
     pub active_stage: Option<String>,
     pub stages: Vec<StageStatus>,
 }
@@ -36,6 +43,28 @@ impl Standing {
         };
         (phase, finding.reason, finding.message.clone())
     }
+
+    const fn is_completed(&self) -> bool {
+        matches!(self.phase, Phase::Completed)
+    }
+
+    /// The phase that is shown: what stalls a policy comes before what it waits for.
+    fn shown_phase(&self) -> Phase {
+        match self.phase {
+            Phase::Failed | Phase::Paused => self.phase,
+            _ if self.stalled.is_some() => Phase::Stalled,
+            phase => phase,
+        }
+    }
+
+    /// Reason and message of the policy as a whole: what stalls it, else what a completed one lacks, else where it stands.
+    fn main(&self) -> (Reason, &str) {
+        let unready = self.unready.as_ref().filter(|_| self.is_completed());
+        match self.stalled.as_ref().or(unready) {
+            Some(finding) => (finding.reason, &finding.message),
+            None => (self.reason, &self.message),
+        }
+    }
 }
 
 /// The status to write, if it differs from the one that is there, and the Events that tell of it.
@@ -47,7 +76,7 @@ pub fn write(facts: &Facts, standing: Standing) -> (Option<Write>, Vec<Event>) {
 }
 
 /// The same, written even where nothing differs: it fails when the policy was edited since it was read.
-pub fn announce(facts: &Facts, standing: Standing) -> (Write, Vec<Event>) {
+pub fn announce(facts: &Facts, mut standing: Standing) -> (Write, Vec<Event>) {
     let policy = &facts.policy.object;
     let nothing = StagedBindingPolicyStatus::default();
     let old = policy.status.as_ref().unwrap_or(&nothing);
@@ -60,17 +89,16 @@ pub fn announce(facts: &Facts, standing: Standing) -> (Write, Vec<Event>) {
             now: facts.now,
         },
     );
-    let mut status = StagedBindingPolicyStatus {
+    let mut events = passed(&standing, old);
+    events.extend(reached(&mut standing, old, generation));
+    let status = StagedBindingPolicyStatus {
         observed_generation: generation,
         active_stage: standing.active_stage.clone(),
-        phase: Some(standing.phase),
-        reason: Some(standing.reason.as_str().to_owned()),
+        phase: Some(standing.shown_phase()),
+        reason: Some(standing.main().0.as_str().to_owned()),
         conditions,
-        stages: Vec::new(),
+        stages: standing.stages,
     };
-    let told = events(&standing, old);
-    status.stages = standing.stages;
-    let events = if status == *old { Vec::new() } else { told };
     let write = Write::Status {
         precondition: precondition(policy.meta()),
         status: Box::new(status),
@@ -86,21 +114,32 @@ struct Stamped {
 
 fn conditions(standing: &Standing, old: &[Condition], stamped: Stamped) -> Vec<Condition> {
     let (accepted, accepted_reason, accepted_message) = match &standing.accepted {
-        Ok(message) => (true, Reason::Accepted, message.clone()),
-        Err(finding) => (false, finding.reason, finding.message.clone()),
+        Ok(message) => (true, Reason::Accepted, message.as_str()),
+        Err(finding) => (false, finding.reason, finding.message.as_str()),
     };
-    let stalled = standing.stalled.as_ref();
-    let progressing = standing.phase == Phase::Progressing && stalled.is_none();
-    let completed = standing.phase == Phase::Completed;
-    let (stalled_reason, stalled_message) = stalled.map_or(
-        (Reason::Accepted, "nothing of somebody else's is in the way".to_owned()),
-        |finding| (finding.reason, finding.message.clone()),
-    );
+    let (reason, message) = standing.main();
+    let is_stalled = standing.stalled.is_some();
+    let is_completed = standing.is_completed();
+    let is_done = is_completed && standing.unready.is_none();
+    let progressing = standing.phase == Phase::Progressing && !is_stalled;
+    // That all stages have passed stays true and stays said, whatever became of the workload since.
+    let (completed_reason, completed_message) = if is_completed {
+        (standing.reason, standing.message.as_str())
+    } else {
+        (reason, message)
+    };
+    let (stalled_reason, stalled_message) = if is_stalled {
+        (reason, message)
+    } else {
+        (Reason::NoConflict, "no conflicting objects")
+    };
     [
         ("Accepted", accepted, accepted_reason, accepted_message),
-        ("Progressing", progressing, standing.reason, standing.message.clone()),
-        ("Completed", completed, standing.reason, standing.message.clone()),
-        ("Stalled", stalled.is_some(), stalled_reason, stalled_message),
+        ("Progressing", progressing, reason, message),
+        ("Completed", is_completed, completed_reason, completed_message),
+        ("Stalled", is_stalled, stalled_reason, stalled_message),
+        ("Ready", is_done && !is_stalled, reason, message),
+        ("Reconciling", !is_done && !is_stalled, reason, message),
     ]
     .into_iter()
     .map(|(type_, is_true, reason, message)| {
@@ -113,7 +152,7 @@ fn conditions(standing: &Standing, old: &[Condition], stamped: Stamped) -> Vec<C
             type_: type_.to_owned(),
             status: status.to_owned(),
             reason: reason.as_str().to_owned(),
-            message,
+            message: message.to_owned(),
             observed_generation: stamped.generation,
             last_transition_time,
         }
@@ -121,46 +160,62 @@ fn conditions(standing: &Standing, old: &[Condition], stamped: Stamped) -> Vec<C
     .collect()
 }
 
-/// One Event for each reason that is reached and worth one, and for each stage that passed.
-fn events(standing: &Standing, old: &StagedBindingPolicyStatus) -> Vec<Event> {
+/// One Event for each stage that has passed.
+fn passed(standing: &Standing, old: &StagedBindingPolicyStatus) -> Vec<Event> {
     let had_passed = |name: &str, plan: Option<&String>| {
         old.stages
             .iter()
             .any(|stage| stage.name == name && stage.state == StageState::Passed && stage.plan.as_ref() == plan)
     };
-    let passed = standing
-        .stages
-        .iter()
+    let passed = standing.stages.iter();
+    let passed = passed
         .filter(|stage| stage.state == StageState::Passed && !had_passed(&stage.name, stage.plan.as_ref()))
-        .map(|stage| event(false, Reason::StagePassed, format!("stage {} has passed", stage.name)));
-    let refused = standing.accepted.as_ref().err();
-    let main = [
-        refused.map(|finding| (finding.reason, finding.message.clone())),
-        standing
-            .stalled
-            .as_ref()
-            .map(|finding| (finding.reason, finding.message.clone())),
-        Some((standing.reason, standing.message.clone())),
-    ]
-    .into_iter()
-    .flatten()
-    .find(|(reason, _)| reason.is_notable())
-    .map(|(reason, message)| event(!matches!(reason, Reason::Completed | Reason::Paused), reason, message))
-    // The same trouble elsewhere (another cluster, another object) is told again; a gate that holds may word it anew each second.
-    .filter(|event| {
-        let is_new_word = event.warning && event.reason != Reason::GateHolds.as_str() && !was_said(old, &event.message);
-        old.reason.as_ref() != Some(&event.reason) || is_new_word
-    });
-    passed.chain(main).collect()
+        .map(|stage| event(Reason::StagePassed, format!("stage {} has passed", stage.name)));
+    passed.collect()
 }
 
-fn was_said(old: &StagedBindingPolicyStatus, message: &str) -> bool {
-    old.conditions.iter().any(|condition| condition.message == message)
+/// An Event for a reason that is reached for the first time in this stage, attempt and generation of the policy. The stage's
+/// record keeps which were, so neither other words, nor a reason that comes and goes, nor a restart repeats one.
+fn reached(standing: &mut Standing, old: &StagedBindingPolicyStatus, generation: Option<i64>) -> Option<Event> {
+    let (reason, message) = standing.main();
+    let (reason, message) = (reason, message.to_owned());
+    let known = |name: &str| old.stages.iter().find(|stage| stage.name == name);
+    let is_same_generation = old.observed_generation == generation;
+    for stage in &mut standing.stages {
+        let is_same = |known: &&StageStatus| (&known.plan, known.attempt) == (&stage.plan, stage.attempt);
+        let known = known(&stage.name).filter(|_| is_same_generation).filter(is_same);
+        stage.event_reasons = known.map(|known| known.event_reasons.clone()).unwrap_or_default();
+    }
+    if !reason.is_notable() {
+        return None;
+    }
+    // What an edit of the policy did not change is no transition.
+    let active = standing.active_stage.as_deref();
+    let attempt = |stages: &[StageStatus]| {
+        let stage = stages.iter().find(|stage| Some(stage.name.as_str()) == active);
+        stage.and_then(|stage| stage.attempt)
+    };
+    let stays = old.reason.as_deref() == Some(reason.as_str())
+        && old.active_stage.as_deref() == active
+        && attempt(&old.stages) == attempt(&standing.stages);
+    let record = standing
+        .stages
+        .iter_mut()
+        .find(|stage| Some(&stage.name) == standing.active_stage.as_ref());
+    let was_reported = match record {
+        Some(record) if record.event_reasons.iter().any(|known| known == reason.as_str()) => true,
+        Some(record) if record.event_reasons.len() < MAX_EVENT_REASONS => {
+            record.event_reasons.push(reason.as_str().to_owned());
+            false
+        }
+        _ => false,
+    };
+    (!was_reported && !stays).then(|| event(reason, message))
 }
 
-fn event(warning: bool, reason: Reason, message: String) -> Event {
+fn event(reason: Reason, message: String) -> Event {
     Event {
-        warning,
+        warning: reason.is_warning(),
         reason: reason.as_str().to_owned(),
         message,
     }
@@ -194,9 +249,46 @@ fn owed(stage: &StageStatus) -> i64 {
 
 #[cfg(test)]
 mod tests {
+    use jiff::Timestamp;
     use serde_json::{Value, json};
+    use stagegate_api::Phase;
 
-    use super::is_news;
+    use super::{Stamped, Standing, conditions, is_news};
+    use crate::staging::finding::Finding;
+    use crate::staging::reason::Reason;
+
+    #[test]
+    fn a_completed_policy_that_lacks_health_is_reconciling_until_it_stalls() {
+        let lacking = Finding::unknown(Reason::NotReported, "cluster prod-1 has not reported");
+        let mut standing = Standing {
+            phase: Phase::Completed,
+            reason: Reason::Completed,
+            message: "all 2 stages have passed".to_owned(),
+            accepted: Ok(String::new()),
+            stalled: None,
+            unready: Some(lacking.clone()),
+            active_stage: Some("prod".to_owned()),
+            stages: Vec::new(),
+        };
+        let stamped = Stamped {
+            generation: Some(3),
+            now: Timestamp::UNIX_EPOCH,
+        };
+        let said = |standing: &Standing| {
+            let all = conditions(standing, &[], stamped).into_iter();
+            let said = all.map(|it| format!("{} {} {}", it.type_, it.status, it.reason));
+            said.collect::<Vec<_>>().join(", ")
+        };
+        let unready = "Accepted True Accepted, Progressing False NotReported, Completed True Completed, \
+                       Stalled False NoConflict, Ready False NotReported, Reconciling True NotReported";
+        assert_eq!(said(&standing), unready);
+        assert_eq!(standing.shown_phase(), Phase::Completed);
+        standing.stalled = Some(lacking);
+        let stalled = "Accepted True Accepted, Progressing False NotReported, Completed True Completed, \
+                       Stalled True NotReported, Ready False NotReported, Reconciling False NotReported";
+        assert_eq!(said(&standing), stalled);
+        assert_eq!(standing.shown_phase(), Phase::Stalled);
+    }
 
     fn is_news_of(found: Value, new: Value) -> bool {
         let status = |stage: Value| {

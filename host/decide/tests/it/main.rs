@@ -12,6 +12,7 @@ mod evidence_properties;
 mod gate_properties;
 mod health;
 mod observe;
+mod phases;
 mod pieces;
 mod rules;
 mod seeded;

@@ -72,6 +72,8 @@ struct Expect {
     conditions: BTreeMap<String, String>,
     /// Reasons of all Events, in order.
     events: Option<Vec<String>>,
+    /// Reasons of the Events of type `Warning`, in order.
+    warnings: Option<Vec<String>>,
     /// JSON pointers into the status as it is afterwards; `null`: not there.
     #[serde(default)]
     status: BTreeMap<String, Value>,
@@ -168,38 +170,60 @@ impl Case {
         .apply(&mut world)?;
         Ok(world)
     }
+
+    fn begin(&self) -> Result<Outcome, String> {
+        world::settle(self.world()?, None, &self.answers, &anew(&self.anew))
+    }
+
+    /// All steps, from the second on looked at with their numbers; gives what came of the last.
+    fn follow(&self, mut look: impl FnMut(usize, &Step, &Outcome)) -> Result<Outcome, String> {
+        let mut outcome = self.begin()?;
+        let mut answers = self.answers.clone();
+        for (number, step) in (2..).zip(&self.then) {
+            let mut world = outcome.world.clone();
+            if step.carried_out {
+                world = carry_out(world, &outcome.plan).map_err(|failure| format!("step {number}: {failure}"))?;
+            } else {
+                world["policy"]["object"]["status"] = json!(status_after(&outcome.plan, &outcome.facts));
+            }
+            Change {
+                unset: step.unset.clone(),
+                set: step.set.clone(),
+            }
+            .apply(&mut world)
+            .map_err(|failure| format!("step {number}: {failure}"))?;
+            if let Some(changed) = &step.answers {
+                answers = changed.clone();
+            }
+            let known: Option<&Facts> = (!step.restarted).then_some(&outcome.facts);
+            outcome = world::settle(world, known, &answers, &anew(&step.anew))?;
+            look(number, step, &outcome);
+        }
+        Ok(outcome)
+    }
 }
 
 fn run(case: &Case) -> Result<Vec<String>, String> {
-    let mut outcome = world::settle(case.world()?, None, &case.answers, &anew(&case.anew))?;
-    let mut failures = check(&case.expect, &outcome);
-    let mut answers = case.answers.clone();
-    for (number, step) in case.then.iter().enumerate() {
-        let mut world = outcome.world.clone();
-        if step.carried_out {
-            world = carry_out(world, &outcome.plan).map_err(|failure| format!("step {}: {failure}", number + 2))?;
-        } else {
-            world["policy"]["object"]["status"] = json!(status_after(&outcome.plan, &outcome.facts));
-        }
-        Change {
-            unset: step.unset.clone(),
-            set: step.set.clone(),
-        }
-        .apply(&mut world)
-        .map_err(|failure| format!("step {}: {failure}", number + 2))?;
-        if let Some(changed) = &step.answers {
-            answers = changed.clone();
-        }
-        let known: Option<&Facts> = (!step.restarted).then_some(&outcome.facts);
-        outcome = world::settle(world, known, &answers, &anew(&step.anew))?;
-        let failed = check(&step.expect, &outcome);
-        failures.extend(
-            failed
-                .into_iter()
-                .map(|failure| format!("step {}: {failure}", number + 2)),
-        );
-    }
+    let mut failures = check(&case.expect, &case.begin()?);
+    case.follow(|number, step, outcome| {
+        let failed = check(&step.expect, outcome);
+        failures.extend(failed.into_iter().map(|failure| format!("step {number}: {failure}")));
+    })?;
     Ok(failures)
+}
+
+/// The policy as the case of this name leaves it, with its status.
+pub fn policy_after(name: &str) -> Value {
+    let (_, case) = cases()
+        .into_iter()
+        .find(|(known, _)| known == name)
+        .unwrap_or_else(|| panic!("no case {name}"));
+    let outcome = case.follow(|_, _, _| {}).unwrap();
+    let mut policy = json!(outcome.facts.policy.object);
+    policy["apiVersion"] = json!("community.kubestellar.io/v1alpha1");
+    policy["kind"] = json!("StagedBindingPolicy");
+    policy["status"] = json!(status_after(&outcome.plan, &outcome.facts));
+    policy
 }
 
 fn anew(set: &BTreeMap<String, Value>) -> Change {
@@ -255,6 +279,14 @@ fn check(expect: &Expect, outcome: &Outcome) -> Vec<String> {
             "events",
             json!(events),
             json!(plan.events.iter().map(|event| &event.reason).collect::<Vec<_>>()),
+        );
+    }
+    if let Some(warnings) = &expect.warnings {
+        let found = plan.events.iter().filter(|event| event.warning);
+        want(
+            "warnings",
+            json!(warnings),
+            json!(found.map(|event| &event.reason).collect::<Vec<_>>()),
         );
     }
     for (pointer, wanted) in &expect.status {

@@ -1,6 +1,9 @@
 //! Kubernetes Events (events.k8s.io/v1): best effort. Must never hold up a decision, nor become a storm: a full queue or a
 //! refused write is logged, counted and forgotten, and what is said of one object costs it a token of its own.
 //!
+//! Milestones are exempt: there are as many as stages that pass, so they wait in a queue without bound, before all others,
+//! need no token, and are tried again when the API server does not take them.
+//!
 //! The shared clock stamps them, and a repeated Event becomes a series, as kubectl shows it.
 
 use std::collections::HashMap;
@@ -23,7 +26,7 @@ use super::bounded::BoundedMap;
 use super::counters::Live;
 use super::request::{RequestError, cut, request};
 
-/// Events that may wait to be written.
+/// Events that may wait to be written, beside milestones.
 const WAITING_MAX: usize = 256;
 /// A repetition after this time is a new Event.
 const SERIES_GAP_MAX: SignedDuration = SignedDuration::from_mins(6);
@@ -34,6 +37,9 @@ const BURST: u32 = 25;
 const REFILL: Duration = Duration::from_secs(5 * 60);
 /// Objects whose tokens are counted.
 const OBJECTS_MAX: usize = 16 * 1024;
+/// How often a milestone is tried, and the pause after the first time; it doubles: two minutes in all.
+const MILESTONE_TRIES: u32 = 8;
+const MILESTONE_PAUSE: Duration = Duration::from_secs(1);
 /// events.k8s.io/v1: longest note.
 const NOTE_CHARS_MAX: usize = 1024;
 /// Events about cluster-scoped objects live here.
@@ -46,6 +52,8 @@ pub const REPORTER: &str = "stagegate";
 pub struct Notice {
     pub about: ObjectReference,
     pub warning: bool,
+    /// Never dropped: a stage has passed, a rollout is completed.
+    pub is_milestone: bool,
     /// One word; also the Event's action.
     pub reason: String,
     /// Cut to 1,024 characters.
@@ -56,6 +64,7 @@ pub struct Notice {
 #[derive(Clone, Debug)]
 pub struct Events {
     sender: mpsc::Sender<Notice>,
+    milestones: mpsc::UnboundedSender<Notice>,
     counters: Arc<Live>,
 }
 
@@ -63,22 +72,34 @@ impl Events {
     /// The sender, and the writer to be run as a task.
     pub fn new(client: Client, clock: SharedClock, counters: Arc<Live>) -> (Self, Writer) {
         let (sender, receiver) = mpsc::channel(WAITING_MAX);
+        let (milestones, passed) = mpsc::unbounded_channel();
         let writer = Writer {
             api: Api::namespaced(client, NAMESPACE),
             clock,
             receiver,
+            passed,
             counters: counters.clone(),
             series: HashMap::new(),
             tokens: BoundedMap::new(OBJECTS_MAX),
             written: 0,
         };
-        (Self { sender, counters }, writer)
+        let events = Self {
+            sender,
+            milestones,
+            counters,
+        };
+        (events, writer)
     }
 
     pub fn send(&self, notice: Notice) {
-        if let Err(error) = self.sender.try_send(notice) {
+        let sent = if notice.is_milestone {
+            self.milestones.send(notice).map_err(|error| error.to_string())
+        } else {
+            self.sender.try_send(notice).map_err(|error| error.to_string())
+        };
+        if let Err(error) = sent {
             self.counters.event_dropped();
-            debug!(%error, "an Event is dropped");
+            debug!(error, "an Event is dropped");
         }
     }
 }
@@ -88,6 +109,8 @@ pub struct Writer {
     api: Api<Event>,
     clock: SharedClock,
     receiver: mpsc::Receiver<Notice>,
+    /// Milestones.
+    passed: mpsc::UnboundedReceiver<Notice>,
     counters: Arc<Live>,
     series: HashMap<SeriesKey, Series>,
     /// By the object's uid.
@@ -109,7 +132,13 @@ struct Series {
 impl Writer {
     /// Until the last sender is gone.
     pub async fn run(mut self) {
-        while let Some(notice) = self.receiver.recv().await {
+        loop {
+            let notice = tokio::select! {
+                biased;
+                Some(notice) = self.passed.recv() => notice,
+                Some(notice) = self.receiver.recv() => notice,
+                else => return,
+            };
             self.take(notice).await;
         }
     }
@@ -125,23 +154,40 @@ impl Writer {
             series.last = now;
             (series.event_name.clone(), series.count)
         });
-        if !self.has_token(uid) {
+        if !notice.is_milestone && !self.has_token(uid) {
             // What a series counts is not lost: its next write tells of it.
             self.counters.event_dropped();
             return;
         }
-        let object = notice.about.name.clone();
-        let written = match repeated {
-            Some((event_name, count)) => match self.count(&event_name, count, now).await {
+        let tries = if notice.is_milestone { MILESTONE_TRIES } else { 1 };
+        for number in 1..=tries {
+            let Err(error) = self.write(&notice, &key, (repeated.as_ref(), now)).await else {
+                return;
+            };
+            let object = notice.about.name.as_deref();
+            debug!(object, error = error.chain(), "an Event could not be written");
+            // A refusal does not change by asking again.
+            if number == tries || error.is_forbidden() {
+                self.counters.event_dropped();
+                return;
+            }
+            tokio::time::sleep(MILESTONE_PAUSE * 2u32.pow(number - 1)).await;
+        }
+    }
+
+    async fn write(
+        &mut self,
+        notice: &Notice,
+        key: &SeriesKey,
+        (repeated, now): (Option<&(String, i32)>, Timestamp),
+    ) -> Result<(), RequestError> {
+        match repeated {
+            Some((event_name, count)) => match self.count(event_name, *count, now).await {
                 // The API server forgets Events after an hour; a series may go on for longer.
-                Err(error) if error.is_not_found() => self.create(notice, key, now).await,
+                Err(error) if error.is_not_found() => self.create(notice.clone(), key.clone(), now).await,
                 written => written,
             },
-            None => self.create(notice, key, now).await,
-        };
-        if let Err(error) = written {
-            self.counters.event_dropped();
-            debug!(object, error = error.chain(), "an Event could not be written");
+            None => self.create(notice.clone(), key.clone(), now).await,
         }
     }
 
@@ -157,7 +203,7 @@ impl Writer {
 
     async fn create(&mut self, notice: Notice, key: SeriesKey, now: Timestamp) -> Result<(), RequestError> {
         self.written = self.written.wrapping_add(1);
-        let stamp = format!("{:x}{:02x}", now.as_nanosecond(), self.written % 256);
+        let stamp = format!("{:x}{:04x}", now.as_nanosecond(), self.written % 65_536);
         let event_name = format!("{}.{stamp}", notice.about.name.as_deref().unwrap_or("unnamed"));
         let event = event(event_name.clone(), notice, now);
         let params = PostParams::default();

@@ -197,6 +197,7 @@ fn of_phase(phase: Phase) -> Style {
         Phase::Holding => AnsiColor::Yellow.on_default(),
         Phase::Paused => DIM,
         Phase::Completed => AnsiColor::Green.on_default().bold(),
+        Phase::Stalled => AnsiColor::Red.on_default(),
         Phase::Failed => AnsiColor::Red.on_default().bold(),
     }
 }

@@ -1,6 +1,7 @@
 //! End to end: the program as a process, against real servers. Every scenario of `scenarios/` runs on every back end that it names.
 
 mod gates;
+mod kstatus;
 mod leaders;
 mod like;
 mod requests;
@@ -58,6 +59,10 @@ fn main() {
         }
     }
     trials.extend(requests::trials());
+    trials.push(Trial::test(
+        "kstatus_says_of_policies_what_their_conditions_mean",
+        || Ok(kstatus::agrees().map_err(|error| format!("{error:#}"))?),
+    ));
     let conclusion = libtest_mimic::run(&arguments, trials);
     conclusion.exit_if_failed();
     if arguments.list {

@@ -66,6 +66,7 @@ impl Ended {
                 Phase::Paused => "Paused",
                 Phase::Completed => "Completed",
                 Phase::Failed => "Failed",
+                Phase::Stalled => "Stalled",
             },
             Self::TimedOut => "TimedOut",
             Self::Interrupted => "Interrupted",
@@ -155,5 +156,11 @@ mod tests {
             goal(Goal::Holding).reached(&held),
             ControlFlow::Break(Ended::InVain(Phase::Completed))
         );
+    }
+
+    #[test]
+    fn a_stalled_policy_is_waited_for_as_somebody_may_put_it_right() {
+        let stalled = policies(&[("a", Phase::Completed, 2), ("b", Phase::Stalled, 2)]);
+        assert_eq!(goal(Goal::Completed).reached(&stalled), ControlFlow::Continue(()));
     }
 }

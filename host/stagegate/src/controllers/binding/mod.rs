@@ -293,6 +293,7 @@ impl BindingController {
         self.context.events.send(Notice {
             about: policy.object_ref(&()),
             warning: true,
+            is_milestone: false,
             reason: "KindNotListed".to_owned(),
             note: format!("its clauses ask for {resource}, which cannot be listed: {cause}; the Binding waits"),
         });

@@ -4,6 +4,7 @@
 //! A reconcile is a conversation: facts from the watches → questions and answers until a plan comes out → its writes in
 //! order. A refused version (KubeStellar writes each new BindingPolicy three times) is not retried but decided on again.
 
+mod announce;
 mod answer;
 mod apply;
 mod contest;
@@ -19,17 +20,16 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
-use k8s_openapi::api::core::v1::ObjectReference;
-use kube::{Resource as _, ResourceExt as _};
-use stagegate_api::{Binding, StagedBindingPolicy, StatusCollector, evidence};
+use stagegate_api::{Binding, StatusCollector, evidence};
 use stagegate_decide::names::PlacementName;
 use stagegate_decide::staging::{
     BindingFacts, Decision, Decoded, Facts, Plan, Question, Read, Settings, Source, Write, decide, newest_lease,
     observe,
 };
 use tokio::time::Instant;
-use tracing::{debug, info};
+use tracing::debug;
 
+use self::announce::reference;
 use self::answer::{Means, answer};
 use self::gates::sources::Sources;
 use self::gates::{GateTalk, Gates};
@@ -53,9 +53,6 @@ const ROUNDS_MAX: usize = 32;
 const CONFLICTS_MAX: usize = 8;
 /// When a question found no answer: its object is on the move, and its watch event comes sooner than this.
 const UNANSWERED: Duration = Duration::from_secs(1);
-
-/// Longest pause after a plan that came too late; each further one in a row doubles it.
-const LATE_MAX: Duration = Duration::from_secs(60);
 
 /// When what did not come to a lasting answer is tried again: an evaluation that ran out of time, a refused reading.
 const RETRY: Duration = Duration::from_secs(30);
@@ -183,6 +180,7 @@ impl Controller for Staging {
                 self.context.events.send(Notice {
                     about,
                     warning: true,
+                    is_milestone: false,
                     reason: reason.to_owned(),
                     note,
                 });
@@ -261,7 +259,7 @@ impl Staging {
                             return Ok(next);
                         }
                         Ok(Carried::Whole) => {
-                            self.announce(&reading.facts, &plan);
+                            self.announce(&reading.facts, announce::of_writes(&plan));
                             memory.contest.note_plan(&plan, &reading.facts);
                             memory.prune(&reading.facts);
                             memory.late = 0;
@@ -336,63 +334,14 @@ impl Staging {
             let version = apply::write(&self.context.client, policy, write).await?;
             written.note(write, version.as_deref());
             self.context.counters.write();
+            if matches!(write, Write::Status { .. }) {
+                self.announce(&reading.facts, announce::of_status(plan));
+            }
             if matches!(write, Write::Open(_)) {
                 self.context.counters.stage_opened(progress::since_cause());
             }
         }
         Ok(Carried::Whole)
-    }
-
-    /// Writes what the plan would announce, now that it is known to have come too late, and nothing else of it. Where that
-    /// fails, the next try says it.
-    async fn tell_of_late_plans(&self, policy: &str, facts: &Facts) {
-        let Decision::Act(plan) = decide(facts) else { return };
-        let is_placing = plan.writes.iter().any(Write::places);
-        let mut announced = plan.writes.iter().filter(|write| matches!(write, Write::Status { .. }));
-        let Some(status) = announced.next().filter(|_| is_placing) else {
-            return;
-        };
-        match apply::write(&self.context.client, policy, status).await {
-            Ok(_version) => self.context.counters.write(),
-            Err(error) => debug!(policy, error = error.chain(), "status does not tell of a late plan yet"),
-        }
-    }
-
-    /// When to decide again after a plan that came too late. From the second in a row an Event tells of it.
-    fn put_off_late(&self, facts: &Facts, memory: &mut Memory) -> Next {
-        memory.late = memory.late.saturating_add(1);
-        let wait = (UNANSWERED * 2u32.pow((memory.late - 1).min(16))).min(LATE_MAX);
-        if memory.late > 1 {
-            let note = "reading the evidence and asking the gates of this stage took longer than what was read may be used, \
-                        more than once in a row, so the stage waits; give its gates shorter timeouts, use fewer of them, \
-                        or see why the API server is slow";
-            self.context.events.send(Notice {
-                about: reference(&facts.policy.object),
-                warning: true,
-                reason: "DecidedTooLate".to_owned(),
-                note: note.to_owned(),
-            });
-        }
-        Next { wake_in: Some(wait) }
-    }
-
-    fn announce(&self, facts: &Facts, plan: &Plan) {
-        for event in &plan.events {
-            let name = facts.policy.object.name_any();
-            info!(
-                policy = name,
-                reason = event.reason,
-                warning = event.warning,
-                "{}",
-                event.message
-            );
-            self.context.events.send(Notice {
-                about: reference(&facts.policy.object),
-                warning: event.warning,
-                reason: event.reason.clone(),
-                note: event.message.clone(),
-            });
-        }
     }
 
     /// After a refused write: the versions that writes are conditional on, read again. `false`: the policy is gone.
@@ -576,16 +525,6 @@ fn asked_before(facts: &Facts) -> Vec<Wanted> {
         resource_version: object.resource_version.clone(),
     });
     wanted.collect()
-}
-
-fn reference(policy: &StagedBindingPolicy) -> ObjectReference {
-    ObjectReference {
-        api_version: Some(StagedBindingPolicy::api_version(&()).into_owned()),
-        kind: Some(StagedBindingPolicy::kind(&()).into_owned()),
-        name: policy.metadata.name.clone(),
-        uid: policy.metadata.uid.clone(),
-        ..ObjectReference::default()
-    }
 }
 
 /// The time at which the shared clock would have shown `instant`.

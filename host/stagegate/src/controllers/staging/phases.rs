@@ -23,5 +23,6 @@ fn phase(policy: &Arc<Guarded<StagedBindingPolicy>>) -> &'static str {
         Some(Phase::Paused) => "Paused",
         Some(Phase::Completed) => "Completed",
         Some(Phase::Failed) => "Failed",
+        Some(Phase::Stalled) => "Stalled",
     }
 }

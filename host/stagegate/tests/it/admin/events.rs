@@ -33,13 +33,18 @@ impl Told {
     }
 
     fn say(&self, about: &str, note: &str) {
+        self.send(about, note, false);
+    }
+
+    fn send(&self, about: &str, note: &str, is_milestone: bool) {
         self.events.send(Notice {
             about: ObjectReference {
                 name: Some(about.to_owned()),
                 uid: Some(format!("uid-of-{about}")),
                 ..ObjectReference::default()
             },
-            warning: true,
+            warning: !is_milestone,
+            is_milestone,
             reason: "WriteFailed".to_owned(),
             note: note.to_owned(),
         });
@@ -140,4 +145,50 @@ async fn what_does_not_fit_the_queue_is_dropped_and_nobody_waits() {
     tokio::spawn(writer.run());
     tokio::time::sleep(Duration::from_secs(1)).await;
     assert_eq!(told.written().await.len(), 256);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_milestone_is_written_whatever_else_is_said_and_however_much() {
+    let server = Server::new(TokioClock::shared());
+    let (events, writer) = Events::new(server.client(), TokioClock::shared(), Arc::new(Live::default()));
+    let told = Told { server, events };
+    for number in 0..1_000 {
+        told.say("web", &format!("state {number}"));
+        told.send("web", &format!("stage {number} has passed"), true);
+    }
+    tokio::spawn(writer.run());
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let written = told.written().await;
+    let milestones = written.iter().filter(|event| event.type_.as_deref() == Some("Normal"));
+    assert_eq!(milestones.count(), 1_000);
+    assert_eq!(
+        written.len(),
+        1_000 + 25,
+        "the object's share of all else is what it was"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_milestone_is_tried_again_until_the_api_server_takes_it() {
+    let server = Server::new(TokioClock::shared());
+    let asked = Arc::new(AtomicU64::new(0));
+    let (counting, client) = (asked.clone(), server.client());
+    let failing = tower::service_fn(move |request: http::Request<kube::client::Body>| {
+        let is_refused = counting.fetch_add(1, SeqCst) < 5;
+        let client = client.clone();
+        async move {
+            if !is_refused {
+                return client.send(request).await;
+            }
+            let busy = json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 503, "reason": "ServiceUnavailable"});
+            let mut response = http::Response::new(kube::client::Body::from(busy.to_string().into_bytes()));
+            *response.status_mut() = http::StatusCode::SERVICE_UNAVAILABLE;
+            Ok(response)
+        }
+    });
+    let told = Told::through(server, Client::new(failing, "default"));
+    told.send("web", "stage dev has passed", true);
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert_eq!(told.written().await.len(), 1);
+    assert_eq!(asked.load(SeqCst), 6);
 }

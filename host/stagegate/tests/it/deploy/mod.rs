@@ -9,6 +9,7 @@ use serde_json::Value;
 mod chart;
 mod definitions;
 mod fields;
+mod health;
 mod image;
 mod pods;
 mod requests;

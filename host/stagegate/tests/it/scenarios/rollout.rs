@@ -1,5 +1,7 @@
 //! Rollouts that nothing disturbs: they complete, in order, on proof, and the workload stays where it ended.
 
+use k8s_openapi::api::events::v1::Event;
+use kube::Api;
 use serde_json::json;
 use stagegate_api::{Phase, StageState};
 
@@ -107,4 +109,37 @@ async fn the_original_sample_with_its_condition_on_combined_status_completes_unc
 #[tokio::test(start_paused = true)]
 async fn the_original_sample_with_its_condition_on_obj_completes_unchanged() {
     the_original_sample_completes(include_str!("../../../../../tests/data/original-nginx-obj.yaml")).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_rollout_to_forty_clusters_writes_a_dozen_events_at_most_and_each_milestone() {
+    let world = World::start(Pace::Fast).await;
+    world.apply(&shop()).await;
+    // Each gets ready at a time of its own, so that what is waited for is another cluster each second.
+    for number in 0..35 {
+        let env = ["dev", "test", "prod"][number % 3];
+        let ready = format!("{{readyAfter: {}s}}", 2 + number);
+        world.apply(&cluster(&format!("more-{number}"), env, &ready)).await;
+    }
+    world.apply(&workload("web")).await;
+    world.apply(&policy("web")).await;
+    world.until_phase("web", Phase::Completed, 300).await;
+    world.pass(600).await;
+    let all = Api::<Event>::all(world.client.clone())
+        .list(&Default::default())
+        .await
+        .unwrap();
+    let written: Vec<String> = all
+        .items
+        .iter()
+        .filter(|event| event.regarding.as_ref().and_then(|it| it.name.as_deref()) == Some("web"))
+        .map(|event| format!("{:?} {:?}", event.type_, event.note))
+        .collect();
+    assert!(written.len() <= 12, "{} Events: {written:#?}", written.len());
+    let events = world.events("web").await;
+    for (reason, count) in [("StageOpened", 3), ("StagePassed", 3), ("Completed", 1)] {
+        assert_eq!(events[reason].len(), count, "{reason}: {events:?}");
+    }
+    let waiting = written.iter().find(|event| event.contains("the condition of stage"));
+    assert!(waiting.is_some_and(|event| event.contains("Normal")), "{written:#?}");
 }

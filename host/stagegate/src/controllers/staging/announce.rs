@@ -1,0 +1,108 @@
+//! What is said of a policy in Events, and of plans that came too late. Must not decide what is worth saying: that is the plan's.
+
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::ObjectReference;
+use kube::{Resource as _, ResourceExt as _};
+use stagegate_api::StagedBindingPolicy;
+use stagegate_decide::staging::{Decision, Event, Facts, Plan, Reason, Write, decide};
+use tracing::{debug, info};
+
+use super::gather::Memory;
+use super::{Staging, UNANSWERED, apply};
+use crate::shell::controller::Next;
+use crate::shell::events::Notice;
+
+/// Longest pause after a plan that came too late; each further one in a row doubles it.
+const LATE_MAX: Duration = Duration::from_secs(60);
+
+/// Events of what the plan's status says. Status remembers that they were reported, so they are sent as soon as it is written,
+/// whatever becomes of the writes that follow.
+pub(super) fn of_status(plan: &Plan) -> impl Iterator<Item = &Event> {
+    plan.events.iter().filter(|event| !is_of_a_write(event))
+}
+
+/// Events of the other writes.
+pub(super) fn of_writes(plan: &Plan) -> impl Iterator<Item = &Event> {
+    plan.events.iter().filter(|event| is_of_a_write(event))
+}
+
+fn is_of_a_write(event: &Event) -> bool {
+    event.reason == Reason::StageOpened.as_str()
+}
+
+/// What nobody can see again later, and what people wait for.
+fn is_milestone(event: &Event) -> bool {
+    [Reason::StagePassed, Reason::Completed]
+        .iter()
+        .any(|reason| event.reason == reason.as_str())
+}
+
+impl Staging {
+    pub(super) fn announce<'a>(&self, facts: &Facts, events: impl Iterator<Item = &'a Event>) {
+        for event in events {
+            let name = facts.policy.object.name_any();
+            info!(
+                policy = name,
+                reason = event.reason,
+                warning = event.warning,
+                "{}",
+                event.message
+            );
+            self.context.events.send(Notice {
+                about: reference(&facts.policy.object),
+                warning: event.warning,
+                is_milestone: is_milestone(event),
+                reason: event.reason.clone(),
+                note: event.message.clone(),
+            });
+        }
+    }
+
+    /// Writes what the plan would announce, now that it is known to have come too late, and nothing else of it. Where that
+    /// fails, the next try says it.
+    pub(super) async fn tell_of_late_plans(&self, policy: &str, facts: &Facts) {
+        let Decision::Act(plan) = decide(facts) else { return };
+        let is_placing = plan.writes.iter().any(Write::places);
+        let mut announced = plan.writes.iter().filter(|write| matches!(write, Write::Status { .. }));
+        let Some(status) = announced.next().filter(|_| is_placing) else {
+            return;
+        };
+        match apply::write(&self.context.client, policy, status).await {
+            Ok(_version) => {
+                self.context.counters.write();
+                self.announce(facts, of_status(&plan));
+            }
+            Err(error) => debug!(policy, error = error.chain(), "status does not tell of a late plan yet"),
+        }
+    }
+
+    /// When to decide again after a plan that came too late. From the second in a row an Event tells of it.
+    pub(super) fn put_off_late(&self, facts: &Facts, memory: &mut Memory) -> Next {
+        memory.late = memory.late.saturating_add(1);
+        let wait = (UNANSWERED * 2u32.pow((memory.late - 1).min(16))).min(LATE_MAX);
+        if memory.late > 1 {
+            let note = "reading the evidence and asking the gates of this stage took longer than what was read may be used, \
+                        more than once in a row, so the stage waits; give its gates shorter timeouts, use fewer of them, \
+                        or see why the API server is slow";
+            self.context.events.send(Notice {
+                about: reference(&facts.policy.object),
+                warning: true,
+                is_milestone: false,
+                reason: "DecidedTooLate".to_owned(),
+                note: note.to_owned(),
+            });
+        }
+        Next { wake_in: Some(wait) }
+    }
+}
+
+pub(super) fn reference(policy: &StagedBindingPolicy) -> ObjectReference {
+    ObjectReference {
+        api_version: Some(StagedBindingPolicy::api_version(&()).into_owned()),
+        kind: Some(StagedBindingPolicy::kind(&()).into_owned()),
+        name: policy.metadata.name.clone(),
+        uid: policy.metadata.uid.clone(),
+        ..ObjectReference::default()
+    }
+}
