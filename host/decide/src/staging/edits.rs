@@ -96,7 +96,7 @@ impl<'a> Edited<'a> {
         counted_generation(self.bound, self.found)
     }
 
-    fn row(&self, cluster: &str) -> Option<&'a EvidenceRow> {
+    pub fn row(&self, cluster: &str) -> Option<&'a EvidenceRow> {
         let found = self.rows.binary_search_by(|row| row.cluster.as_str().cmp(cluster));
         found.ok().map(|at| &self.rows[at])
     }

@@ -132,7 +132,13 @@ pub fn watch_health(subjected: Subjected<'_>) -> Option<(Finding, Vec<Question>)
         judging.ask_about_objects(&objects);
         judging.require_shown(&objects)?;
         let kept = judging.kept(&objects, &mut record)?;
-        Ok(judging.health(&placed, &kept, &sorted_destinations(&placed)))
+        let destinations = sorted_destinations(&placed);
+        if destinations.is_empty() {
+            let text = format!("Binding {} names no cluster now", stage.placement);
+            return Err(Finding::unknown(Reason::NoDestinations, text));
+        }
+        judging.require_acknowledged(&placed, &kept)?;
+        Ok(judging.health(&placed, &kept, &destinations))
     });
     let finding = match result {
         Ok(finding) | Err(finding) => finding,
@@ -158,6 +164,21 @@ impl<'a> Judging<'a> {
             ask_again_at: None,
             valid_until: None,
         }
+    }
+
+    /// No cluster of the Binding owes an acknowledgement of an update.
+    fn require_acknowledged(&self, placed: &Placed<'_>, kept: &[&BoundObject]) -> Result<(), Finding> {
+        let clusters: BTreeSet<&str> = super::binding_part::destinations_of(placed).into_iter().collect();
+        let positions = record::positions(&placed.record.objects);
+        for object in kept {
+            let (subject, found) = self.subject(placed, object)?;
+            let entry = positions.get(&bound::key(object)).map(|at| &placed.record.objects[*at]);
+            let edited = Edited::of(&subject, found, (&clusters, &clusters));
+            if let Some(missing) = entry.and_then(|entry| edited.missing(entry, self.subjected.stage.unseen_updates)) {
+                return Err(missing);
+            }
+        }
+        Ok(())
     }
 
     fn run(&mut self, record: &mut StageStatus) -> Result<Finding, Finding> {

@@ -104,8 +104,10 @@ impl<'a> Judging<'a> {
                 continue;
             }
             room_taken = others + pending::bytes(&entry.updates);
-            let unproven = unproven(edited, old);
-            if let Some(message) = unproven {
+            if let Some(message) = weakly_acknowledged(edited, old, &entry) {
+                record.message = Some(message);
+            }
+            if let Some(message) = unacknowledgeable(edited, old) {
                 record.unsettled_since = Some(record::from(self.subjected.facts.now));
                 record.passing_since = None;
                 record.message = Some(message);
@@ -172,7 +174,7 @@ impl<'a> Judging<'a> {
 }
 
 /// What status says of an update that no cluster can acknowledge: the settling begins anew, and that is all.
-fn unproven(edited: Edited<'_>, old: Option<&ObjectStatus>) -> Option<String> {
+fn unacknowledgeable(edited: Edited<'_>, old: Option<&ObjectStatus>) -> Option<String> {
     let found = edited.found;
     let is_moved = |old: &ObjectStatus| old.uid != found.uid || old.mark.as_ref() != Some(&found.mark);
     let is_uncounted = counted_generation(edited.bound, found).is_none();
@@ -181,6 +183,32 @@ fn unproven(edited: Edited<'_>, old: Option<&ObjectStatus>) -> Option<String> {
             "unproven: no status tells whether the last update of {} arrived in the clusters",
             bound::key(edited.bound)
         )
+    })
+}
+
+/// What status says of an acknowledgement that something else than the update may have brought about.
+fn weakly_acknowledged(edited: Edited<'_>, old: Option<&ObjectStatus>, new: &ObjectStatus) -> Option<String> {
+    let old = old.filter(|old| !old.updates.is_empty())?;
+    let (before, now) = (pending::by_cluster(&old.updates), pending::by_cluster(&new.updates));
+    let key = bound::key(edited.bound);
+    let acknowledged = before
+        .iter()
+        .filter(|(cluster, pending)| now.get(*cluster).is_none_or(|now| now.owed < pending.owed));
+    acknowledged.into_iter().find_map(|(cluster, _)| {
+        let row = edited.row(cluster)?;
+        if row.r#gen.is_empty() {
+            return Some(format!(
+                "unproven: the status of {key} has no observedGeneration, so whatever changes it counts as an \
+                 acknowledgement of the last update"
+            ));
+        }
+        let is_scaled = row.desired.is_some() && row.total.is_some() && row.desired != row.total;
+        is_scaled.then(|| {
+            format!(
+                "unproven: cluster {cluster} runs another number of replicas of {key} than its spec says; an autoscaler there \
+                 moves observedGeneration, too, so it may not be the last update that was acknowledged"
+            )
+        })
     })
 }
 
