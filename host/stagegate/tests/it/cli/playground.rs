@@ -42,7 +42,8 @@ fn the_shortest_policy_completes_and_an_image_that_crash_loops_never_leaves_its_
 
     let broken = std::env::temp_dir().join(format!("stagegate-test-{}-broken.yaml", std::process::id()));
     let workload = std::fs::read_to_string(format!("{sample}/workload.yaml")).expect("the example is there");
-    std::fs::write(&broken, workload.replace("nginx:1.29", "nginx:broken")).expect("the temporary directory is writable");
+    std::fs::write(&broken, workload.replace("nginx:1.29", "nginx:broken"))
+        .expect("the temporary directory is writable");
     let [clusters, policy] = ["clusters", "policy"].map(|file| format!("{sample}/{file}.yaml"));
     let files = [clusters, policy, broken.display().to_string()];
     let mut arguments = vec!["playground"];
