@@ -324,10 +324,6 @@ impl<'a> Subject<'a> {
         if let Some(text) = ours.iter().find_map(|found| found.malformed.as_ref()) {
             return Err(self.malformed(text));
         }
-        let missing = |cluster: &str| {
-            let text = format!("the evidence about {key} has no row for cluster {cluster} yet");
-            Err(Finding::unknown(Reason::DestinationsDiffer, text))
-        };
         let mut strange = None;
         let mut rows = self.rows().iter().peekable();
         for cluster in destinations {
@@ -335,7 +331,8 @@ impl<'a> Subject<'a> {
                 strange.get_or_insert(row);
             }
             let Some(row) = rows.next_if(|row| row.cluster == *cluster) else {
-                return missing(cluster);
+                let text = format!("the evidence about {key} has no row for cluster {cluster} yet");
+                return Err(Finding::unknown(Reason::DestinationsDiffer, text));
             };
             if rows.peek().is_some_and(|next| next.cluster == row.cluster) {
                 return Err(Finding::unknown(
