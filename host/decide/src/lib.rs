@@ -12,5 +12,5 @@
 pub mod binding;
 pub mod combine;
 pub mod names;
-mod printable;
+pub mod printable;
 pub mod staging;
