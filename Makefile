@@ -2,6 +2,12 @@
 # cluster; nor a network, once the toolchain, the crates and those servers are there (README.md has sizes and minutes).
 
 CARGO ?= cargo
+# The compiler beside it, also of `CARGO="cargo +nightly"`.
+RUSTC ?= $(patsubst %cargo,%rustc,$(firstword $(CARGO))) $(wordlist 2,$(words $(CARGO)),$(CARGO))
+# What gates are built for.
+WASM = wasm32-wasip2
+# What is missing of the toolchain is installed below, where it can be seen, and not silently by whoever is asked for cargo.
+export RUSTUP_AUTO_INSTALL = 0
 # Where cargo builds to, as a command.
 TARGET = $(CARGO) metadata --format-version 1 --no-deps | sed -E 's/.*"target_directory":"([^"]*)".*/\1/'
 # One set of features for everything, so that nothing is built twice and none of them goes untested. What is shipped is built
@@ -22,12 +28,12 @@ help: ## Show the targets
 demo: toolchain gates ## Build, and watch a three-stage rollout in the playground
 	$(BUILD)
 	@mkdir -p target/demo
-	@$(STAGEGATE) gate configmap min-available "$$($(TARGET))/wasm32-wasip2/gate/gate_min_available.wasm" \
+	@$(STAGEGATE) gate configmap min-available "$$($(TARGET))/$(WASM)/gate/gate_min_available.wasm" \
 	  > target/demo/min-available.yaml
 	@$(STAGEGATE) playground deploy/examples/three-stages target/demo --until Completed
 
 test: toolchain gates servers ## Run every test, the gates' cases also through the sandbox
-	$(CARGO) build --target wasm32-wasip2 --profile gate --package gate-hostile
+	$(CARGO) build --target $(WASM) --profile gate --package gate-hostile
 	$(CARGO) test $(ALL) --no-run
 	servers="$$(tests/cluster/servers/build)" && RUST_TEST_THREADS=$(AT_ONCE) \
 	  STAGEGATE=$(STAGEGATE) PATH="$$PATH:$$servers" HELM="$$servers/helm" $(CARGO) test $(ALL) --no-fail-fast
@@ -50,7 +56,7 @@ mutants: toolchain ## Break the program in one place at a time, and see each def
 	$(CARGO) run --package stagegate-mutants
 
 gates: toolchain ## Build the sample gates as components
-	$(CARGO) build --target wasm32-wasip2 --profile gate --package gate-freeze-window --package gate-min-available
+	$(CARGO) build --target $(WASM) --profile gate --package gate-freeze-window --package gate-min-available
 
 lint: toolchain ## Formatting and clippy, warnings are errors
 	$(CARGO) fmt --all -- --check
@@ -75,7 +81,18 @@ coverage: toolchain ## Line coverage (needs cargo-llvm-cov)
 	$(CARGO) llvm-cov $(ALL) --html
 	$(CARGO) llvm-cov report --summary-only
 
-# The toolchain is pinned by rust-toolchain.toml, which `rustup toolchain install` reads. It is only asked where that
-# toolchain is absent, so that nothing else needs a network; and never silently, as cargo's proxy would install it here.
+# Two things have to be there: a compiler, and its standard library for gates. Both are pinned by rust-toolchain.toml, which
+# `rustup toolchain install` reads. It is only asked where one of them is absent, so that nothing else needs a network; it leaves rustup
+# itself as it is. Without rustup, the compiler of a distribution will do.
 toolchain:
-	@RUSTUP_AUTO_INSTALL=0 $(CARGO) --version >/dev/null 2>&1 || rustup toolchain install
+	@is_there() { \
+	  library="$$($(RUSTC) --print target-libdir --target $(WASM) 2>/dev/null)" || return 1; \
+	  set -- "$$library"/libstd-*.rlib && test -e "$$1" && $(CARGO) --version >/dev/null 2>&1; \
+	}; \
+	if is_there; then exit 0; fi; \
+	if command -v rustup >/dev/null; then rustup toolchain install --no-self-update; is_there || rustup target add $(WASM); fi; \
+	is_there || { \
+	  echo "$(firstword $(RUSTC)) is absent or has no standard library for $(WASM), which gates are built for: install rustup" \
+	    "(https://rustup.rs), or the packages of your distribution that have the two" >&2; \
+	  exit 1; \
+	}

@@ -14,4 +14,5 @@ pub mod binding;
 pub mod combine;
 pub mod health;
 pub mod names;
+pub mod printable;
 pub mod staging;

@@ -4,6 +4,7 @@ use jiff::Timestamp;
 use stagegate_api::Outcome;
 
 use super::reason::Reason;
+use crate::printable::printable_cut;
 
 /// The longest message that goes into a condition or a check; the API server takes 32 KiB, a reader does not.
 const MESSAGE_CHARS_MAX: usize = 1_000;
@@ -56,20 +57,14 @@ impl Finding {
         self
     }
 
+    /// Messages reach terminals by conditions, checks and Events, and quote what clusters, objects, guests and users chose.
     fn new(outcome: Outcome, reason: Reason, message: String) -> Self {
         Self {
             outcome,
             reason,
-            message: cut(message),
+            message: printable_cut(&message, MESSAGE_CHARS_MAX),
             wake_at: None,
             is_restart: false,
         }
     }
-}
-
-fn cut(message: String) -> String {
-    if message.chars().count() <= MESSAGE_CHARS_MAX {
-        return message;
-    }
-    message.chars().take(MESSAGE_CHARS_MAX - 1).chain(['…']).collect()
 }

@@ -22,6 +22,7 @@ use super::slot::{Own, after};
 use super::spec::{CheckedGate, CheckedStage};
 use crate::health::{Health, health};
 use crate::names::{Digest, ObjectKey};
+use crate::printable::printable_cut;
 
 /// No answer is asked for again sooner than this, whatever a gate says.
 const ASKED_AGAIN_AFTER: SignedDuration = SignedDuration::from_secs(1);
@@ -79,7 +80,7 @@ pub fn refused_configs<'s>(facts: &Facts, stages: impl Iterator<Item = (usize, &
                 continue;
             };
             if let Some(ConfigAnswer::Refused { message }) = facts.configs.get(&config_key(digest, gate)) {
-                let message = printable(message, MESSAGE_CHARS_MAX);
+                let message = printable_cut(message, MESSAGE_CHARS_MAX);
                 refused.push(format!(
                     "spec.stages[{stage_at}].gates[{gate_at}].config is not what gate {} takes: {message}",
                     gate.name
@@ -225,13 +226,13 @@ impl Round<'_> {
         match facts.configs.get(&config_key(module, gate)) {
             Some(ConfigAnswer::Fits) => Ok(module),
             Some(ConfigAnswer::Failed { message, retry_at }) => {
-                let message = printable(message, MESSAGE_CHARS_MAX);
+                let message = printable_cut(message, MESSAGE_CHARS_MAX);
                 let text = format!("{who}: its config could not be checked: {message}");
                 Err(Finding::unknown(Reason::GateModuleFailed, text).wake_at(*retry_at))
             }
             // A refused one is refused with the whole policy; here it would be a gate asked with a config nobody accepted.
             Some(ConfigAnswer::Refused { message }) => {
-                let message = printable(message, MESSAGE_CHARS_MAX);
+                let message = printable_cut(message, MESSAGE_CHARS_MAX);
                 let text = format!("{who} does not take its config: {message}");
                 Err(Finding::unknown(Reason::InvalidGateConfig, text))
             }
@@ -307,7 +308,7 @@ impl Round<'_> {
             ),
             GateAnswer::Pass { .. } => Finding::pass(Reason::GatePassed, "passes"),
             GateAnswer::Hold { reason, .. } => {
-                let text = format!("{who} holds: {}", printable(reason, MESSAGE_CHARS_MAX));
+                let text = format!("{who} holds: {}", printable_cut(reason, MESSAGE_CHARS_MAX));
                 Finding::hold(Reason::GateHolds, text)
             }
             GateAnswer::Fail { reason } => {
@@ -315,12 +316,12 @@ impl Round<'_> {
                     "{who} has failed attempt {}: {}. It is not asked again in this attempt: edit the gate, the stage's \
                     clusterSelectors or spec.downsync to try anew",
                     self.own.attempt,
-                    printable(reason, MESSAGE_CHARS_MAX)
+                    printable_cut(reason, MESSAGE_CHARS_MAX)
                 );
                 Finding::fail(Reason::GateFailed, text)
             }
             GateAnswer::Unknown { message } => {
-                let text = format!("{who} gave no verdict: {}", printable(message, MESSAGE_CHARS_MAX));
+                let text = format!("{who} gave no verdict: {}", printable_cut(message, MESSAGE_CHARS_MAX));
                 Finding::unknown(Reason::GateError, text)
             }
         };
@@ -405,12 +406,12 @@ fn module<'a>(facts: &'a Facts, stage: &CheckedStage, gate: &CheckedGate) -> Res
         ),
         Some(Module::Refused { message }) => (
             Reason::GateModuleRefused,
-            format!("ConfigMap {entry}: {}", printable(message, MESSAGE_CHARS_MAX)),
+            format!("ConfigMap {entry}: {}", printable_cut(message, MESSAGE_CHARS_MAX)),
             None,
         ),
         Some(Module::Failed { message, retry_at }) => (
             Reason::GateModuleFailed,
-            format!("ConfigMap {entry}: {}", printable(message, MESSAGE_CHARS_MAX)),
+            format!("ConfigMap {entry}: {}", printable_cut(message, MESSAGE_CHARS_MAX)),
             Some(*retry_at),
         ),
         None => (
@@ -460,7 +461,7 @@ impl NoSource<'_> {
                 Reason::GateModuleFailed,
                 format!(
                     "{who} cannot be run: ConfigMap {map} cannot be read: {}",
-                    printable(message, MESSAGE_CHARS_MAX)
+                    printable_cut(message, MESSAGE_CHARS_MAX)
                 ),
             ),
         }
@@ -506,29 +507,9 @@ fn named(stage: &CheckedStage, gate: &CheckedGate) -> String {
 /// Room for the sentence around a text that somebody else chose.
 const MESSAGE_CHARS_MAX: usize = 700;
 
-/// A guest's text reaches terminals: control characters must not, nor what is unseen or turns the writing direction
-/// (Unicode: default ignorable code points and bidirectional controls).
-fn printable(text: &str, chars_max: usize) -> String {
-    let is_unseen = |c: char| {
-        let unseen = matches!(
-            c,
-            '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}'
-                | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e0fff}'
-        );
-        c.is_control() || unseen
-    };
-    let mut chars = text.chars().map(|c| if is_unseen(c) { ' ' } else { c });
-    let mut cut: String = chars.by_ref().take(chars_max).collect();
-    if chars.next().is_some() {
-        cut.pop();
-        cut.push('…');
-    }
-    cut
-}
-
 fn cut(piece: &EvidencePiece) -> EvidencePiece {
     EvidencePiece {
-        name: printable(&piece.name, MAX_PIECE_NAME_CHARS),
-        value: printable(&piece.value, MAX_PIECE_VALUE_CHARS),
+        name: printable_cut(&piece.name, MAX_PIECE_NAME_CHARS),
+        value: printable_cut(&piece.value, MAX_PIECE_VALUE_CHARS),
     }
 }

@@ -72,8 +72,8 @@ impl Rollout<'_> {
                 let finding = Finding::unknown(
                     Reason::BindingPolicyForeign,
                     format!(
-                        "there is a BindingPolicy {name} that this policy does not own: delete or rename it, or \
-                        rename stage {}",
+                        "there is a BindingPolicy {name} that this policy does not own: rename stage {}, or delete that \
+                        BindingPolicy (this removes its workload from its clusters)",
                         stage.name
                     ),
                 );
@@ -356,7 +356,9 @@ impl Rollout<'_> {
 fn unreadable(name: &PlacementName, error: &str) -> Finding {
     Finding::unknown(
         Reason::Undecodable,
-        format!("BindingPolicy {name} cannot be read ({error}): delete it if it is not needed"),
+        format!(
+            "BindingPolicy {name} cannot be read ({error}): delete it if it is not needed (this removes its workload from its clusters)"
+        ),
     )
 }
 

@@ -115,7 +115,7 @@ impl<'a> Rollout<'a> {
                 Reason::Undecodable,
                 format!(
                     "BindingPolicy {name} of a stage that spec.stages no longer has cannot be read ({error}): \
-                    delete it if it is not needed"
+                    delete it if it is not needed (this removes its workload from its clusters)"
                 ),
             ));
         }
@@ -131,7 +131,8 @@ impl<'a> Rollout<'a> {
             format!(
                 "BindingPolicy {name} places the workload, but spec.stages has no stage of that name any more: \
                 give the stage its \
-                 name back, or delete BindingPolicy {name} to go on with the first stage that has not passed"
+                 name back, or delete BindingPolicy {name} (this removes its workload from its clusters) to go on with the \
+                 first stage that has not passed"
             ),
         ))
     }
@@ -244,7 +245,7 @@ impl<'a> Rollout<'a> {
         if let Some(left) = self.gone.iter().find_map(Slot::open) {
             return format!(
                 "BindingPolicy {} places the workload, but spec.stages has no stage of that name any more: delete it if \
-                it is not needed",
+                it is not needed (this removes its workload from its clusters)",
                 left.object.name_any()
             );
         }

@@ -15,6 +15,7 @@ use super::finding::Finding;
 use super::plan::{Event, Write};
 use super::reason::Reason;
 use super::slot::precondition;
+use crate::printable::printable;
 
 /// Where the policy stands.
 #[derive(Clone, Debug)]
@@ -77,6 +78,7 @@ pub fn write(facts: &Facts, standing: Standing) -> (Option<Write>, Vec<Event>) {
 
 /// The same, written even where nothing differs: it fails when the policy was edited since it was read.
 pub fn announce(facts: &Facts, mut standing: Standing) -> (Write, Vec<Event>) {
+    standing.stages.iter_mut().for_each(make_printable);
     let policy = &facts.policy.object;
     let nothing = StagedBindingPolicyStatus::default();
     let old = policy.status.as_ref().unwrap_or(&nothing);
@@ -104,6 +106,13 @@ pub fn announce(facts: &Facts, mut standing: Standing) -> (Write, Vec<Event>) {
         status: Box::new(status),
     };
     (write, events)
+}
+
+/// Sentences about a stage that are no findings name clusters and objects, too.
+fn make_printable(stage: &mut StageStatus) {
+    for text in stage.message.iter_mut().chain(&mut stage.not_judged) {
+        *text = printable(text);
+    }
 }
 
 #[derive(Clone, Copy)]

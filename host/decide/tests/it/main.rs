@@ -19,6 +19,7 @@ mod seeded;
 mod staging;
 mod staging_properties;
 mod states;
+mod words;
 mod world;
 
 /// Tells how many cases there were, past the test harness, which keeps to itself what a test that passes prints.

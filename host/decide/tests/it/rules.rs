@@ -41,7 +41,35 @@ pub fn broken(plan: &Plan, facts: &Facts) -> Vec<String> {
         );
     }
     broken.extend(made.unproven_passes());
+    broken.extend(unprintable(plan, facts));
     broken
+}
+
+/// Every sentence for people that would do something to the terminal of who reads it, by where it stands.
+pub fn unprintable(plan: &Plan, facts: &Facts) -> Vec<String> {
+    let status = status_after(plan, facts);
+    let mut texts: Vec<(String, &str)> = Vec::new();
+    for condition in &status.conditions {
+        texts.push((format!("condition {}", condition.type_), &condition.message));
+    }
+    for stage in &status.stages {
+        let of_stage = stage.message.iter().chain(&stage.not_judged);
+        texts.extend(of_stage.map(|text| (format!("stage {}", stage.name), text.as_str())));
+        for check in &stage.checks {
+            let pieces = check.evidence.iter().flat_map(|piece| [&piece.name, &piece.value]);
+            let of_check = pieces.chain([&check.message]);
+            texts.extend(of_check.map(|text| (format!("check {}", check.name), text.as_str())));
+        }
+    }
+    let events = plan.events.iter();
+    texts.extend(events.map(|event| (format!("Event {}", event.reason), event.message.as_str())));
+    // Beside control characters: what turns the direction of writing, ends a line, or is not seen.
+    let is_bad = |c: char| {
+        c.is_control() || "\u{61c}\u{200b}\u{200e}\u{200f}\u{2028}\u{2029}\u{202e}\u{2066}\u{feff}".contains(c)
+    };
+    let bad = texts.into_iter().filter(|(_, text)| text.contains(is_bad));
+    bad.map(|(place, text)| format!("{place} is not printable: {text:?}"))
+        .collect()
 }
 
 fn is_moving(plan: &Plan) -> bool {

@@ -3,7 +3,7 @@
 //! A case: `why` (the sentence it proves), `in` (named changes of the base world, from `tests/cases/worlds`), `set` and
 //! `unset` (JSON pointers into it), `answers`, `anew` (what is different when everything is read anew), `expect`, and
 //! `then`: further steps, each in the world that the step before left with its status written and its answers known.
-//! What `expect` does not name is not looked at.
+//! What `expect` does not name is not looked at, but that every sentence can be shown on a terminal.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -15,6 +15,7 @@ use stagegate_decide::names::Digest;
 use stagegate_decide::staging::{Facts, GateCall, Plan};
 
 use crate::carry_out::carry_out;
+use crate::rules;
 use crate::world::{self, Answers, Change, Outcome, directory, fill, short, status_after};
 
 #[derive(Deserialize)]
@@ -312,6 +313,7 @@ fn check(expect: &Expect, outcome: &Outcome) -> Vec<String> {
     }
     failures.extend(check_calls(expect, calls));
     failures.extend(check_time_and_words(expect, plan, facts));
+    failures.extend(rules::unprintable(plan, facts));
     failures
 }
 

@@ -17,6 +17,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
 use kube::api::{Patch, PatchParams, PostParams};
 use kube::{Api, Client};
 use serde_json::json;
+use stagegate_decide::printable::printable_cut;
 use stagegate_embedded::SharedClock;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
@@ -24,7 +25,7 @@ use tracing::debug;
 
 use super::bounded::BoundedMap;
 use super::counters::Live;
-use super::request::{RequestError, cut, request};
+use super::request::{RequestError, request};
 
 /// Events that may wait to be written, beside milestones.
 const WAITING_MAX: usize = 256;
@@ -279,7 +280,8 @@ fn event(name: String, notice: Notice, now: Timestamp) -> Event {
         },
         action: Some(notice.reason.clone()),
         event_time: Some(MicroTime(now)),
-        note: Some(cut(&notice.note, NOTE_CHARS_MAX)),
+        // What an API server or a webhook answered may be in it.
+        note: Some(printable_cut(&notice.note, NOTE_CHARS_MAX)),
         reason: Some(notice.reason),
         regarding: Some(notice.about),
         reporting_controller: Some(format!("community.kubestellar.io/{REPORTER}")),

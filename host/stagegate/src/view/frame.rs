@@ -9,7 +9,7 @@ use stagegate_api::{
     CheckStatus, ObjectStatus, Outcome, Phase, StageState, StageStatus, StagedBindingPolicy, StagedBindingPolicyStatus,
 };
 
-use super::line::{printable, seconds};
+use super::line::seconds;
 use super::verdicts::explained;
 use super::{Moment, Policies, change};
 
@@ -207,7 +207,7 @@ impl Line {
         if !text.is_empty() {
             self.0.push(Piece {
                 style,
-                text: printable(text),
+                text: stagegate_decide::printable::printable(text),
             });
         }
         self

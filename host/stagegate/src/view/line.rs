@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use serde::Serialize;
+use stagegate_decide::printable::printable;
 
 use super::change::{Change, What};
 use super::verdicts::explained;
@@ -85,13 +86,6 @@ pub(super) fn milliseconds(elapsed: Duration) -> u64 {
 
 pub(super) fn seconds(elapsed: Duration) -> String {
     format!("{:.1}s", elapsed.as_secs_f64())
-}
-
-/// Status holds what servers and users wrote: control characters could move the cursor or forge a line.
-pub(super) fn printable(text: &str) -> String {
-    text.chars()
-        .map(|character| if character.is_control() { ' ' } else { character })
-        .collect()
 }
 
 fn join(head: &str, message: &str) -> String {

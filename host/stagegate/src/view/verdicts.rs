@@ -7,7 +7,7 @@ use serde::Serialize;
 use stagegate_api::{EvidencePiece, Outcome, Phase, StageState, StagedBindingPolicy};
 
 use super::Policies;
-use super::line::{milliseconds, printable};
+use super::line::milliseconds;
 
 /// The last line of `-o json`.
 #[derive(Debug, Serialize)]
@@ -120,7 +120,7 @@ pub fn table(policies: &Policies, width: Option<u16>) -> String {
             let mut stage_cells = [policy_cell, stage.name, &state, &clusters];
             for check in rows(stage) {
                 let cells = stage_cells.into_iter().chain(check.iter().map(String::as_str));
-                table.add_row(cells.map(printable));
+                table.add_row(cells.map(stagegate_decide::printable::printable));
                 stage_cells = [""; 4];
             }
             policy_cell = "";

@@ -1,5 +1,6 @@
 //! End to end: the program as a process, against real servers. Every scenario of `scenarios/` runs on every back end that it names.
 
+mod admission;
 mod gates;
 mod kstatus;
 mod leaders;
@@ -40,6 +41,11 @@ fn main() {
         Trial::test("manifests_are_taken_where_restricted_is_enforced", || {
             within("restricted", async |folder| {
                 restricted::manifests_are_taken(folder).await
+            })
+        }),
+        Trial::test("whoever_writes_policies_may_place", || {
+            within("admission", async |folder| {
+                admission::whoever_writes_policies_may_place(folder).await
             })
         }),
     ];

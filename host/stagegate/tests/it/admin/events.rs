@@ -73,6 +73,14 @@ async fn an_event_that_is_said_again_is_one_object_that_counts() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_a_server_answered_reaches_no_terminal_as_it_was() {
+    let told = Told::start();
+    told.say("web", "refused: \u{1b}[2J\u{202e}by a webhook\n");
+    let written = told.written().await;
+    assert_eq!(written[0].note.as_deref(), Some("refused:  [2J by a webhook "));
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_object_that_flaps_has_its_share_and_leaves_the_others_theirs() {
     let told = Told::start();
     let before = told.server.requests().writes();

@@ -258,6 +258,8 @@ fn values_reach_what_they_are_for() {
     for (setting, kind) in [
         ("networkPolicy={\"create\":false}", "NetworkPolicy"),
         ("disruptionBudget={\"create\":false}", "PodDisruptionBudget"),
+        ("placementRights={\"check\":false}", "ValidatingAdmissionPolicy"),
+        ("placementRights={\"check\":false}", "ValidatingAdmissionPolicyBinding"),
     ] {
         let (Some(with), Some(without)) = (rendered("stagegate", &[]), rendered("stagegate", &[setting])) else {
             return;

@@ -1,5 +1,6 @@
 //! Every field of what is installed is one that Kubernetes knows: a server drops others, and with them what they were for.
 
+use k8s_openapi::api::admissionregistration::v1::{ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{Namespace, Service, ServiceAccount};
 use k8s_openapi::api::networking::v1::NetworkPolicy;
@@ -31,6 +32,8 @@ fn known_fields(object: &Value) -> Result<Value, serde_json::Error> {
         "RoleBinding" => known::<RoleBinding>(object),
         "Service" => known::<Service>(object),
         "ServiceAccount" => known::<ServiceAccount>(object),
+        "ValidatingAdmissionPolicy" => known::<ValidatingAdmissionPolicy>(object),
+        "ValidatingAdmissionPolicyBinding" => known::<ValidatingAdmissionPolicyBinding>(object),
         other => panic!("{other} is no kind that is installed"),
     }
 }

@@ -259,7 +259,8 @@ fn beside_kubestellar_the_pods_have_a_kubeconfig_and_no_token_and_each_side_only
     );
     assert_eq!(
         kinds(&wds),
-        "ClusterRole ClusterRoleBinding Namespace Role RoleBinding ServiceAccount"
+        "ClusterRole ClusterRoleBinding Namespace Role RoleBinding ServiceAccount ValidatingAdmissionPolicy \
+         ValidatingAdmissionPolicyBinding"
     );
     let namespaces: Vec<String> = wds.of_kind("Namespace").into_iter().map(identity).collect();
     assert_eq!(

@@ -221,3 +221,37 @@ fn what_may_be_watched_of_workloads_is_what_may_be_read() {
         kinds("stagegate-workloads-watch", json!(["list", "watch"]))
     );
 }
+
+#[test]
+fn whoever_writes_a_policy_is_asked_for_the_same_right_on_what_it_places() {
+    for folder in KUSTOMIZATIONS {
+        let Some(rendered) = Rendered::by_kustomize(folder) else {
+            return;
+        };
+        let policies = rendered.of_kind("ValidatingAdmissionPolicy");
+        let bindings = rendered.of_kind("ValidatingAdmissionPolicyBinding");
+        // It belongs where the policies are, and that is not where the pods of this one run.
+        let count = usize::from(folder != HOSTING);
+        assert_eq!((policies.len(), bindings.len()), (count, count), "{folder}");
+        let (Some(policy), Some(binding)) = (policies.first(), bindings.first()) else {
+            continue;
+        };
+        assert_eq!(policy["spec"]["failurePolicy"], "Fail", "{folder}: unknown is not pass");
+        assert_eq!(
+            policy["spec"]["matchConstraints"]["resourceRules"],
+            json!([{
+                "apiGroups": ["community.kubestellar.io"],
+                "apiVersions": ["*"],
+                "resources": ["stagedbindingpolicies"],
+                "operations": ["CREATE", "UPDATE"],
+                "scope": "Cluster",
+            }]),
+            "{folder}"
+        );
+        assert_eq!(
+            binding["spec"],
+            json!({"policyName": policy["metadata"]["name"], "validationActions": ["Deny"]}),
+            "{folder}: it denies, for everybody"
+        );
+    }
+}

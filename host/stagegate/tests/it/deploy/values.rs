@@ -78,6 +78,7 @@ fn other_values_are_taken() {
         )],
         vec![("resources.limits.memory", json!("512Mi")), ("replicas", json!(1))],
         vec![("networkPolicy.apiServerPorts", json!([9443]))],
+        vec![("placementRights.check", json!(false))],
         vec![("global", json!({"any": "thing"}))],
     ];
     for changes in table {
@@ -140,6 +141,8 @@ fn wrong_values_are_refused() {
             json!([{"apiGroups": [""], "resources": ["secrets"], "verbs": ["delete"]}]),
         ),
         ("workloads.rules", json!([{"resources": ["secrets"], "verbs": ["get"]}])),
+        ("placementRights.check", json!("no")),
+        ("placementRights.deny", json!(true)),
         ("extraArgs", json!(["--x"])),
         ("nodeSelector", json!({"a": 1})),
     ];

@@ -162,6 +162,38 @@ async fn no_write_leaves_a_process_that_could_not_renew_and_the_same_process_goe
     writing.abort();
 }
 
+/// Two answers in turn, to a question and to a claim, take less than what a look at the lease may: two ninths of it.
+const ANSWERED_AFTER: Duration = Duration::from_millis(1_500);
+
+#[tokio::test(start_paused = true)]
+async fn a_holder_counts_from_the_sending_of_a_renewal_and_not_from_its_answer() {
+    let clock = TokioClock::shared();
+    let server = Server::new(clock.clone());
+    // Whatever is sent arrives at once, and its answer is late.
+    let way = Way::new(server.router(), "host").answered(|_| ANSWERED_AFTER);
+    let host = Candidate::start_by(way, "host", clock);
+    host.until_leading(Duration::from_secs(30)).await;
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert!(host.standing.may_write(), "slow answers cost no lease");
+    // The renewal whose answer comes next is the last one that gets through.
+    let renewed = record(&server).await["renewTime"].clone();
+    while record(&server).await["renewTime"] == renewed {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    let sent = Instant::now();
+    host.way.cut(Cut::Leases);
+    tokio::time::sleep(2 * ANSWERED_AFTER).await;
+    assert!(host.standing.may_write(), "it has its answer");
+    while host.standing.may_write() {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    let wrote_for = sent.elapsed();
+    assert!(
+        wrote_for > LEASE * 2 / 3 - Duration::from_millis(50) && wrote_for <= LEASE * 2 / 3,
+        "{wrote_for:?} after the renewal was sent, a third of the lease is not left to whoever takes over"
+    );
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_write_that_hangs_is_given_up_when_the_lease_is_lost() {
     let server = Server::new(TokioClock::shared());

@@ -33,6 +33,8 @@ pub struct Way {
     writes: Arc<AtomicUsize>,
     /// How long a request and its answer are under way, by their number.
     delay: fn(u64) -> Duration,
+    /// How much longer an answer is.
+    answer_delay: fn(u64) -> Duration,
     requests: Arc<AtomicUsize>,
 }
 
@@ -45,12 +47,18 @@ impl Way {
             cut: Arc::new(watch::Sender::new(Cut::Nothing)),
             writes: Arc::default(),
             delay: |_| Duration::ZERO,
+            answer_delay: |_| Duration::ZERO,
             requests: Arc::default(),
         }
     }
 
     pub fn delayed(self, delay: fn(u64) -> Duration) -> Self {
         Self { delay, ..self }
+    }
+
+    /// What is sent arrives as it would, and only the answers take so long.
+    pub fn answered(self, answer_delay: fn(u64) -> Duration) -> Self {
+        Self { answer_delay, ..self }
     }
 
     pub fn cut(&self, cut: Cut) {
@@ -103,7 +111,7 @@ impl Way {
             };
             drop(way.cut.subscribe().wait_for(passes).await.unwrap());
             let Ok(answered) = way.router.clone().oneshot(request).await;
-            tokio::time::sleep((way.delay)(nth + 1)).await;
+            tokio::time::sleep((way.delay)(nth + 1) + (way.answer_delay)(nth)).await;
             drop(answer.send(answered));
         });
         heard.await.unwrap()
