@@ -255,7 +255,7 @@ fn result_back(result: &wit::ResultSet<'_>) -> wire::ResultSet {
             wit::ColumnData::Booleans(values) => wire::ColumnData::Booleans(values.to_vec()),
             wit::ColumnData::Integers(values) => wire::ColumnData::Integers(values.to_vec()),
             wit::ColumnData::Decimals(values) => wire::ColumnData::Decimals(values.to_vec()),
-            wit::ColumnData::Texts(texts) => wire::ColumnData::Texts(arena_back(texts)),
+            wit::ColumnData::Texts(ref texts) => wire::ColumnData::Texts(arena_back(texts)),
             wit::ColumnData::Cells(cells) => wire::ColumnData::Cells(cells.iter().map(cell_back).collect()),
         },
     };
@@ -288,38 +288,38 @@ fn evidence_back(evidence: &wit::Evidence<'_>) -> wire::Evidence {
         wit::Health::Progressing => wire::Health::Progressing,
         wit::Health::Failed => wire::Health::Failed,
     };
-    let integers = |wit::Integers { nulls, values }: wit::Integers<'_>| wire::Integers {
+    let integers = |wit::Integers { nulls, values }: &wit::Integers<'_>| wire::Integers {
         nulls: nulls.to_vec(),
         values: values.to_vec(),
     };
     wire::Evidence {
         reported: evidence.reported.iter().map(reported).collect(),
         reported_at_ms: evidence.reported_at_ms.to_vec(),
-        generation: integers(evidence.generation),
-        ready: integers(evidence.ready),
-        available: integers(evidence.available),
-        total: integers(evidence.total),
-        updated: integers(evidence.updated),
+        generation: integers(&evidence.generation),
+        ready: integers(&evidence.ready),
+        available: integers(&evidence.available),
+        total: integers(&evidence.total),
+        updated: integers(&evidence.updated),
         health: evidence.health.iter().map(health).collect(),
     }
 }
 
 fn destinations_back(destinations: &wit::Destinations<'_>) -> wire::Destinations {
-    let labels = |labels: wit::Labels<'_>| wire::Labels {
+    let labels = |labels: &wit::Labels<'_>| wire::Labels {
         unknown: labels.unknown.to_vec(),
-        keys: arena_back(labels.keys),
-        values: arena_back(labels.values),
+        keys: arena_back(&labels.keys),
+        values: arena_back(&labels.values),
         ends: labels.ends.to_vec(),
     };
     wire::Destinations {
-        names: arena_back(destinations.names),
-        labels: destinations.labels.map(labels),
+        names: arena_back(&destinations.names),
+        labels: destinations.labels.as_ref().map(labels),
     }
 }
 
-fn arena_back(wit::Arena { bytes, ends }: wit::Arena<'_>) -> wire::Arena {
+fn arena_back(wit::Arena { bytes, ends }: &wit::Arena<'_>) -> wire::Arena {
     wire::Arena {
-        bytes: bytes.to_owned(),
+        bytes: (*bytes).to_owned(),
         ends: ends.to_vec(),
     }
 }
