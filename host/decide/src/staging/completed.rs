@@ -39,6 +39,9 @@ impl Rollout<'_> {
         })?;
         draft.questions.extend(questions);
         draft.wake(finding.wake_at);
+        if finding.reason == Reason::HealthFailed {
+            draft.stalled.get_or_insert_with(|| finding.clone());
+        }
         (!finding.is_pass()).then_some(finding)
     }
 
@@ -50,7 +53,9 @@ impl Rollout<'_> {
         let positions = record::positions(&before.objects);
         let is_updated = |now: &&ObjectStatus| {
             let known = positions.get(&key_of(now)).map(|position| &before.objects[*position]);
-            known.is_some_and(|known| (&known.uid, known.generation, &known.mark) != (&now.uid, now.generation, &now.mark))
+            known.is_some_and(|known| {
+                (&known.uid, known.generation, &known.mark) != (&now.uid, now.generation, &now.mark)
+            })
         };
         record.objects.iter().filter(is_updated).cloned().collect()
     }

@@ -196,7 +196,8 @@ impl<'a> Rollout<'a> {
         draft.questions.extend(questions);
         draft.wake(ask_again_at);
         draft.not_after = valid_until;
-        if finding.outcome == Outcome::Fail {
+        // A rollout that has failed does not go on by itself.
+        if finding.outcome == Outcome::Fail || finding.reason == Reason::HealthFailed {
             draft.stalled = Some(finding.clone());
         }
         records[active] = record;
