@@ -1,11 +1,16 @@
 //! After completion: nothing moves any more, but the last stage is looked at, and what is updated then is reported. Must not
 //! place, remove or judge again.
 
-use stagegate_api::{ObjectStatus, StageStatus};
+use std::collections::BTreeSet;
 
+use stagegate_api::{BoundObject, ObjectStatus, StageStatus};
+
+use super::binding_part::{Placed, destinations_of};
+use super::bound;
+use super::edits::Edited;
 use super::finding::Finding;
-use super::judge::{Subjected, watch_health};
-use super::plan::Event;
+use super::judge::{Judging, Subjected, sorted_destinations};
+use super::plan::{Event, Question};
 use super::reason::Reason;
 use super::record::{self, key_of};
 use super::rollout::{Draft, Rollout};
@@ -58,5 +63,63 @@ impl Rollout<'_> {
             })
         };
         record.objects.iter().filter(is_updated).cloned().collect()
+    }
+}
+
+/// The health of an open placement that is not judged now, as after completion; `None` where the stage asks for none.
+/// Missing evidence is an unknown finding. Unless the questions are empty, it is preliminary.
+fn watch_health(subjected: Subjected<'_>) -> Option<(Finding, Vec<Question>)> {
+    let Subjected {
+        facts,
+        stage,
+        own,
+        recorded,
+        ..
+    } = subjected;
+    if !stage.requires_health() {
+        return None;
+    }
+    let mut record = recorded.cloned().unwrap_or_default();
+    let nothing = record.clone();
+    let placed = Placed {
+        facts,
+        stage,
+        own,
+        record: &nothing,
+    };
+    let mut judging = Judging::new(subjected);
+    let result = placed.binding().and_then(|(_, binding)| {
+        let objects = bound::objects(binding);
+        judging.ask_about_objects(&objects);
+        judging.require_shown(&objects)?;
+        let kept = judging.kept(&objects, &mut record)?;
+        let destinations = sorted_destinations(&placed);
+        if destinations.is_empty() {
+            let text = format!("Binding {} names no cluster now", stage.placement);
+            return Err(Finding::unknown(Reason::NoDestinations, text));
+        }
+        judging.require_acknowledged(&placed, &kept)?;
+        Ok(judging.health(&placed, &kept, &destinations))
+    });
+    let finding = match result {
+        Ok(finding) | Err(finding) => finding,
+    };
+    Some((finding, judging.questions))
+}
+
+impl Judging<'_> {
+    /// No cluster of the Binding owes an acknowledgement of an update.
+    fn require_acknowledged(&self, placed: &Placed<'_>, kept: &[&BoundObject]) -> Result<(), Finding> {
+        let clusters: BTreeSet<&str> = destinations_of(placed).into_iter().collect();
+        let positions = record::positions(&placed.record.objects);
+        for object in kept {
+            let (subject, found) = self.subject(placed, object)?;
+            let entry = positions.get(&bound::key(object)).map(|at| &placed.record.objects[*at]);
+            let edited = Edited::of(&subject, found, (&clusters, &clusters));
+            if let Some(missing) = entry.and_then(|entry| edited.missing(entry, self.subjected.stage.unseen_updates)) {
+                return Err(missing);
+            }
+        }
+        Ok(())
     }
 }

@@ -119,10 +119,17 @@ impl<'a> Subject<'a> {
             ));
         }
         self.require_newer(view, record)?;
-        self.require_collectors(view)?;
+        self.require_bound()?;
+        // What the user's collectors say of the object is asked for where something reads it: health does not.
+        if self.placed.stage.reads_collectors() {
+            self.require_collectors(view)?;
+        }
+        self.require_ours(view)?;
         self.require_rows(view, destinations)?;
-        self.require_forms(view)?;
-        self.require_no_errors(view)?;
+        if self.placed.stage.reads_collectors() {
+            self.require_forms(view)?;
+            self.require_no_errors(view)?;
+        }
         Ok(view)
     }
 
@@ -146,7 +153,6 @@ impl<'a> Subject<'a> {
     }
 
     fn require_collectors(&self, view: &CombinedStatusView) -> Result<(), Finding> {
-        self.require_bound()?;
         for name in self.users_collectors() {
             self.live(name)?;
             self.require_recombined(name)?;
@@ -156,7 +162,10 @@ impl<'a> Subject<'a> {
                 _ => return Err(self.malformed(&format!("StatusCollector {name} has several results"))),
             }
         }
-        self.require_no_other(view)?;
+        self.require_no_other(view)
+    }
+
+    fn require_ours(&self, view: &CombinedStatusView) -> Result<(), Finding> {
         let ours = evidence::collector_name();
         if view.evidence.iter().any(|found| found.collector == ours) {
             Ok(())
@@ -304,13 +313,7 @@ impl<'a> Subject<'a> {
     /// are: the two are walked side by side.
     pub fn reported_rows(&self, destinations: &[&str]) -> Result<&'a [EvidenceRow], Finding> {
         let view = self.combined()?;
-        if !view
-            .evidence
-            .iter()
-            .any(|found| found.collector == evidence::collector_name())
-        {
-            return Err(self.not_combined(&evidence::collector_name()));
-        }
+        self.require_ours(view)?;
         self.require_rows(view, destinations)?;
         Ok(self.rows())
     }

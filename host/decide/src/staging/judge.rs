@@ -105,47 +105,6 @@ pub fn follow(subjected: Subjected<'_>) -> Option<(Vec<ObjectStatus>, Vec<Questi
     Some((record.objects, judging.questions))
 }
 
-/// The health of an open placement that is not judged now, as after completion; `None` where the stage asks for none.
-/// Missing evidence is an unknown finding. Unless the questions are empty, it is preliminary.
-pub fn watch_health(subjected: Subjected<'_>) -> Option<(Finding, Vec<Question>)> {
-    let Subjected {
-        facts,
-        stage,
-        own,
-        recorded,
-        ..
-    } = subjected;
-    if !stage.requires_health() {
-        return None;
-    }
-    let mut record = recorded.cloned().unwrap_or_default();
-    let nothing = record.clone();
-    let placed = Placed {
-        facts,
-        stage,
-        own,
-        record: &nothing,
-    };
-    let mut judging = Judging::new(subjected);
-    let result = placed.binding().and_then(|(_, binding)| {
-        let objects = bound::objects(binding);
-        judging.ask_about_objects(&objects);
-        judging.require_shown(&objects)?;
-        let kept = judging.kept(&objects, &mut record)?;
-        let destinations = sorted_destinations(&placed);
-        if destinations.is_empty() {
-            let text = format!("Binding {} names no cluster now", stage.placement);
-            return Err(Finding::unknown(Reason::NoDestinations, text));
-        }
-        judging.require_acknowledged(&placed, &kept)?;
-        Ok(judging.health(&placed, &kept, &destinations))
-    });
-    let finding = match result {
-        Ok(finding) | Err(finding) => finding,
-    };
-    Some((finding, judging.questions))
-}
-
 pub(super) struct Judging<'a> {
     pub(super) subjected: Subjected<'a>,
     pub(super) questions: Vec<Question>,
@@ -156,7 +115,7 @@ pub(super) struct Judging<'a> {
 }
 
 impl<'a> Judging<'a> {
-    fn new(subjected: Subjected<'a>) -> Self {
+    pub(super) fn new(subjected: Subjected<'a>) -> Self {
         Self {
             subjected,
             questions: Vec::new(),
@@ -164,21 +123,6 @@ impl<'a> Judging<'a> {
             ask_again_at: None,
             valid_until: None,
         }
-    }
-
-    /// No cluster of the Binding owes an acknowledgement of an update.
-    fn require_acknowledged(&self, placed: &Placed<'_>, kept: &[&BoundObject]) -> Result<(), Finding> {
-        let clusters: BTreeSet<&str> = super::binding_part::destinations_of(placed).into_iter().collect();
-        let positions = record::positions(&placed.record.objects);
-        for object in kept {
-            let (subject, found) = self.subject(placed, object)?;
-            let entry = positions.get(&bound::key(object)).map(|at| &placed.record.objects[*at]);
-            let edited = Edited::of(&subject, found, (&clusters, &clusters));
-            if let Some(missing) = entry.and_then(|entry| edited.missing(entry, self.subjected.stage.unseen_updates)) {
-                return Err(missing);
-            }
-        }
-        Ok(())
     }
 
     fn run(&mut self, record: &mut StageStatus) -> Result<Finding, Finding> {
@@ -401,7 +345,7 @@ impl<'a> Judging<'a> {
     }
 
     /// The objects that are judged: those the filter keeps, or without one those that can report.
-    fn kept<'b>(
+    pub(super) fn kept<'b>(
         &mut self,
         objects: &[&'b BoundObject],
         record: &mut StageStatus,

@@ -219,7 +219,11 @@ impl Rollout<'_> {
                 .collect()
         };
         let is_same = collectors(&own.object.spec) == collectors(&self.open_spec(index));
-        own.baseline.filter(|_| is_same && self.slots[index].open().is_some())
+        // Where nothing of the placement has been accepted yet, all that is newer than its opening is of it.
+        let accepted = self.recorded(index).filter(|recorded| record::is_of(recorded, own));
+        let is_first = accepted.is_some_and(|recorded| recorded.objects.iter().all(|object| object.baseline.is_none()));
+        own.baseline
+            .filter(|_| (is_same || is_first) && self.slots[index].open().is_some())
     }
 
     /// The placements before the latest one at the plan go, when it demonstrably serves what they served.

@@ -29,6 +29,8 @@ impl Reason {
             Self::Paused | Self::Completed | Self::StageOpened | Self::StagePassed => false,
             // A set that shrank is taken as it is after a while; conditions and gates hold until the clusters are ready.
             Self::Shrunk | Self::ConditionFalse | Self::GateHolds => false,
+            // A status that has no count of replicas yet fails a collector that reads it, in every rollout.
+            Self::RowError => false,
             other => other.is_notable(),
         }
     }

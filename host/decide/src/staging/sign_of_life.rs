@@ -6,6 +6,7 @@
 use stagegate_api::{BindingPolicySpec, Outcome};
 
 use super::collector;
+use super::facts::Read;
 use super::finding::Finding;
 use super::plan::{Placement, Write};
 use super::reason::Reason;
@@ -21,7 +22,11 @@ impl Rollout<'_> {
             return None;
         }
         let next = judged.next?;
-        let window = self.facts.settings.settle_after_loss();
+        // When everything is read anew the watches were asked a moment before.
+        let window = match self.facts.read {
+            Read::Cached => self.facts.settings.settle_after_loss(),
+            Read::Anew { .. } => self.facts.settings.settle_after_loss() * 2,
+        };
         let seen_at = self.facts.kubestellar_seen_at;
         if seen_at.is_some_and(|seen_at| self.facts.now < after(seen_at, window)) {
             return None;

@@ -204,7 +204,7 @@ const CHANGES_AT_ONCE: usize = 4;
 
 /// Cases in which two pieces do not agree: the case makes one different, and this is the other, which may be brought to
 /// agree with it.
-const OTHER_HALVES: [(&str, &str); 5] = [
+const OTHER_HALVES: [(&str, &str); 6] = [
     (
         "combined-with-results-nobody-asks-for",
         "/combined/default~1web-uid.dev-uid/object/results",
@@ -216,6 +216,11 @@ const OTHER_HALVES: [(&str, &str); 5] = [
     // Which of two was opened first.
     ("edited-order-proves-nothing", "/placements"),
     ("plan-that-came-back-is-proven-before-a-later-one", "/placements"),
+    // An open placement without our annotations is one that the Go stager has left: its clauses tell the plan.
+    (
+        "opened-by-hand-has-an-attempt-of-ours",
+        "/placements/shop.stage.prod/object/metadata/annotations",
+    ),
     // Where no transport runs Bindings count from 0 for ever; that one runs is known from another Binding alone.
     (
         "removed-not-while-transport-is-silent-about-the-new-binding",

@@ -191,7 +191,8 @@ spec: {rules: [{kind: Deployment, status: {availableReplicas: 1}}]}
         .find(|check| check["outcome"] == "Hold")
         .expect("a check that holds");
     let message = held["message"].as_str().expect("a text");
-    assert!(message.contains("dev-2 has 1 available"), "{message}");
+    assert!(message.contains("dev-2: deployments.apps"), "{message}");
+    assert!(message.contains("has 1 of 2 replicas available"), "{message}");
     drop(std::fs::remove_file(file));
 }
 

@@ -47,6 +47,8 @@ enum Ends {
     Stalled,
     /// Completed, and the first stage's placement, which was about to be left, stays: `Accepted` names it.
     Leftover,
+    /// Completed, and the stage where it had been completed before stays placed: only another plan takes it away.
+    Stays,
     /// Nothing moves until it goes on, then it completes.
     Paused,
     /// The last stage's condition says no.
@@ -57,7 +59,9 @@ enum Ends {
     Orphaned,
 }
 
-use Ends::{Completed as C, Gone as G, Holding as H, Leftover as L, Orphaned as O, Paused as P, Stalled as S};
+use Ends::{
+    Completed as C, Gone as G, Holding as H, Leftover as L, Orphaned as O, Paused as P, Stalled as S, Stays as K,
+};
 
 struct Edit {
     name: &'static str,
@@ -71,7 +75,7 @@ const EDITS: &[Edit] = &[
     Edit {
         name: "a stage is added at the end",
         change: |spec| stages(spec).push(stage("late")),
-        ends: [C, C, C, C, C, C, C],
+        ends: [C, C, C, C, C, C, K],
     },
     Edit {
         name: "a stage is added at the start",
@@ -131,7 +135,7 @@ const EDITS: &[Edit] = &[
     Edit {
         name: "the last two change places",
         change: |spec| stages(spec).swap(1, 2),
-        ends: [C, C, C, C, C, C, C],
+        ends: [C, C, C, C, C, C, K],
     },
     Edit {
         name: "the first stage selects other clusters",
@@ -349,7 +353,12 @@ async fn edited(edit: &Edit, moment: Moment, ends: Ends) -> Result<(), String> {
             let open = world.open("web").await;
             world.pass(60).await;
             let status = world.status("web").await;
-            if status.phase != Some(Phase::Paused) || world.open("web").await != open {
+            // A pause takes nothing back.
+            let is_as_it_was = match moment {
+                Moment::Completed => status.phase == Some(Phase::Completed),
+                _ => status.phase == Some(Phase::Paused),
+            };
+            if !is_as_it_was || world.open("web").await != open {
                 return Err(format!(
                     "{:?} open, before {open:?}: {}",
                     world.open("web").await,
@@ -365,6 +374,20 @@ async fn edited(edit: &Edit, moment: Moment, ends: Ends) -> Result<(), String> {
             };
             if let Err(status) = reaches(&world, 120, holds).await {
                 return Err(said(&status));
+            }
+        }
+        Ends::Stays => {
+            let is_as_the_spec_says = completes(&world, &spec).await.is_ok();
+            let open = world.open("web").await;
+            let last = spec["stages"]
+                .as_array()
+                .and_then(|stages| stages.last()?["name"].as_str());
+            let stays = |name: &str| open.iter().any(|stage| stage == name);
+            if is_as_the_spec_says || open.len() != 2 || !stays("prod") || !last.is_some_and(stays) {
+                return Err(format!(
+                    "{open:?} open in the end: {}",
+                    said(&world.status("web").await)
+                ));
             }
         }
         Ends::Leftover => {

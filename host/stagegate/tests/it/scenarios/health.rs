@@ -65,7 +65,8 @@ async fn an_edit_to_a_crash_looping_image_holds_its_stage_until_the_image_is_fix
     world.pass(10).await;
     roll_out(&world, 2).await;
     // dev-2 has no rule for this version: it runs it, and dev-1 does not.
-    world.until("web", 60, |status| is_reason(status, "Unhealthy")).await;
+    let is_held_by_dev_1 = |status: &_| is_reason(status, "Unhealthy") && said(status).contains("dev-1");
+    world.until("web", 60, is_held_by_dev_1).await;
     let truth = world.clusters.truth();
     let dev_1 = truth.fared.iter().rfind(|fared| fared.cluster == "dev-1").unwrap();
     let status = dev_1.status.as_ref().unwrap();
@@ -105,7 +106,8 @@ async fn an_edit_after_completion_is_reported_and_ready_is_false_until_it_runs()
     world.pass(3600).await;
     let status = world.status("web").await;
     assert_eq!(condition(&status, "Ready"), Some("False"), "{}", said(&status));
-    assert_eq!(status.phase, Some(Phase::Completed), "{}", said(&status));
+    assert_eq!(condition(&status, "Completed"), Some("True"), "{}", said(&status));
+    assert_eq!(status.phase, Some(Phase::Stalled), "{}", said(&status));
     roll_out(&world, 3).await;
     world
         .until("web", 60, |status| condition(status, "Ready") == Some("True"))

@@ -140,6 +140,8 @@ async fn a_rollout_to_forty_clusters_writes_a_dozen_events_at_most_and_each_mile
     for (reason, count) in [("StageOpened", 3), ("StagePassed", 3), ("Completed", 1)] {
         assert_eq!(events[reason].len(), count, "{reason}: {events:?}");
     }
-    let waiting = written.iter().find(|event| event.contains("the condition of stage"));
+    let waiting = written
+        .iter()
+        .find(|event| event.contains("StatusCollector total failed"));
     assert!(waiting.is_some_and(|event| event.contains("Normal")), "{written:#?}");
 }

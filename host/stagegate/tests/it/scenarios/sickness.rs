@@ -43,7 +43,8 @@ async fn a_cluster_that_runs_too_little_makes_the_condition_false_and_the_policy
     world.apply(&shop()).await;
     world.edit_cluster("dev-2", sick(json!({"availableReplicas": 1}))).await;
     world.apply(&workload("web")).await;
-    world.apply(&policy("web")).await;
+    let ignoring = policy("web").replace("    condition:", "    health: Ignored\n    condition:");
+    world.apply(&ignoring).await;
     world.until_phase("web", Phase::Holding, 20).await;
     world.holds("web", "dev", 60).await;
     assert_eq!(world.status("web").await.reason.as_deref(), Some("ConditionFalse"));

@@ -48,7 +48,8 @@ async fn a_stage_that_waits_is_quiet_too() {
             .create(&text.replace("readyAfter: 600ms", "readyAfter: 24h"))
             .await;
     }
-    tokio::time::sleep(Duration::from_secs(600)).await;
+    // The rollout's progress deadline of ten minutes is something to report.
+    tokio::time::sleep(Duration::from_secs(900)).await;
     let (requests, counters) = (asked(&world), world.counters());
     tokio::time::sleep(Duration::from_secs(3600)).await;
     assert_eq!(asked(&world), requests);
