@@ -88,6 +88,9 @@ pub enum Read {
     Anew {
         /// Collection resourceVersion of the CombinedStatus list of that reading.
         baseline: String,
+        /// When the reading began; it may take long. `None`: at the time of the facts.
+        #[serde(default)]
+        began_at: Option<Timestamp>,
     },
 }
 

@@ -138,7 +138,7 @@ impl Rollout<'_> {
         if self.policy.spec.paused {
             return Finding::unknown(Reason::Paused, format!("stage {} is ready to be opened", stage.name));
         }
-        let Read::Anew { baseline } = &self.facts.read else {
+        let Read::Anew { baseline, .. } = &self.facts.read else {
             draft.read_anew();
             return opening;
         };

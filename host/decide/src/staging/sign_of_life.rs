@@ -14,21 +14,22 @@ use super::rollout::{Draft, Judged, Rollout};
 use super::slot::{Own, Slot, after};
 
 impl Rollout<'_> {
-    /// Why the next stage is not opened yet though the active one passes. A stage without soak and gates passes when evidence
+    /// Why the next stage is not opened yet though the active one passes. A stage without a soak mostly passes when evidence
     /// arrives: that is a sign of its own.
     pub(super) fn require_sign_of_life(&self, judged: &Judged, active: usize, draft: &mut Draft) -> Option<Finding> {
         let stage = self.stage(active);
-        if judged.finding.outcome != Outcome::Pass || (stage.soak.is_none() && stage.gates.is_empty()) {
+        if judged.finding.outcome != Outcome::Pass || stage.soak.is_none() {
             return None;
         }
         let next = judged.next?;
-        // When everything is read anew the watches were asked a moment before.
-        let window = match self.facts.read {
-            Read::Cached => self.facts.settings.settle_after_loss(),
-            Read::Anew { .. } => self.facts.settings.settle_after_loss() * 2,
+        let window = self.facts.settings.settle_after_loss();
+        // The sign comes before the reading, which a slow API server takes its time for.
+        let (now, window) = match self.facts.read {
+            Read::Cached => (self.facts.now, window),
+            Read::Anew { began_at, .. } => (began_at.unwrap_or(self.facts.now), window * 2),
         };
         let seen_at = self.facts.kubestellar_seen_at;
-        if seen_at.is_some_and(|seen_at| self.facts.now < after(seen_at, window)) {
+        if seen_at.is_some_and(|seen_at| now < after(seen_at, window)) {
             return None;
         }
         let Slot::Closed(own) = &self.slots[next] else {

@@ -126,6 +126,7 @@ fn facts_read_anew() -> Facts {
     Facts {
         read: Read::Anew {
             baseline: BASELINE.to_owned(),
+            began_at: None,
         },
         ..outcome.facts
     }

@@ -371,6 +371,7 @@ pub fn read_anew(world: &Value, known: Facts) -> Result<Facts, String> {
     Ok(Facts {
         read: Read::Anew {
             baseline: BASELINE.to_owned(),
+            began_at: None,
         },
         modules: known.modules,
         configs: known.configs,

@@ -382,6 +382,7 @@ impl Staging {
         let Reading { facts, begun } = reading;
         loop {
             *begun = Instant::now();
+            let began_at = Some(self.context.clock.now());
             let names = self.names(policy, facts);
             let known = self.combined_of(&names);
             let (combined, baseline) =
@@ -411,7 +412,7 @@ impl Staging {
                 .sources
                 .values()
                 .any(|source| matches!(source, Source::Unread { .. }));
-            facts.read = Read::Anew { baseline };
+            facts.read = Read::Anew { baseline, began_at };
             if !self.read_versions(policy, facts).await? {
                 return Ok(false);
             }

@@ -485,7 +485,7 @@ const EVIDENCE: Table = Table {
         (
             "the generation blanked",
             Edited(|it| *cell(it, 2) = text("")),
-            GoesOn("no edit is owed, so nothing is compared with it"),
+            Waits(&["dev-2", "deployments.apps shop/web"]),
         ),
         (
             "the available blanked",
@@ -495,12 +495,12 @@ const EVIDENCE: Table = Table {
         (
             "the available one too low",
             Edited(|it| *cell(it, 4) = text("1")),
-            Waits(&["gate min-available of stage dev", "dev-2"]),
+            Waits(&["clusters healthy", "dev-2"]),
         ),
         (
             "the available no number",
             Edited(|it| *cell(it, 4) = text("plenty")),
-            Waits(&["gate min-available of stage dev", "dev-2"]),
+            Waits(&["available", "dev-2"]),
         ),
         (
             "the available no text",
@@ -512,7 +512,7 @@ const EVIDENCE: Table = Table {
             Edited(|it| {
                 _ = result(it, OURS)["columnNames"].as_array_mut().unwrap().pop();
             }),
-            Waits(&["deployments.apps shop/web", "available"]),
+            Waits(&["deployments.apps shop/web", "conditions"]),
         ),
         (
             "a column doubled",

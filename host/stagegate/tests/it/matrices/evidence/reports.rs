@@ -75,7 +75,7 @@ const REPORTS: Table = Table {
         (
             "the generation blanked",
             StatusEdited(|it| _ = it["status"].as_object_mut().unwrap().remove("observedGeneration")),
-            GoesOn("the cluster counts for itself, and no edit is owed"),
+            Waits(&["dev-2", "deployments.apps shop/web"]),
         ),
         (
             "of another object",
