@@ -31,6 +31,14 @@ pub(super) fn counted_generation(bound: &BoundObject, found: &ObjectMeta) -> Opt
         .filter(|_| !kinds::is_without_status(&bound.group, &bound.resource))
 }
 
+/// What a cluster owes from now on.
+#[derive(Clone, Copy, Debug)]
+struct Debt {
+    edits: i64,
+    /// When an acknowledgement was seen that may be the last one of several updates.
+    answered_at: Option<Timestamp>,
+}
+
 /// What is known of one object while its stage is judged.
 #[derive(Clone, Copy, Debug)]
 pub struct Edited<'a> {
@@ -190,11 +198,11 @@ impl<'a> Edited<'a> {
                 continue;
             }
             let answered_at = reported_after.map(|_| record::from(self.now).0);
-            self.add(owed, cluster, edits, answered_at);
+            self.add(owed, cluster, Debt { edits, answered_at });
         }
     }
 
-    fn add(&self, owed: &mut ByCluster, cluster: &str, edits: i64, answered_at: Option<Timestamp>) {
+    fn add(&self, owed: &mut ByCluster, cluster: &str, Debt { edits, answered_at }: Debt) {
         let now = record::from(self.now).0;
         if let Some(pending) = owed.get_mut(cluster) {
             pending.owed = pending.owed.saturating_add(edits);
@@ -227,7 +235,11 @@ impl<'a> Edited<'a> {
         for cluster in self.clusters.iter().filter(is_new) {
             let is_old = |row: &EvidenceRow| self.reported_before(row, edited);
             if !owed.contains_key(*cluster) && self.row(cluster).is_some_and(is_old) {
-                self.add(owed, cluster, 1, None);
+                let debt = Debt {
+                    edits: 1,
+                    answered_at: None,
+                };
+                self.add(owed, cluster, debt);
             }
         }
     }

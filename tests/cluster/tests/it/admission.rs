@@ -30,9 +30,9 @@ pub async fn whoever_writes_policies_may_place(folder: &Path) -> anyhow::Result<
     let installation = Installation::install(&plane, Kind::BesideKubeStellar).await?;
     let server = Server { plane, folder };
     for (user, of_policies, of_placements) in USERS {
-        server.allow(user, "policies", of_policies, POLICIES)?;
+        server.allow(user, of_policies, POLICIES)?;
         if !of_placements.is_empty() {
-            server.allow(user, "placements", of_placements, PLACEMENTS)?;
+            server.allow(user, of_placements, PLACEMENTS)?;
         }
     }
     server.await_in_force()?;
@@ -77,8 +77,8 @@ struct Server<'a> {
 }
 
 impl Server<'_> {
-    fn allow(&self, user: &str, what: &str, verbs: &str, resource: &str) -> anyhow::Result<()> {
-        let name = format!("{user}-{what}");
+    fn allow(&self, user: &str, verbs: &str, resource: &str) -> anyhow::Result<()> {
+        let name = format!("{user}-{resource}");
         let (resource, group) = resource.split_once('.').context("a resource without a group")?;
         let verbs: Vec<&str> = verbs.split(',').collect();
         let rules = json!([{"apiGroups": [group], "resources": [resource], "verbs": verbs}]);

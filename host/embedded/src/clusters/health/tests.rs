@@ -289,6 +289,10 @@ fn a_stateful_set_replaces_one_pod_at_a_time_and_names_both_revisions() {
     assert!(!soundness::is_healthy(&two, Some(&stuck)));
 }
 
+/// Group and kind, the object, a pointer into its status, and what stands there while it starts, when it is well, and when it has
+/// failed.
+type Case<'a> = ((&'a str, &'a str), &'a Value, &'a str, [&'a str; 3]);
+
 /// What each kind says while it starts, when it is well, and when it has failed.
 #[test]
 fn every_kind_says_in_its_own_way_that_it_starts_is_well_and_has_failed() {
@@ -296,7 +300,7 @@ fn every_kind_says_in_its_own_way_that_it_starts_is_well_and_has_failed() {
     let claim = json!({"spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}});
     let balanced = json!({"spec": {"type": "LoadBalancer"}});
     let bare = json!({});
-    let cases: &[((&str, &str), &Value, &str, [&str; 3])] = &[
+    let cases: &[Case] = &[
         (("apps", "ReplicaSet"), &bare, "/readyReplicas", ["null", "1", "null"]),
         (("apps", "DaemonSet"), &bare, "/numberReady", ["0", "1", "0"]),
         (
