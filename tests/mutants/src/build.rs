@@ -42,13 +42,13 @@ impl Build {
     /// # Errors
     /// Where cargo or a test's program cannot be started, or there is no such crate.
     pub fn run(&self, tests: &Tests) -> Result<Told> {
-        let programs = match self.programs(&tests.of)? {
+        let programs = match self.programs(tests)? {
             Ok(programs) => programs,
             Err(errors) => return Ok(Told::DoesNotCompile(errors)),
         };
         let program = programs
             .get(&tests.of)
-            .with_context(|| format!("{} has no integration tests", tests.of.display()))?;
+            .with_context(|| format!("{} has no such tests", tests.of.display()))?;
         let mut child = Command::new(program)
             .arg(&tests.filter)
             .current_dir(self.tree.join(&tests.of))
@@ -93,18 +93,18 @@ impl Build {
     }
 
     /// The test programs by their crate's folder, or the compiler's errors.
-    fn programs(&self, of: &Path) -> Result<Result<BTreeMap<PathBuf, PathBuf>, String>> {
+    fn programs(&self, tests: &Tests) -> Result<Result<BTreeMap<PathBuf, PathBuf>, String>> {
         let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-        cargo.args([
-            "test",
-            "--test",
-            "it",
-            "--no-run",
-            "--message-format",
-            "json-render-diagnostics",
-        ]);
-        if of == Path::new(BUILT_ALONE) {
-            cargo.arg("--manifest-path").arg(self.tree.join(of).join("Cargo.toml"));
+        cargo.args(["test", "--no-run", "--message-format", "json-render-diagnostics"]);
+        if tests.is_unit {
+            cargo.arg("--lib");
+        } else {
+            cargo.args(["--test", "it"]);
+        }
+        if tests.of == Path::new(BUILT_ALONE) {
+            cargo
+                .arg("--manifest-path")
+                .arg(self.tree.join(&tests.of).join("Cargo.toml"));
         } else {
             cargo.args(["--workspace", "--all-features"]);
         }
@@ -125,7 +125,7 @@ impl Build {
         let programs = built.filter_map(|message| {
             let manifest = Path::new(message["manifest_path"].as_str()?).parent()?;
             let folder = manifest.strip_prefix(&self.tree).ok()?;
-            let is_test = message["target"]["kind"][0] == "test";
+            let is_test = message["target"]["kind"][0] == if tests.is_unit { "lib" } else { "test" };
             let program = message["executable"].as_str().filter(|_| is_test)?;
             Some((folder.to_owned(), PathBuf::from(program)))
         });

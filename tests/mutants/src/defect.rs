@@ -32,6 +32,9 @@ pub struct Tests {
     pub of: PathBuf,
     /// As `cargo test` takes it: a part of their names.
     pub filter: String,
+    /// Whether they stand beside the code, and not among the integration tests.
+    #[serde(default, rename = "unit")]
+    pub is_unit: bool,
 }
 
 impl Defect {
