@@ -66,7 +66,7 @@ pub enum Phase {
     Completed,
     /// A stage has failed; nothing moves without a human.
     Failed,
-    /// Something has to be put right by a human before anything moves on; the `Stalled` condition says what.
+    /// A human must correct something before the rollout goes on; the `Stalled` condition says what.
     Stalled,
 }
 
