@@ -2,11 +2,11 @@
 # cluster; nor a network, once the toolchain, the crates and those servers are there (README.md has sizes and minutes).
 
 CARGO ?= cargo
-# The compiler beside it, also of `CARGO="cargo +nightly"`.
+# The compiler that belongs to it, also with `CARGO="cargo +nightly"`.
 RUSTC ?= $(patsubst %cargo,%rustc,$(firstword $(CARGO))) $(wordlist 2,$(words $(CARGO)),$(CARGO))
-# What gates are built for.
+# The target that gates are built for.
 WASM = wasm32-wasip2
-# What is missing of the toolchain is installed below, where it can be seen, and not silently by whoever is asked for cargo.
+# The target `toolchain` installs what is missing, visibly; rustup's proxy for cargo would do it silently.
 export RUSTUP_AUTO_INSTALL = 0
 # Where cargo builds to, as a command.
 TARGET = $(CARGO) metadata --format-version 1 --no-deps | sed -E 's/.*"target_directory":"([^"]*)".*/\1/'
@@ -82,8 +82,8 @@ coverage: toolchain ## Line coverage (needs cargo-llvm-cov)
 	$(CARGO) llvm-cov report --summary-only
 
 # Two things have to be there: a compiler, and its standard library for gates. Both are pinned by rust-toolchain.toml, which
-# `rustup toolchain install` reads. It is only asked where one of them is absent, so that nothing else needs a network; it leaves rustup
-# itself as it is. Without rustup, the compiler of a distribution will do.
+# `rustup toolchain install` reads. It runs only if one of them is absent, so that nothing else needs a network, and it leaves
+# rustup itself as it is. Without rustup, the compiler of a distribution will do.
 toolchain:
 	@is_there() { \
 	  library="$$($(RUSTC) --print target-libdir --target $(WASM) 2>/dev/null)" || return 1; \

@@ -1,5 +1,5 @@
 -- Health of a StagedBindingPolicy for Argo CD: the key `resource.customizations.health.community.kubestellar.io_StagedBindingPolicy` of
--- ConfigMap `argocd-cm`. Unknown is not healthy: a policy is Healthy only when Ready says so of its present generation.
+-- ConfigMap `argocd-cm`. Unknown is not healthy: a policy is Healthy only if Ready is True for its current generation.
 local health = { status = "Progressing", message = "waiting for the controller" }
 if obj.status == nil or obj.status.conditions == nil then
   return health

@@ -23,7 +23,7 @@ impl Object {
 }
 
 impl Arena {
-    /// The text at this place. None also where the ends are no ends of texts.
+    /// The text at this index. None also if the ends do not fit the bytes.
     pub(crate) fn text(&self, index: usize) -> Option<&str> {
         let end = |index: usize| usize::try_from(*self.ends.get(index)?).ok();
         let begin = index.checked_sub(1).map_or(Some(0), end)?;

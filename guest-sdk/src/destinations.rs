@@ -1,4 +1,4 @@
-//! The clusters of the stage: their names and labels. What the host does not know is an error.
+//! The clusters of the stage: their names and labels. Labels that the host does not know are an error.
 
 use crate::Error;
 use crate::bindings::stagegate::gate::types::{Destinations, Labels};
@@ -20,7 +20,7 @@ impl Destinations {
         }
     }
 
-    /// The cluster at this place.
+    /// The cluster at this index.
     pub fn get(&self, index: usize) -> Option<Destination<'_>> {
         let name = self.names.text(index)?;
         Some(Destination {
@@ -40,7 +40,7 @@ impl<'a> IntoIterator for &'a Destinations {
     }
 }
 
-/// The clusters of a stage one after the other.
+/// An iterator over the clusters of a stage.
 #[derive(Clone)]
 pub struct Iter<'a> {
     destinations: &'a Destinations,
@@ -69,7 +69,7 @@ impl<'a> Destination<'a> {
     /// The value of the cluster's label `name`, if it has one.
     ///
     /// # Errors
-    /// The host cannot read the inventory, so that labels are unknown.
+    /// The host cannot read the cluster's labels.
     pub fn label(&self, name: &str) -> Result<Option<&'a str>, Error> {
         let unknown = |why: &str| Error::new(format_args!("the labels of {} are unknown: {why}", self.name));
         let labels = (self.labels).ok_or_else(|| unknown("the host does not read the inventory"))?;

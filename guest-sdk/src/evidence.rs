@@ -32,7 +32,7 @@ impl Request {
     }
 }
 
-/// A row of every destination, each of which has reported.
+/// One row for every destination, each of which has reported.
 fn require_complete(object: &Object, destinations: &Destinations) -> Result<(), Error> {
     let evidence = &object.evidence;
     let count = destinations.iter().count();
@@ -64,7 +64,7 @@ fn require_complete(object: &Object, destinations: &Destinations) -> Result<(), 
 }
 
 impl Integers {
-    /// The value of the destination at this place.
+    /// The value of the destination at this index.
     pub fn get(&self, index: usize) -> Option<i64> {
         let is_null = u32::try_from(index).is_ok_and(|index| self.nulls.binary_search(&index).is_ok());
         if is_null { None } else { self.values.get(index).copied() }

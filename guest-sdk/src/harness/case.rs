@@ -24,7 +24,7 @@ use crate::{Error, Gate, Outcome, Request};
 /// objects:                                                  # without: one, the Deployment `shop/web`
 /// - object: shop/web                                        # or a name alone, where the kind has no namespaces
 ///   kind: deployments.apps                                  # resource and group; this is what it is without
-///   evidence:                                               # a cluster without says that it has reported
+///   evidence:                                               # a cluster that is not named has reported
 ///     dev-1: {ready: 2, available: 2, total: 3, updated: 1, health: progressing}   # or failed; else healthy
 ///     dev-2: never                                          # or withoutStatus
 ///   collectors:

@@ -38,7 +38,7 @@ pub(super) fn packed(name: &str, cells: Vec<Cell>) -> Column {
     }
 }
 
-/// The texts, one behind the other.
+/// The texts, one after the other in one string.
 pub(super) fn arena(texts: impl Iterator<Item = impl AsRef<str>>) -> Arena {
     let mut arena = Arena {
         bytes: String::new(),
@@ -58,7 +58,7 @@ pub(super) fn integers(values: impl Iterator<Item = Option<i64>> + Clone) -> Int
     }
 }
 
-/// The rows of which this is true, ascending.
+/// The indices of the rows for which this is true, ascending.
 pub(super) fn rows_where(is_so: impl Iterator<Item = bool>) -> Vec<u32> {
     (0..)
         .zip(is_so)

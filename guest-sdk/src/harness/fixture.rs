@@ -58,7 +58,7 @@ pub enum Without {
     WithoutStatus,
 }
 
-/// A report with a status. Numbers that are left out are not in it, but for the generation: that is 1.
+/// A report with a status. A number that is left out is absent from the status, except the generation, which is then 1.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Row {
@@ -182,7 +182,7 @@ fn destinations(clusters: &[Cluster]) -> wit::Destinations {
     }
 }
 
-/// What is known of a cluster that a case says nothing of: it has reported.
+/// The report of a cluster that a case does not mention: it has reported, without numbers.
 const SILENT: Row = Row {
     generation: None,
     ready: None,

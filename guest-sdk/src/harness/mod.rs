@@ -114,8 +114,8 @@ impl Cases {
     }
 
     /// Makes the evidence of every case worse, step by step, in many ways: removes collectors, columns, rows and
-    /// values, lets clusters never have reported and objects be unhealthy, lowers what the host counts, and moves the
-    /// numbers of the `columns`.
+    /// values, makes clusters look as if they had never reported and objects unhealthy, lowers the host's counts, and
+    /// moves the numbers of the `columns`.
     /// A gate that does not pass must not pass on worse evidence.
     ///
     /// # Errors

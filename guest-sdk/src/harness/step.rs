@@ -35,7 +35,7 @@ pub(super) enum RowChange {
     NeverReported,
     Ready(Number),
     Available(Number),
-    /// Neither more nor fewer of all replicas is worse.
+    /// The total is only removed: neither more nor fewer replicas are worse.
     NoTotal,
     Updated(Number),
     Health(Health),
@@ -229,7 +229,7 @@ fn lower(numbers: &mut Integers, destination: usize, to: Number) -> Option<()> {
     set(numbers, destination, value)
 }
 
-/// A number that is taken away leaves a zero, as the host writes it.
+/// A removed number leaves a zero, as the host writes it.
 fn set(numbers: &mut Integers, destination: usize, value: Option<i64>) -> Option<()> {
     *numbers.values.get_mut(destination)? = value.unwrap_or_default();
     if value.is_none() {
@@ -238,7 +238,7 @@ fn set(numbers: &mut Integers, destination: usize, value: Option<i64>) -> Option
     Some(())
 }
 
-/// Adds the destination to those that are ascending.
+/// Adds the destination, and keeps the list ascending.
 fn add(destinations: &mut Vec<u32>, destination: usize) {
     let destination = u32::try_from(destination).unwrap_or(u32::MAX);
     if let Err(at) = destinations.binary_search(&destination) {

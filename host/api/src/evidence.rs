@@ -30,7 +30,7 @@ pub const NAME_PREFIX: &str = "stagegate-evidence-";
 pub struct EvidenceView {
     /// The collector's name; another one than ours is of another version of the host.
     pub collector: String,
-    /// A row for each destination, sorted by cluster; empty when malformed.
+    /// One row for each destination, sorted by cluster; empty when malformed.
     pub rows: Vec<EvidenceRow>,
     /// What could not be understood; nothing of this evidence counts then.
     pub malformed: Option<String>,
@@ -45,22 +45,22 @@ pub struct EvidenceRow {
     pub at: Reported,
     /// `observedGeneration` of the returned status; empty when it has none.
     pub r#gen: String,
-    /// `readyReplicas` of the returned status, `numberReady` of a DaemonSet's.
+    /// `readyReplicas` of the returned status; for a DaemonSet `numberReady`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ready: Option<i64>,
-    /// `availableReplicas`, `numberAvailable` of a DaemonSet's.
+    /// `availableReplicas`; for a DaemonSet `numberAvailable`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub available: Option<i64>,
-    /// `spec.replicas` of the object itself, when the cluster last reported.
+    /// `spec.replicas` of the object itself, as of the cluster's last report.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub desired: Option<i64>,
-    /// `replicas` of the returned status, `desiredNumberScheduled` of a DaemonSet's.
+    /// `replicas` of the returned status; for a DaemonSet `desiredNumberScheduled`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub total: Option<i64>,
-    /// `updatedReplicas`, `updatedNumberScheduled` of a DaemonSet's.
+    /// `updatedReplicas`; for a DaemonSet `updatedNumberScheduled`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub updated: Option<i64>,
-    /// `phase`; a Service of type LoadBalancer is `Assigned` or `Pending`.
+    /// `phase`; `Assigned` or `Pending` for a Service of type LoadBalancer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub phase: Option<ReportedPhase>,
     /// The conditions that health is judged by.

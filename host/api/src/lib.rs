@@ -68,8 +68,8 @@ pub mod annotation {
     pub const OPENED: &str = "community.kubestellar.io/opened";
     /// Policy generation and lease transitions that a closed placement was last raised to.
     pub const STAMP: &str = "community.kubestellar.io/stamp";
-    /// `metadata.generation` that the last change of an open placement replaced: the same generation still says that nothing
-    /// of the change was stored.
+    /// `metadata.generation` that the last change of an open placement replaced. If the generation is still the same, nothing of
+    /// the change was stored.
     pub const REPLACED: &str = "community.kubestellar.io/replaced";
 }
 

@@ -131,7 +131,7 @@ pub struct Stage {
     pub unseen_updates: UnseenUpdates,
 }
 
-/// What health means for a stage.
+/// Whether a stage depends on the health of its objects.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 pub enum StageHealth {
     /// Every kept object must be healthy in every cluster, by the rules of kstatus: rollouts of Deployments, StatefulSets
@@ -139,7 +139,7 @@ pub enum StageHealth {
     /// judged by its conditions Ready, Reconciling, Stalled and Available, and is healthy without them.
     #[default]
     Required,
-    /// Health is not looked at: only the condition, the gates and the soak hold the stage. A last stage that has neither
+    /// Health is not checked: only the condition, the gates and the soak hold the stage. A last stage that has neither a
     /// condition nor gates is placed and not judged.
     Ignored,
 }

@@ -17,7 +17,7 @@ pub const MAX_RECORDED: usize = 1024;
 /// Most entries of `notJudged`; the last may say how many more there are.
 pub const MAX_NOT_JUDGED: usize = 64;
 
-/// Most reasons of Events recorded for a stage: one that finds no room is reported once for each change of the reason.
+/// Most reasons of Events recorded for a stage. A reason that does not fit is reported at each change to it.
 pub const MAX_EVENT_REASONS: usize = 64;
 
 /// Most pieces of evidence recorded of a gate, and most characters of a piece's name and value; writers cut the rest.
@@ -66,7 +66,7 @@ pub enum Phase {
     Completed,
     /// A stage has failed; nothing moves without a human.
     Failed,
-    /// Something has to be put right by a human before anything moves on; the `Stalled` condition says what.
+    /// A human must correct something before the rollout goes on; the `Stalled` condition says what.
     Stalled,
 }
 

@@ -5,7 +5,7 @@
 //! - [`staging`] moves a StagedBindingPolicy through its stages;
 //! - [`binding`] translates a BindingPolicy into a Binding where no KubeStellar runs;
 //! - [`combine`] combines the statuses that clusters returned, likewise;
-//! - [`health`] says from what a cluster reported whether an object runs as it should.
+//! - [`health`] tells whether an object runs as it should, from what a cluster reported.
 //!
 //! Invariant: there is no clock, client, task, environment or randomness here. The same facts give the same answer,
 //! so every rule is tested by a file of facts. Whatever the program may do to the world is a variant of a `Write`.

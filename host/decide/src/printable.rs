@@ -1,16 +1,16 @@
-//! Texts that somebody else chose (a cluster, an object, a guest, a user), as terminals may show them. Must not know where a text
-//! comes from.
+//! Makes text from outside (a cluster, an object, a guest, a user) safe to show on a terminal. Must not know where a text comes
+//! from.
 //!
-//! The API server vouches for few of them: names of clusters, policies and namespaces are DNS-like there, but a ClusterRole may be
-//! called anything without `/` and `%`, and a returned status holds what its controller writes. Identifiers that later decisions are
-//! compared with stay as they are; this is for sentences.
+//! The API server restricts little of it: names of clusters, policies and namespaces are DNS-like, but a ClusterRole may have any
+//! name without `/` and `%`, and a returned status holds whatever its controller writes. Only sentences are changed; identifiers
+//! that later decisions compare stay as they are.
 
-/// `text` on one line, each character that is not seen, or that changes how others are seen, replaced by a space.
+/// `text` on one line. A space replaces each character that is invisible or changes how others are shown.
 pub fn printable(text: &str) -> String {
     text.chars().map(|c| if is_unseen(c) { ' ' } else { c }).collect()
 }
 
-/// The same, of at most `chars_max` characters.
+/// The same, cut to at most `chars_max` characters.
 pub fn printable_cut(text: &str, chars_max: usize) -> String {
     let mut chars = text.chars();
     let mut cut = printable(chars.by_ref().take(chars_max).collect::<String>().as_str());
@@ -21,7 +21,7 @@ pub fn printable_cut(text: &str, chars_max: usize) -> String {
     cut
 }
 
-/// Control characters, line and paragraph separators, bidirectional controls, and what Unicode calls default ignorable.
+/// Control characters, line and paragraph separators, bidirectional controls, and Unicode's default ignorable characters.
 fn is_unseen(c: char) -> bool {
     c.is_control()
         || matches!(

@@ -20,7 +20,7 @@ pub struct Assets {
     pub kubernetes: PathBuf,
     pub kubestellar: PathBuf,
     pub helm: PathBuf,
-    /// Says of objects what tools say that wait for them.
+    /// Tells whether tools that wait for an object would take it for ready.
     pub kstatus: PathBuf,
 }
 

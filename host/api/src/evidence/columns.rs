@@ -1,12 +1,13 @@
-//! The evidence collector's columns: their names and the CEL expressions behind them. Must not read what comes of them.
+//! The evidence collector's columns: their names and CEL expressions. Must not read their values.
 //!
-//! No expression can fail on an object whose `spec` and `status` are objects, whatever is in them, for an error in one cell
-//! makes the whole evidence unreadable; and each has a value of bounded length, for KubeStellar keeps the rows of all
-//! clusters in one object. KubeStellar's environment is the standard library with its macros.
+//! An error in one cell makes the whole evidence unreadable, so the expressions test the types of what they read. The values
+//! have a bounded length, because KubeStellar keeps the rows of all clusters in one object. They do not test
+//! that `spec`, `status` and `loadBalancer` are objects, nor the type of `observedGeneration`. KubeStellar's environment is the
+//! standard library with its macros.
 
 use super::words::{ConditionReason, ConditionType, ReportedPhase, UNREADABLE};
 
-/// The names in order; the first five have kept their places.
+/// The names, in order.
 pub(super) const NAMES: [&str; 10] = [
     "cluster",
     "at",
@@ -20,7 +21,7 @@ pub(super) const NAMES: [&str; 10] = [
     "conditions",
 ];
 
-/// The expressions, one for each name. What is absent is `''`.
+/// The expressions, one for each name. An absent value is `''`, absent conditions are an empty list.
 pub(super) fn expressions() -> [String; NAMES.len()] {
     [
         "inventory.name".to_owned(),
@@ -39,7 +40,7 @@ pub(super) fn expressions() -> [String; NAMES.len()] {
     ]
 }
 
-/// The first member that is a whole number.
+/// The text of the first of the members that is a whole number.
 fn count(parent: &str, members: &[&str]) -> String {
     let branch = |member: &&str| {
         let value = format!("{parent}.{member}");
@@ -60,8 +61,8 @@ fn phase() -> String {
     )
 }
 
-/// At most one entry for each type: `type=status`, and `:reason` where the reason is a known one. One that is there twice, or
-/// with something else for its status, is Unknown.
+/// At most one entry for each known type: `type=status`, followed by `:reason` if the reason is a known one. The status of a
+/// condition that occurs twice, or has no valid status, is Unknown.
 fn conditions() -> String {
     let types = quoted(ConditionType::ALL.map(ConditionType::as_str));
     let reasons = quoted(ConditionReason::ALL.map(ConditionReason::as_str));

@@ -1,5 +1,5 @@
-//! The words that the evidence collector passes on: types, statuses and reasons of conditions, and phases. Closed sets, so
-//! that a cluster chooses none of the text in a row, nor its length. Must not judge.
+//! The words that the evidence collector passes on: types, statuses and reasons of conditions, and phases. They are closed
+//! sets, so that a cluster can choose neither the text of these columns nor its length. Must not judge.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,7 +11,7 @@ macro_rules! words {
         pub enum $name { $($(#[$member])* $word,)* }
 
         impl $name {
-            /// All of them, in the order in which rows have them.
+            /// All of them, in the order that rows use.
             pub const ALL: [Self; [$(stringify!($word)),*].len()] = [$(Self::$word),*];
 
             /// As Kubernetes spells it.
@@ -33,7 +33,7 @@ words! {
         Ready,
         /// kstatus: work remains.
         Reconciling,
-        /// kstatus: somebody has to act.
+        /// kstatus: it does not go on without a person.
         Stalled,
         /// Deployments and APIServices.
         Available,
@@ -55,7 +55,7 @@ words! {
 }
 
 words! {
-    /// The reasons that a rule or a message needs; another one is not passed on.
+    /// The reasons that a rule or a message needs; no other is passed on.
     ConditionReason {
         /// Deployment: the rollout is done.
         NewReplicaSetAvailable,
@@ -65,7 +65,7 @@ words! {
         DeploymentPaused,
         /// Deployment.
         ReplicaSetCreateError,
-        /// Deployment and ReplicaSet: Pods cannot be made.
+        /// Deployment and ReplicaSet: Pods cannot be created.
         FailedCreate,
         /// Job.
         BackoffLimitExceeded,
@@ -75,7 +75,7 @@ words! {
         PodFailurePolicy,
         /// Pod.
         Unschedulable,
-        /// CustomResourceDefinition: Established=False that goes by.
+        /// CustomResourceDefinition: Established=False for a moment.
         Installing,
         /// APIService.
         ServiceNotFound,
@@ -119,16 +119,16 @@ pub enum ConditionStatus {
     True,
     /// It does not hold.
     False,
-    /// The cluster does not know, or what it says is no status of a condition.
+    /// The cluster does not know, or reports something that is no status of a condition.
     Unknown,
 }
 
-/// What a cluster says of one condition.
+/// What a cluster reports about one condition.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct ReportedCondition {
     /// Its status.
     pub status: ConditionStatus,
-    /// Its reason, if that is one of the known ones.
+    /// Its reason, if it is a known one.
     pub reason: Option<ConditionReason>,
 }
 
@@ -137,7 +137,7 @@ pub struct ReportedCondition {
 #[serde(try_from = "Vec<String>", into = "Vec<String>")]
 pub struct ReportedConditions {
     by_type: [Option<ReportedCondition>; ConditionType::ALL.len()],
-    /// There are conditions that are no list of conditions: nothing can be said of those that are not found here.
+    /// The object's conditions are not a well-formed list, so a type that is missing here may still be there.
     pub unreadable: bool,
 }
 
@@ -150,7 +150,7 @@ impl ReportedConditions {
         self.by_type[type_ as usize]
     }
 
-    /// Takes in one entry, `type=status` or `type=status:reason`; false where it is not such.
+    /// Adds one entry, `type=status` or `type=status:reason`; false if it is malformed or repeats a type.
     pub(super) fn take(&mut self, entry: &str) -> bool {
         if entry == UNREADABLE {
             self.unreadable = true;

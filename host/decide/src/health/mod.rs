@@ -1,32 +1,32 @@
-//! Whether an object runs as it should in one cluster, from what the cluster reported of it. A pure function of the kind and
-//! one evidence row; whether the row is complete, of this placement and new enough is said elsewhere.
+//! Whether an object runs as it should in one cluster, from what the cluster reported about it. A pure function of the kind and
+//! one evidence row. Must not judge whether that row is complete, of this placement and new enough.
 //!
-//! The rules are kstatus's (`sigs.k8s.io/cli-utils/pkg/kstatus`) as far as a returned status can tell. What is absent counts
-//! as 0 of what is there and never as enough. Where they differ:
+//! The rules are those of kstatus (`sigs.k8s.io/cli-utils/pkg/kstatus`) as far as a returned status can tell. An absent count
+//! in a status is 0, except how many Pods a DaemonSet wants. The differences:
 //!
 //! | kind | kstatus | here | why |
 //! | --- | --- | --- | --- |
-//! | every kind | `observedGeneration` must be the object's generation | not compared | generations are counted by each cluster and do not come back; that an edit has arrived is the acknowledgement's part |
+//! | every kind | `observedGeneration` must be the object's generation | not compared | each cluster counts its own generations; acknowledgements prove that an update has arrived (`staging/edits.rs`) |
 //! | every kind | an object that is being deleted is Terminating | not seen | metadata does not come back |
-//! | Deployment, StatefulSet, ReplicaSet | without `observedGeneration` the counts decide | progressing | 0 of 0 replicas of a status that no controller has written is no finished rollout |
-//! | Deployment, StatefulSet, ReplicaSet | more replicas than desired are InProgress | healthy when all are updated, ready and available | an autoscaler in the cluster may want more than the object says here |
-//! | Deployment | the counts of available, ready and updated replicas need only reach each other | all equal the total | a surplus replica may be an old one |
-//! | Deployment | whether `Progressing` must be there depends on `spec.progressDeadlineSeconds` | asked where it is there | the condition itself comes back, and the spec does not say what the cluster defaulted |
-//! | Deployment | `ReplicaFailure` is not looked at | not healthy while True | Pods cannot be made |
-//! | StatefulSet | Current with `OnDelete`, and with a partition once the Pods above it are updated | not healthy while a Pod has an old revision | the next stage would follow a version that runs in no or in some Pods |
+//! | Deployment, StatefulSet, ReplicaSet | without `observedGeneration` the counts decide | progressing | a status that no controller has written has 0 of 0 replicas, and that is no finished rollout |
+//! | Deployment, StatefulSet, ReplicaSet | more replicas than desired are InProgress | healthy when all are updated, ready and available | an autoscaler in the cluster may want more replicas than the object asks for |
+//! | Deployment | available, ready and updated replicas each have a lower bound only | all equal the total | a surplus replica may be an old one |
+//! | Deployment | `spec.progressDeadlineSeconds` decides whether the condition `Progressing` is required | checked if present | the condition comes back, the cluster's default of that field does not |
+//! | Deployment | `ReplicaFailure` is not looked at | not healthy unless it is absent or False | Pods cannot be created |
+//! | StatefulSet | Current with `OnDelete`, and with a partition once the Pods above it are updated | not healthy while a Pod has an old revision | otherwise the next stage would get a version that runs in only some Pods, or in none |
 //! | StatefulSet | revisions are compared, and `currentReplicas` | `updatedReplicas` must be all | a Pod of another revision is one that is not updated |
 //! | StatefulSet | available replicas are not looked at | all must be available | `minReadySeconds` is part of a rollout |
-//! | ReplicaSet | `fullyLabeledReplicas` is compared | not looked at | labels of Pods say nothing of whether they run |
-//! | DaemonSet | `currentNumberScheduled` is compared | not looked at | a Pod that is updated is there |
+//! | ReplicaSet | `fullyLabeledReplicas` is compared | not looked at | the labels of Pods do not say whether they run |
+//! | DaemonSet | `currentNumberScheduled` is compared | not looked at | an updated Pod is a scheduled one |
 //! | Pod | Current when it has failed | failed | a Pod that ended with an error does not run as it should |
 //! | Pod | Failed while a container is in a crash loop | progressing | container statuses are not returned; neither passes |
 //! | Pod | Failed when unschedulable for 15 s | progressing | there is no clock here; neither passes |
-//! | Job | Current as soon as it runs | progressing until `Complete` | a stage that goes on beside a running Job has learnt nothing from it |
-//! | Service (LoadBalancer) | Current when it has a cluster IP | when the balancer has an address | every cluster gives out its own cluster IP at once; the spec of the cluster's object does not come back |
-//! | PodDisruptionBudget | Current | healthy once `observedGeneration` is there | the controller has to have seen it |
+//! | Job | Current as soon as it runs | progressing until `Complete` | a running Job has not shown yet that it succeeds |
+//! | Service (LoadBalancer) | Current when it has a cluster IP | healthy once the load balancer has an address | a cluster assigns the cluster IP at once, and in the spec, which does not come back |
+//! | PodDisruptionBudget | Current | healthy once `observedGeneration` is there | its controller must have seen it |
 //! | APIService | as any kind without a rule | `Available=True` | an aggregated API without a server fails discovery |
-//! | Namespace | as any kind without a rule | phase `Active` | a Namespace that is being deleted takes nothing in |
-//! | any other | `Ready` alone | then `Available` | operators that have no `Ready` have that |
+//! | Namespace | as any kind without a rule | phase `Active` | no object can be created in a Namespace that is being deleted |
+//! | any other | `Ready` alone | without `Ready`, `Available` | some operators write only that |
 //! | any other | `Reconciling` and `Stalled` count while True | Unknown is not healthy either | unknown is not pass |
 //! | any other | conditions that are no list are an error | progressing | what cannot be read is not healthy |
 
@@ -37,14 +37,14 @@ use std::borrow::Cow;
 use stagegate_api::evidence::{ConditionReason, ConditionStatus, ConditionType, ReportedCondition, ReportedPhase};
 use stagegate_api::{EvidenceRow, Reported};
 
-/// The health of one object in one cluster. A text is what is to be said of the object, without its name: `has 1 of 3
-/// replicas updated`; it has numbers and known words in it and nothing else that a cluster has chosen.
+/// The health of one object in one cluster. The text is the predicate of a sentence about the object: `has 1 of 3 replicas
+/// updated`. Of what a cluster returned it contains only numbers and known words.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Health {
     Healthy,
     /// Not yet, or not any more; it may become healthy by itself.
     Progressing(Cow<'static, str>),
-    /// It will not become healthy before somebody acts.
+    /// It will not become healthy by itself.
     Failed(Cow<'static, str>),
 }
 
@@ -135,7 +135,7 @@ fn job(row: &EvidenceRow) -> Health {
 
 fn service(row: &EvidenceRow) -> Health {
     match row.phase {
-        // Another type than LoadBalancer.
+        // No phase: the Service is not of type LoadBalancer.
         None | Some(ReportedPhase::Assigned) => Health::Healthy,
         Some(_) => Health::progressing("has no load balancer address yet"),
     }
@@ -170,7 +170,7 @@ fn api_service(row: &EvidenceRow) -> Health {
     }
 }
 
-/// Of a kind without a rule of its own. `Reconciling` and `Stalled` are there while they hold.
+/// For kinds without a rule of their own. By kstatus's convention `Reconciling` and `Stalled` are absent when they do not hold.
 fn by_conditions(row: &EvidenceRow) -> Health {
     if row.conditions.unreadable {
         return Health::progressing("has conditions that cannot be read");

@@ -1,12 +1,12 @@
-//! Kinds that count replicas: healthy when a rollout is finished, which is everything updated, ready and available, and
-//! nothing old left. Must not look at other kinds.
+//! Kinds that count replicas. They are healthy when their rollout is finished: every replica is updated, ready and available,
+//! and no old one is left. Must not look at other kinds.
 
 use stagegate_api::EvidenceRow;
 use stagegate_api::evidence::{ConditionReason, ConditionStatus, ConditionType};
 
 use super::{Health, is_true, reason_of, status};
 
-/// Where the object does not say how many; the API server's default.
+/// `spec.replicas` where the object has none: the API server's default.
 const DESIRED_BY_DEFAULT: i64 = 1;
 
 pub(super) fn deployment(row: &EvidenceRow) -> Health {
@@ -40,7 +40,7 @@ pub(super) fn stateful_set(row: &EvidenceRow) -> Health {
         .unwrap_or(Health::Healthy)
 }
 
-/// It has no revisions: which Pods are old, nobody can tell.
+/// A ReplicaSet has no revisions, so its status does not tell which Pods are old.
 pub(super) fn replica_set(row: &EvidenceRow) -> Health {
     observed(row)
         .or_else(|| replica_failure(row))
@@ -48,7 +48,7 @@ pub(super) fn replica_set(row: &EvidenceRow) -> Health {
         .unwrap_or(Health::Healthy)
 }
 
-/// How many Pods are wanted, the cluster says itself, by its nodes; 0 is a number, and no number is none.
+/// The cluster itself says how many Pods it wants, by its nodes. 0 is an answer; an absent count is not.
 pub(super) fn daemon_set(row: &EvidenceRow) -> Health {
     let unfinished = observed(row).or_else(|| match row.total {
         None => Some(Health::progressing("has not counted its nodes yet")),
@@ -106,12 +106,12 @@ fn replica_failure(row: &EvidenceRow) -> Option<Health> {
         .then(|| Health::progressing(format!("cannot make its Pods{}", reason_of(found))))
 }
 
-/// What is missing until all replicas, at least as many as desired, are what is counted; or what is too many.
+/// What keeps the rollout from being finished: too few replicas are in one of the counted states, or there are too many.
 fn short_of(row: &EvidenceRow, all: &[Counted]) -> Option<Health> {
     let desired = row.desired.unwrap_or(DESIRED_BY_DEFAULT);
     let total = row.total.unwrap_or_default();
     let wanted = desired.max(total);
-    // The first count says how far a rollout is, also where there are too few replicas.
+    // The first count comes before the total: it tells how far the rollout is, even while replicas are missing.
     if let Some(counted) = all.iter().find(|counted| counted.of(row) < wanted) {
         let found = counted.of(row);
         let text = if found < desired {
@@ -128,7 +128,7 @@ fn short_of(row: &EvidenceRow, all: &[Counted]) -> Option<Health> {
             replicas(wanted)
         )));
     }
-    // More ready ones than there are is no status that a finished rollout has.
+    // After a finished rollout no count is above the total.
     let odd = all.iter().find(|counted| counted.of(row) > wanted)?;
     let found = odd.of(row);
     Some(Health::progressing(format!(

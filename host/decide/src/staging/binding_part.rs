@@ -140,8 +140,8 @@ impl<'a> Placed<'a> {
         ))
     }
 
-    /// A set counts when it has stood long enough: the settle time, ten times that when something was lost from it and
-    /// no edit of ours explains the loss. A set that was accepted stays so until it changes.
+    /// A set counts when it has stood long enough: the settle time, and ten times that after a change in place, or when
+    /// something was lost from it and no edit of ours explains the loss. A set that was accepted stays so until it changes.
     fn require_rest(&self, entry: &BindingFacts, bound: Bound<'a>) -> Result<Bound<'a>, Finding> {
         let (facts, record) = (self.facts, self.record);
         let settled_at = record.settled_at.as_ref().map(|time| time.0);
@@ -199,8 +199,8 @@ impl<'a> Placed<'a> {
         !self.record.destinations.is_empty()
     }
 
-    /// KubeStellar copies the generation of a BindingPolicy into its status at any write of the Binding, also before it has
-    /// looked at what the new generation says (`pkg/binding/binding.go`): only time tells that the set is the new one.
+    /// KubeStellar copies the generation of a BindingPolicy into its status at any write of the Binding, even before it has
+    /// evaluated the new generation (`pkg/binding/binding.go`). So only time tells whether the set is the new one.
     fn taking(&self, since: Timestamp) -> Finding {
         let name = &self.stage.placement;
         let wait = self.facts.settings.settle_after_loss().as_millis();

@@ -1,5 +1,5 @@
-//! After completion: nothing moves any more, but the last stage is looked at, and what is updated then is reported. Must not
-//! place, remove or judge again.
+//! After completion nothing moves any more, but the last stage's health is watched, and updates of its objects are reported.
+//! Must not place, remove, or judge a stage again.
 
 use std::collections::BTreeSet;
 
@@ -16,7 +16,7 @@ use super::record::{self, key_of};
 use super::rollout::{Draft, Rollout};
 
 impl Rollout<'_> {
-    /// What the last stage lacks; `None`: it is as healthy as it was when it passed.
+    /// What the last stage lacks. `None`: it is healthy, or there is no health to watch.
     pub(super) fn after_completion(&self, draft: &mut Draft, records: &mut [StageStatus]) -> Option<Finding> {
         let last = self.last();
         let own = self.slots[last].open()?;
@@ -50,7 +50,7 @@ impl Rollout<'_> {
         (!finding.is_pass()).then_some(finding)
     }
 
-    /// The objects of which status knows another version than the one that is there now.
+    /// The objects that are of another version now than when status was written.
     fn updated_since(&self, record: &StageStatus) -> Vec<ObjectStatus> {
         let Some(before) = self.recorded(self.last()) else {
             return Vec::new();
@@ -66,8 +66,8 @@ impl Rollout<'_> {
     }
 }
 
-/// The health of an open placement that is not judged now, as after completion; `None` where the stage asks for none.
-/// Missing evidence is an unknown finding. Unless the questions are empty, it is preliminary.
+/// The health of an open placement whose stage is not being judged; `None` if the stage does not require health. Missing
+/// evidence is an unknown finding. The finding is preliminary while there are questions.
 fn watch_health(subjected: Subjected<'_>) -> Option<(Finding, Vec<Question>)> {
     let Subjected {
         facts,
@@ -108,7 +108,7 @@ fn watch_health(subjected: Subjected<'_>) -> Option<(Finding, Vec<Question>)> {
 }
 
 impl Judging<'_> {
-    /// No cluster of the Binding owes an acknowledgement of an update.
+    /// Fails while a cluster of the Binding owes an acknowledgement of an update.
     fn require_acknowledged(&self, placed: &Placed<'_>, kept: &[&BoundObject]) -> Result<(), Finding> {
         let clusters: BTreeSet<&str> = destinations_of(placed).into_iter().collect();
         let positions = record::positions(&placed.record.objects);

@@ -1,5 +1,5 @@
-//! A BindingPolicy of ours that is not stored as it was written: the API server drops a field that it does not know, or a
-//! webhook changes it. Must not decide what is written.
+//! Detects that a BindingPolicy of ours is not stored as it was written: the API server drops a field that it does not know,
+//! or a webhook changes it. Must not decide what is written.
 
 use kube::ResourceExt as _;
 use serde_json::{Value, json};
@@ -10,7 +10,8 @@ use super::plan::Placement;
 use super::reason::Reason;
 use super::slot::Own;
 
-/// A change in place says which generation it replaces: one of which nothing is stored moves none.
+/// Annotates a change in place with the generation that it replaces. If nothing of the change is stored, the generation stays
+/// the same.
 pub fn noting_what_it_replaces(mut placement: Placement, own: &Own<'_>) -> Placement {
     if let Some(generation) = own.object.metadata.generation {
         placement
@@ -20,7 +21,7 @@ pub fn noting_what_it_replaces(mut placement: Placement, own: &Own<'_>) -> Place
     placement
 }
 
-/// Why another change in place would not be stored either: the last one has left the very generation that is there now.
+/// The finding when another change in place would be lost like the last one, which did not move the generation.
 pub fn undone(own: &Own<'_>, wanted: &BindingPolicySpec) -> Option<Finding> {
     let replaced: i64 = own.object.annotations().get(annotation::REPLACED)?.parse().ok()?;
     if own.object.metadata.generation != Some(replaced) {
@@ -36,7 +37,7 @@ pub fn undone(own: &Own<'_>, wanted: &BindingPolicySpec) -> Option<Finding> {
     Some(Finding::unknown(Reason::BindingPolicyNotStored, text))
 }
 
-/// Where two values differ first, as a path of members; never a value.
+/// The path of the first difference between two values. It never contains a value: a message must not show parts of an object.
 fn first_difference(path: &str, wanted: &Value, found: &Value) -> Option<String> {
     match (wanted, found) {
         _ if wanted == found => None,

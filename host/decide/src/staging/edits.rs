@@ -1,4 +1,4 @@
-//! Updated objects: whether every cluster has acknowledged each update. Must not judge how the clusters fare with it.
+//! Updated objects: whether every cluster has acknowledged each update. Must not judge whether the update works there.
 //!
 //! The only trace of an update that comes back from a cluster is `gen` (observedGeneration there, counted by the
 //! cluster) and `at` (when its status last changed, whole seconds). A cluster owes an acknowledgement for each update;
@@ -23,8 +23,8 @@ pub(super) fn is_unbound(recorded: &ObjectStatus) -> bool {
     recorded.resource_version.is_none()
 }
 
-/// The generation by which updates of the object are counted. Of a kind that carries no status no cluster could ever
-/// acknowledge one: it is followed like a kind that counts no generations.
+/// The generation by which updates of the object are counted. `None` for a kind without a status, too: no cluster could ever
+/// acknowledge an update of it, so it is tracked like a kind without generations.
 pub(super) fn counted_generation(bound: &BoundObject, found: &ObjectMeta) -> Option<i64> {
     found
         .generation
@@ -46,7 +46,7 @@ pub struct Edited<'a> {
     pub found: &'a ObjectMeta,
     /// The evidence rows of its CombinedStatus, sorted by cluster; empty while there is none.
     pub rows: &'a [EvidenceRow],
-    /// The clusters of the Binding and those of the set that was accepted last: who is in one of them owes.
+    /// The clusters of the Binding and those of the set that was accepted last; each of them owes acknowledgements.
     pub clusters: &'a BTreeSet<&'a str>,
     /// The set that was accepted last.
     pub accepted: &'a BTreeSet<&'a str>,
@@ -75,14 +75,13 @@ impl<'a> Edited<'a> {
         }
     }
 
-    /// The record after what is seen now: new updates are owed, acknowledgements pay them.
+    /// The record, brought up to date: new updates become pending, acknowledged ones are taken off.
     pub fn advance(&self, recorded: Option<&ObjectStatus>) -> ObjectStatus {
         let is_other = |recorded: &ObjectStatus| recorded.uid != self.found.uid;
         let is_made_anew = recorded.is_some_and(is_other);
         let recorded = recorded.filter(|recorded| !is_other(recorded));
         let mut record = self.identity(recorded);
-        // An object under an older one's name reaches the clusters as an update of it: what they last said is about the
-        // older one.
+        // A new object under an old one's name reaches the clusters as an update: their last reports are about the old one.
         let edits = match self.generation() {
             Some(_) if is_made_anew => 1,
             _ => self.edits_since(recorded),
@@ -128,7 +127,7 @@ impl<'a> Edited<'a> {
                 .and_then(|recorded| recorded.resource_version.clone())
                 .or_else(|| Some(self.bound.resource_version.clone())),
             mark: self.generation().is_none().then(|| self.found.mark.clone()),
-            // What the baseline is about: both are renewed together when the placement settles.
+            // The collectors belong to the baseline: both are renewed when the placement settles.
             collectors: recorded.map(|recorded| recorded.collectors.clone()).unwrap_or_default(),
             baseline: recorded.and_then(|recorded| recorded.baseline.clone()),
             edited_at: self.edited_at(recorded).map(Time),
@@ -136,15 +135,15 @@ impl<'a> Edited<'a> {
         }
     }
 
-    /// When the generation last moved, by the API server's clock. A later change of labels moves the server's time, but not the
-    /// generation.
+    /// When the generation last moved, by the API server's clock. The known time is kept while the generation stays: a later
+    /// change of labels may move the server's time, but not the generation.
     fn edited_at(&self, recorded: Option<&ObjectStatus>) -> Option<Timestamp> {
         let generation = self.generation().filter(|generation| *generation > 1)?;
         let known = recorded.and_then(|recorded| recorded.edited_at.as_ref());
         match recorded {
             Some(recorded) if recorded.generation == Some(generation) && known.is_some() => known.map(|time| time.0),
             Some(recorded) if recorded.generation.is_some_and(|before| before != generation) => {
-                // An update that only takes fields away leaves no time: it is not later than now.
+                // An update that only removes fields leaves no time in managedFields; now is the latest that it can be.
                 let told = self.found.edited_at.filter(|_| self.is_time_of_update(Some(recorded)));
                 Some(told.unwrap_or_else(|| record::from(self.now).0))
             }
@@ -152,8 +151,8 @@ impl<'a> Edited<'a> {
         }
     }
 
-    /// Whether the server's time is that of the update which moved the generation since the record was written, and not of one
-    /// before it.
+    /// Whether the server's time belongs to the update that moved the generation after the record was written, not to an
+    /// earlier one.
     fn is_time_of_update(&self, recorded: Option<&ObjectStatus>) -> bool {
         let Some(recorded) = recorded else { return false };
         let before = recorded.edited_at.as_ref().map(|time| time.0).or(self.found.made_at);
@@ -177,8 +176,8 @@ impl<'a> Edited<'a> {
         }
     }
 
-    /// Nobody has seen the object while its placement was opened: it may have been delivered as it was before an update. The
-    /// opening is not before the BindingPolicy was made, and both times are the server's.
+    /// There is no record of the object from when its placement was opened, so an older version of it may have been delivered.
+    /// The placement was opened at or after the creation of the BindingPolicy; both times are the server's.
     fn may_be_edited_since_placed(&self, generation: i64) -> bool {
         let is_before = |(edited, placed)| edited < placed;
         generation > 1 && !self.found.edited_at.zip(self.placed_since).is_some_and(is_before)
@@ -190,8 +189,8 @@ impl<'a> Edited<'a> {
             let reported_after = row
                 .filter(|_| self.is_time_of_update(recorded))
                 .and_then(|row| self.reported_after_update(row));
-            // Made and acknowledged while no controller watched: the report is later than the update, and the last one for so
-            // long that transport has nothing more to deliver.
+            // The update was made and acknowledged while no controller watched: the report is later than the update, and so old
+            // that transport has nothing more to deliver.
             if !owed.contains_key(*cluster)
                 && reported_after.is_some_and(|at| self.now.duration_since(at) >= self.settings.unseen_update())
             {
@@ -211,7 +210,7 @@ impl<'a> Edited<'a> {
             return;
         }
         let row = self.row(cluster);
-        // A cluster that never reported owes its first report, too: it may be about the older version.
+        // A cluster that has never reported owes one acknowledgement more: its first report may be about the older version.
         let first = i64::from(row.is_none_or(|row| matches!(row.at, Reported::Never)));
         let pending = Pending {
             owed: edits.saturating_add(first),
@@ -224,8 +223,8 @@ impl<'a> Edited<'a> {
         owed.insert(cluster.to_owned(), pending);
     }
 
-    /// A cluster that is new to the stage, or an object that is, may come with a report from before the last update: the
-    /// cluster was away meanwhile, or another BindingPolicy placed the object.
+    /// A cluster or an object that is new to the stage may have a report from before the last update: the cluster was away
+    /// meanwhile, or another BindingPolicy placed the object.
     fn owe_of_old_reports(&self, owed: &mut ByCluster, record: &ObjectStatus, recorded: Option<&ObjectStatus>) {
         let Some(edited) = record.edited_at.as_ref().map(|time| time.0) else {
             return;
@@ -267,7 +266,8 @@ impl<'a> Edited<'a> {
             if let Some(row) = self.row(cluster)
                 && is_acknowledgement(pending, row)
             {
-                // It was there all along, unseen: merged acknowledgements are waited for from a real one only.
+                // A report that is older than the update was only unreadable until now. It takes one off what is owed, but only
+                // a real acknowledgement starts the wait for merged ones.
                 let is_older =
                     pending.at.is_empty() && pending.r#gen.is_empty() && self.reported_before(row, pending.edited_at);
                 pending.owed = pending.owed.saturating_sub(1);
@@ -282,7 +282,7 @@ impl<'a> Edited<'a> {
         });
     }
 
-    /// The first pending update that keeps the object from counting, if any, and when that may change by itself.
+    /// The first pending update that holds the stage, if any, and when that may change by itself.
     pub fn missing(&self, record: &ObjectStatus, unseen: UnseenUpdates) -> Option<Finding> {
         let window = self.settings.unseen_update();
         let (mut overdue, mut pending): (Option<Finding>, Option<Finding>) = (None, None);
@@ -292,11 +292,11 @@ impl<'a> Edited<'a> {
             if unseen == UnseenUpdates::Accept && self.is_accepted(update) {
                 continue;
             }
-            // The one that nobody but a human ends is named first.
+            // An overdue one comes first: only a human can end it.
             if is_over && update.answered_at.is_none() {
                 overdue.get_or_insert_with(|| self.overdue(update));
             } else {
-                // Accepting counts from the first of several updates, so that steady editing does not put it off.
+                // With Accept the time counts from the first of several updates, so that frequent updates do not put it off.
                 let first = after(update.since.0, window);
                 let ends = match unseen {
                     UnseenUpdates::Accept if first > self.now => first.min(after(since, window)),
@@ -355,8 +355,8 @@ fn have(clusters: &[String]) -> String {
     }
 }
 
-/// Whether the row tells of another state of the object than the one on record. `at` has whole seconds, so an
-/// acknowledgement within the same second counts when `gen` differs; an older one never does.
+/// Whether the row is about another state of the object than the recorded one. `at` has whole seconds, so an acknowledgement
+/// within the same second counts if `gen` differs; an older one never does.
 fn is_acknowledgement(pending: &Pending, row: &EvidenceRow) -> bool {
     let Reported::At { seconds } = row.at else { return false };
     let before: Option<i64> = pending.at.parse().ok();

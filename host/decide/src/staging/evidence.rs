@@ -120,7 +120,7 @@ impl<'a> Subject<'a> {
         }
         self.require_newer(view, record)?;
         self.require_bound()?;
-        // What the user's collectors say of the object is asked for where something reads it: health does not.
+        // Results of the user's collectors are required only where a check reads them; health does not.
         if self.placed.stage.reads_collectors() {
             self.require_collectors(view)?;
         }
@@ -309,8 +309,8 @@ impl<'a> Subject<'a> {
         )
     }
 
-    /// The rows of our own collector, if there is a reported one for exactly these destinations, which are sorted, as rows
-    /// are: the two are walked side by side.
+    /// The rows of our own collector, if there is a reported one for each of these destinations and no other row. Rows and
+    /// destinations are sorted, so that one pass compares them.
     pub fn reported_rows(&self, destinations: &[&str]) -> Result<&'a [EvidenceRow], Finding> {
         let view = self.combined()?;
         self.require_ours(view)?;

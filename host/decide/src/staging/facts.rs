@@ -23,7 +23,7 @@ pub struct Facts {
     /// Since when this process watches without a gap: what was recorded earlier may have been broken meanwhile.
     #[serde(default)]
     pub watching_since: Option<Timestamp>,
-    /// When this process last saw KubeStellar write: a Binding, a CombinedStatus, or that it has seen a BindingPolicy.
+    /// When this process last saw KubeStellar write: a Binding, a CombinedStatus, or a BindingPolicy's observedGeneration.
     #[serde(default)]
     pub kubestellar_seen_at: Option<Timestamp>,
     /// How often the lease changed hands, as far as this process knows; 0 without leader election.
@@ -88,7 +88,7 @@ pub enum Read {
     Anew {
         /// Collection resourceVersion of the CombinedStatus list of that reading.
         baseline: String,
-        /// When the reading began; it may take long. `None`: at the time of the facts.
+        /// When the reading began; a slow API server may take long. `None`: at the time of the facts.
         #[serde(default)]
         began_at: Option<Timestamp>,
     },

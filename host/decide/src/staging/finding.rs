@@ -57,7 +57,8 @@ impl Finding {
         self
     }
 
-    /// Messages reach terminals by conditions, checks and Events, and quote what clusters, objects, guests and users chose.
+    /// Makes the message printable: conditions, checks and Events bring it to terminals, and it may quote text of clusters,
+    /// objects, guests and users.
     fn new(outcome: Outcome, reason: Reason, message: String) -> Self {
         Self {
             outcome,

@@ -174,7 +174,7 @@ pub struct GateEvidenceRow {
     pub health: GateHealth,
 }
 
-/// The verdict of the health rules, without its reason: that may repeat what a cluster has said.
+/// The verdict of the health rules. Their text is for people, so gates do not see it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub enum GateHealth {
     Healthy,

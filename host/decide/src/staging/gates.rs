@@ -113,8 +113,8 @@ pub fn earlier_condition(finding: &Finding) -> EarlierVerdict {
     }
 }
 
-/// What `cluster` reported about the object `key`. The evidence is complete when gates are asked, so a row that is missing is
-/// no row to invent.
+/// What `cluster` reported about the object `key`. The evidence is complete when gates are asked, so a missing row is an error
+/// and gets no default.
 pub fn row_of(key: &ObjectKey, row: Option<&EvidenceRow>, cluster: &str) -> Result<GateEvidenceRow, Finding> {
     let missing = || {
         let text = format!("cluster {cluster} has no evidence row that a gate could be shown");

@@ -1,5 +1,5 @@
-//! The health check of a stage: how many of its clusters run every kept object as they should, and the first that does not.
-//! Must not know the rules of kinds, see [`crate::health`].
+//! The health check of a stage: in how many of its clusters every kept object is healthy, and the first that is not. Must not
+//! know the rules of kinds; those are in [`crate::health`].
 
 use stagegate_api::BoundObject;
 
@@ -11,8 +11,8 @@ use super::reason::Reason;
 use crate::health::{Health, health};
 
 impl Judging<'_> {
-    /// One finding over all kept objects in all destinations, which are sorted. A rollout that has failed is named before one
-    /// that goes on; the first object that is bound is named first, and of it the first cluster.
+    /// One finding over all kept objects in all destinations, which are sorted. It names a failed rollout rather than an
+    /// unfinished one; among equals the first object in the Binding's order, and its first cluster.
     pub(super) fn health(&self, placed: &Placed<'_>, kept: &[&BoundObject], destinations: &[&str]) -> Finding {
         if destinations.is_empty() {
             let text = format!("Binding {} names no cluster", placed.stage.placement);
@@ -28,7 +28,7 @@ impl Judging<'_> {
                 Ok(rows) => rows,
                 Err(finding) => return finding,
             };
-            // There is one row for each destination, in the same order.
+            // `reported_rows` has one row for each destination, in the same order.
             for (row, is_healthy) in rows.iter().zip(&mut is_healthy) {
                 let (first, text) = match health(&object.group, &object.resource, row) {
                     Health::Healthy => continue,

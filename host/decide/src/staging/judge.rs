@@ -108,7 +108,7 @@ pub fn follow(subjected: Subjected<'_>) -> Option<(Vec<ObjectStatus>, Vec<Questi
 pub(super) struct Judging<'a> {
     pub(super) subjected: Subjected<'a>,
     pub(super) questions: Vec<Question>,
-    /// Updated objects of which status has no room for what is owed.
+    /// How many updated objects have pending updates that status has no room for.
     pub(super) unrecorded: usize,
     ask_again_at: Option<Timestamp>,
     valid_until: Option<Timestamp>,
@@ -222,7 +222,7 @@ impl<'a> Judging<'a> {
         let mut said = None;
         if stage.requires_health() {
             let finding = self.health(placed, &kept, &destinations);
-            // Another message of the same answer is what tells how far a rollout is; newer evidence alone is nothing new.
+            // No digest: newer evidence alone changes nothing in status, while a new message tells how far the rollout is.
             record::note_check(record, "health", &finding, note);
             findings.push(finding);
         }
@@ -461,7 +461,7 @@ impl<'a> Judging<'a> {
         Ok(Digest::of(&digests))
     }
 
-    /// Whether the object's CombinedStatus holds the results of just the collectors that are bound to it.
+    /// Whether the object's CombinedStatus has results of exactly the collectors that are bound to it.
     fn is_combined(&self, placed: &Placed<'_>, object: &BoundObject) -> bool {
         let Ok((subject, _)) = self.subject(placed, object) else {
             return false;
@@ -541,7 +541,7 @@ fn worst(findings: Vec<Finding>) -> Result<Finding, Finding> {
     Ok(last.unwrap_or_else(|| Finding::pass(Reason::Complete, "complete")))
 }
 
-/// Where nothing is judged, the Binding part is all that is asked for.
+/// A stage without checks needs only its Binding.
 fn not_judged(stage: &CheckedStage, settled: &Bound<'_>, record: &mut StageStatus) -> Finding {
     record.checks.retain(|check| check.name == "soak");
     record.not_judged.clear();

@@ -1,5 +1,5 @@
-//! Updates of one object that clusters have not acknowledged: grouped as status keeps them, one for each cluster as decisions
-//! need them. Must not decide when an update counts as acknowledged.
+//! Pending updates: those of one object that clusters have not acknowledged. Status groups them, decisions need them by
+//! cluster. Must not decide when an update counts as acknowledged.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,19 +7,19 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use stagegate_api::{ObjectStatus, PendingUpdate};
 
-/// What status may hold of pending updates in one stage, in bytes of JSON: a quarter of what the whole status may take.
+/// The most that pending updates of one stage may take in status, in bytes of JSON: a quarter of what the whole status may take.
 pub const BYTES_MAX: usize = 256 * 1024;
-/// JSON of an entry without its clusters, at the most: five times or texts and their names.
+/// The most that the JSON of an entry takes without its clusters: five times or texts, and their names.
 const ENTRY_BYTES: usize = 256;
 
-/// What one cluster owes for one object.
+/// What one cluster has not acknowledged of one object.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Pending {
     pub owed: i64,
     /// The generation and the time of the report before the update; empty when there was none.
     pub r#gen: String,
     pub at: String,
-    /// When the first of the updates was seen, and the last.
+    /// When the first and the last of the updates were seen.
     pub since: Timestamp,
     pub edited_at: Timestamp,
     pub answered_at: Option<Timestamp>,
@@ -76,7 +76,7 @@ pub fn bytes(updates: &[PendingUpdate]) -> usize {
     updates.iter().map(of).sum()
 }
 
-/// A set of clusters was accepted: those that are not in it owe nothing any more.
+/// Forgets what other clusters than these owe: a set without them was accepted.
 pub fn keep_clusters(object: &mut ObjectStatus, clusters: &BTreeSet<&str>) {
     for update in &mut object.updates {
         update.clusters.retain(|cluster| clusters.contains(cluster.as_str()));

@@ -192,7 +192,7 @@ impl Rollout<'_> {
         opening
     }
 
-    /// A change in place of which nothing was stored.
+    /// The finding when nothing of the last change in place was stored.
     fn undone(&self, index: usize, own: &Own<'_>) -> Option<Finding> {
         let is_ours = own.stamp == Some(Stamp::of(self.facts)) && own.plan == self.checked.plan;
         let open = self.slots[index].open().filter(|own| is_ours && !own.is_unstamped)?;
@@ -219,7 +219,7 @@ impl Rollout<'_> {
                 .collect()
         };
         let is_same = collectors(&own.object.spec) == collectors(&self.open_spec(index));
-        // Where nothing of the placement has been accepted yet, all that is newer than its opening is of it.
+        // No set of this placement has been accepted yet, so everything that is newer than its opening belongs to it.
         let accepted = self.recorded(index).filter(|recorded| record::is_of(recorded, own));
         let is_first = accepted.is_some_and(|recorded| recorded.objects.iter().all(|object| object.baseline.is_none()));
         own.baseline
@@ -266,7 +266,7 @@ impl Rollout<'_> {
             if draft.is_stamping(name) {
                 continue;
             }
-            // Completed there, it is where the workload was meant to be: only another plan moves it on.
+            // A rollout was completed there, so that is where the workload belongs: only a new plan moves it.
             if records[earlier].completed_at.is_some() {
                 continue;
             }

@@ -13,7 +13,7 @@ macro_rules! reasons {
                 match self { $(Self::$name => stringify!($name),)* }
             }
 
-            /// Worth an Event when it is reached in a stage; the others pass by in every healthy rollout.
+            /// Worth an Event when it is reached in a stage; the others occur in every healthy rollout.
             pub const fn is_notable(self) -> bool {
                 match self { $(Self::$name => $notable,)* }
             }
@@ -22,14 +22,14 @@ macro_rules! reasons {
 }
 
 impl Reason {
-    /// Of type `Warning` is the Event of what goes on only when somebody acts. What a stage merely waits for, what a person has
-    /// asked for, and what went well are `Normal`.
+    /// Whether the Event is of type `Warning`: the rollout does not go on unless a person acts. An Event is `Normal` about what a
+    /// stage merely waits for, what a person has asked for, and what went well.
     pub const fn is_warning(self) -> bool {
         match self {
             Self::Paused | Self::Completed | Self::StageOpened | Self::StagePassed => false,
-            // A set that shrank is taken as it is after a while; conditions and gates hold until the clusters are ready.
+            // A set that shrank is accepted after a while; conditions and gates hold until the clusters are ready.
             Self::Shrunk | Self::ConditionFalse | Self::GateHolds => false,
-            // A status that has no count of replicas yet fails a collector that reads it, in every rollout.
+            // In every rollout a collector that reads a count fails while the status does not have that count yet.
             Self::RowError => false,
             other => other.is_notable(),
         }
@@ -39,7 +39,7 @@ impl Reason {
 reasons! {
     // The policy itself.
     Accepted => false,
-    /// Of a `Stalled` condition that is False.
+    /// The reason of `Stalled` while it is False.
     NoConflict => false,
     InvalidSpec => true,
     InvalidExpression => true,
@@ -98,9 +98,9 @@ reasons! {
     // The checks.
     Complete => false,
     Healthy => false,
-    /// Passes by in every rollout.
+    /// Occurs in every rollout.
     Unhealthy => false,
-    /// A rollout that does not go on by itself.
+    /// A rollout has failed and does not go on by itself.
     HealthFailed => true,
     ConditionTrue => false,
     ConditionFalse => true,

@@ -105,18 +105,18 @@ fn placement_of(own: &Own<'_>) -> BindingPolicyRef {
     }
 }
 
-/// The set that is accepted, and what is known of it.
+/// A set of clusters and objects that is accepted, and what [`settle`] needs to know about it.
 pub struct Accepted<'a> {
     pub bound: &'a Bound<'a>,
     pub own: &'a Own<'a>,
     pub now: Timestamp,
-    /// Whether an object's CombinedStatus holds the results of just the collectors that are bound to it.
+    /// Whether an object's CombinedStatus has results of exactly the collectors that are bound to it.
     pub is_combined: &'a dyn Fn(&BoundObject) -> bool,
 }
 
 /// The Binding's set is accepted: it is what later sets are compared with. An object whose collectors and clusters
 /// are as before keeps its baseline, since KubeStellar rewrites its CombinedStatus for no other change. So does one that lost
-/// collectors without results (they are missing, or invalid): nothing is rewritten for these.
+/// only collectors without results (missing or invalid ones): KubeStellar rewrites nothing then.
 pub fn settle(record: &mut StageStatus, accepted: &Accepted<'_>) {
     let Accepted { bound, own, now, .. } = accepted;
     let clusters: BTreeSet<&str> = bound.destinations.iter().copied().collect();
@@ -143,7 +143,7 @@ pub fn settle(record: &mut StageStatus, accepted: &Accepted<'_>) {
     record.settled_at = Some(Time(*now));
 }
 
-/// Where each object stands in a record's list.
+/// The position of each object in a record's list.
 pub fn positions(objects: &[ObjectStatus]) -> BTreeMap<ObjectKey, usize> {
     let positions = objects.iter().enumerate();
     positions.map(|(position, object)| (key_of(object), position)).collect()

@@ -275,7 +275,7 @@ impl<'a> Rollout<'a> {
                 stages => format!("all {stages} stages have passed"),
             }
         };
-        // A pause takes nothing back: what is completed stays so.
+        // A pause does not undo completion.
         let message = if self.policy.spec.paused {
             format!("{message}; paused: nothing is opened, changed or removed")
         } else {

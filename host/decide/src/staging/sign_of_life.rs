@@ -1,7 +1,8 @@
-//! Whether KubeStellar still works when a stage that waited for long is about to lead on. Must not judge evidence.
+//! Whether KubeStellar still works when a stage that has soaked is about to open the next one. Must not judge evidence.
 //!
-//! What the clusters report comes through KubeStellar: while that is down, the last reports stand still and a soak would pass on
-//! them. So before the next stage is opened KubeStellar has to have written something a moment ago, or is made to.
+//! Reports of clusters come through KubeStellar. While it is down the last reports stay as they are, and a soak would pass on
+//! them. So before the next stage is opened, KubeStellar must have written something lately; if it has not, a change of the next
+//! stage's closed placement makes it write.
 
 use stagegate_api::{BindingPolicySpec, Outcome};
 
@@ -14,8 +15,8 @@ use super::rollout::{Draft, Judged, Rollout};
 use super::slot::{Own, Slot, after};
 
 impl Rollout<'_> {
-    /// Why the next stage is not opened yet though the active one passes. A stage without a soak mostly passes when evidence
-    /// arrives: that is a sign of its own.
+    /// The finding while the active stage passes but KubeStellar has shown no sign of life. A stage without a soak needs none: it
+    /// mostly passes when evidence arrives, which is a sign itself.
     pub(super) fn require_sign_of_life(&self, judged: &Judged, active: usize, draft: &mut Draft) -> Option<Finding> {
         let stage = self.stage(active);
         if judged.finding.outcome != Outcome::Pass || stage.soak.is_none() {
@@ -23,7 +24,7 @@ impl Rollout<'_> {
         }
         let next = judged.next?;
         let window = self.facts.settings.settle_after_loss();
-        // The sign comes before the reading, which a slow API server takes its time for.
+        // The sign comes before the fresh read, and that may take long: its age counts until the read began.
         let (now, window) = match self.facts.read {
             Read::Cached => (self.facts.now, window),
             Read::Anew { began_at, .. } => (began_at.unwrap_or(self.facts.now), window * 2),
@@ -53,8 +54,8 @@ impl Rollout<'_> {
         Some(Finding::unknown(Reason::KubeStellarSilent, text))
     }
 
-    /// A closed placement places nothing, so which collectors it names means nothing but that KubeStellar has to write its
-    /// Binding anew.
+    /// A closed placement selects no cluster, so changing its collectors has one effect: KubeStellar has to write its Binding
+    /// again.
     fn other_closed_spec(&self, own: &Own<'_>) -> BindingPolicySpec {
         let usual = self.closed_spec();
         if own.object.spec != usual {

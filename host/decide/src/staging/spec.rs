@@ -48,7 +48,7 @@ impl CheckedStage {
         self.requires_health() || self.condition.is_some() || !self.gates.is_empty()
     }
 
-    /// Whether a check sees the results of the user's StatusCollectors.
+    /// Whether a check reads the results of the user's StatusCollectors.
     pub fn reads_collectors(&self) -> bool {
         self.condition.is_some() || !self.gates.is_empty()
     }

@@ -155,7 +155,7 @@ impl<'a> Rollout<'a> {
                         .unwrap_or_default();
                     let message = self.joined(index, &base).or_else(|| base.message.clone());
                     let passed_at = base.passed_at.clone().or(Some(record::from(self.facts.now)));
-                    // Of a placement that is gone there is nothing left to follow.
+                    // Objects of a placement that is gone need no tracking.
                     let objects = match &self.slots[index] {
                         Slot::Absent => Vec::new(),
                         _ => base.objects.clone(),

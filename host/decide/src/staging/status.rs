@@ -26,9 +26,9 @@ pub struct Standing {
     pub message: String,
     /// Whether the spec can be carried out, and what is to be known about it.
     pub accepted: Result<String, Finding>,
-    /// Somebody has to act.
+    /// What a person has to correct.
     pub stalled: Option<Finding>,
-    /// The last stage lacks health after completion. `None`: it is healthy, or nothing is completed.
+    /// What the last stage lacks after completion. `None`: it is healthy, or the rollout is not completed.
     pub unready: Option<Finding>,
     pub active_stage: Option<String>,
     pub stages: Vec<StageStatus>,
@@ -49,7 +49,7 @@ impl Standing {
         matches!(self.phase, Phase::Completed)
     }
 
-    /// The phase that is shown: what stalls a policy comes before what it waits for.
+    /// The phase that status shows: `Stalled` comes before what the policy waits for.
     fn shown_phase(&self) -> Phase {
         match self.phase {
             Phase::Failed | Phase::Paused => self.phase,
@@ -58,7 +58,7 @@ impl Standing {
         }
     }
 
-    /// Reason and message of the policy as a whole: what stalls it, else what a completed one lacks, else where it stands.
+    /// Reason and message of the policy as a whole: of what stalls it, else of what it lacks after completion, else of its phase.
     fn main(&self) -> (Reason, &str) {
         let unready = self.unready.as_ref().filter(|_| self.is_completed());
         match self.stalled.as_ref().or(unready) {
@@ -108,7 +108,7 @@ pub fn announce(facts: &Facts, mut standing: Standing) -> (Write, Vec<Event>) {
     (write, events)
 }
 
-/// Sentences about a stage that are no findings name clusters and objects, too.
+/// Findings are printable already; other sentences about a stage name clusters and objects, too.
 fn make_printable(stage: &mut StageStatus) {
     for text in stage.message.iter_mut().chain(&mut stage.not_judged) {
         *text = printable(text);
@@ -131,7 +131,7 @@ fn conditions(standing: &Standing, old: &[Condition], stamped: Stamped) -> Vec<C
     let is_completed = standing.is_completed();
     let is_done = is_completed && standing.unready.is_none();
     let progressing = standing.phase == Phase::Progressing && !is_stalled;
-    // That all stages have passed stays true and stays said, whatever became of the workload since.
+    // All stages have passed: that stays true, and `Completed` keeps saying it, whatever happens to the workload later.
     let (completed_reason, completed_message) = if is_completed {
         (standing.reason, standing.message.as_str())
     } else {
@@ -184,7 +184,8 @@ fn passed(standing: &Standing, old: &StagedBindingPolicyStatus) -> Vec<Event> {
 }
 
 /// An Event for a reason that is reached for the first time in this stage, attempt and generation of the policy. The stage's
-/// record keeps which were, so neither other words, nor a reason that comes and goes, nor a restart repeats one.
+/// record keeps the reported reasons, so no Event repeats because its message changes, its reason comes back or the process
+/// restarts.
 fn reached(standing: &mut Standing, old: &StagedBindingPolicyStatus, generation: Option<i64>) -> Option<Event> {
     let (reason, message) = standing.main();
     let (reason, message) = (reason, message.to_owned());
@@ -198,7 +199,7 @@ fn reached(standing: &mut Standing, old: &StagedBindingPolicyStatus, generation:
     if !reason.is_notable() {
         return None;
     }
-    // What an edit of the policy did not change is no transition.
+    // A new generation clears the reported reasons, but a reason that an edit of the policy did not change is not news.
     let active = standing.active_stage.as_deref();
     let attempt = |stages: &[StageStatus]| {
         let stage = stages.iter().find(|stage| Some(stage.name.as_str()) == active);

@@ -71,12 +71,12 @@ impl<'a> Judging<'a> {
     }
 
     /// Brings the record of each object up to date with its updates and the clusters' acknowledgements. A cluster owes until a
-    /// set without it was accepted: a Binding that has lost it for a while, as at a restart of KubeStellar, changes nothing.
+    /// set without it is accepted: that a Binding loses it for a while, as at a restart of KubeStellar, changes nothing.
     pub(super) fn track(&mut self, placed: &Placed<'_>, objects: &[&BoundObject], record: &mut StageStatus) {
         let accepted: Vec<String> = record.destinations.clone();
         let accepted: BTreeSet<&str> = accepted.iter().map(String::as_str).collect();
         let clusters: BTreeSet<&str> = accepted.iter().copied().chain(destinations_of(placed)).collect();
-        // A closed placement's Binding has objects and no clusters: who will owe an update made by now is not known yet.
+        // A closed placement's Binding has objects but no clusters: it is not known yet which clusters will owe an update.
         if clusters.is_empty() {
             return;
         }
@@ -99,7 +99,7 @@ impl<'a> Judging<'a> {
             let taken_before = old.map_or(0, |old| pending::bytes(&old.updates));
             let others = room_taken - taken_before;
             if !pending::is_room_for(&entry.updates, others) {
-                // The record stays as it is, so the update is found again in the next round.
+                // The record stays as it is, so the next round finds the update again.
                 self.unrecorded += 1;
                 continue;
             }
@@ -119,7 +119,7 @@ impl<'a> Judging<'a> {
         }
     }
 
-    /// Status has no room for all updates that clusters have not acknowledged.
+    /// Fails if status has no room for all pending updates.
     pub(super) fn require_recorded(&self, clusters: usize) -> Result<(), Finding> {
         let (facts, count) = (self.subjected.facts, self.unrecorded);
         if count == 0 {
@@ -136,9 +136,9 @@ impl<'a> Judging<'a> {
         Err(Finding::unknown(Reason::TooManyUpdates, text).wake_at(look_again))
     }
 
-    /// First seen here, but placed by another stage, too: what its clusters still owe there, they owe here. Their old
-    /// status counts at once under the new placement, so an update made between the last round and this stage's Binding
-    /// would be judged by what came before it.
+    /// The object is new to this stage, but another stage places it, too: what its clusters owe there, they owe here. Their old
+    /// status counts at once under the new placement, so an update made between the last round and this stage's Binding would
+    /// be judged by reports from before it.
     fn inherit(&self, edited: Edited<'_>, entry: &mut ObjectStatus) {
         let Subjected { facts, own, .. } = self.subjected;
         let key = key_of(entry);
@@ -161,7 +161,7 @@ impl<'a> Judging<'a> {
                 ..edited
             };
             let there = pending::by_cluster(&there.advance(Some(known)).updates);
-            // Every update was seen there, and what is not owed was acknowledged.
+            // That stage has seen every update, so what is not owed there was acknowledged.
             owed.retain(|cluster, _| !(is_followed && shared.contains(cluster.as_str())));
             owed.extend(
                 there
@@ -173,7 +173,7 @@ impl<'a> Judging<'a> {
     }
 }
 
-/// What status says of an update that no cluster can acknowledge: the settling begins anew, and that is all.
+/// The message about an update that no cluster can acknowledge. Such an update only restarts the settling.
 fn unacknowledgeable(edited: Edited<'_>, old: Option<&ObjectStatus>) -> Option<String> {
     let found = edited.found;
     let is_moved = |old: &ObjectStatus| old.uid != found.uid || old.mark.as_ref() != Some(&found.mark);
@@ -186,7 +186,7 @@ fn unacknowledgeable(edited: Edited<'_>, old: Option<&ObjectStatus>) -> Option<S
     })
 }
 
-/// What status says of an acknowledgement that something else than the update may have brought about.
+/// The message about an acknowledgement that may have another cause than the update.
 fn weakly_acknowledged(edited: Edited<'_>, old: Option<&ObjectStatus>, new: &ObjectStatus) -> Option<String> {
     let old = old.filter(|old| !old.updates.is_empty())?;
     let (before, now) = (pending::by_cluster(&old.updates), pending::by_cluster(&new.updates));

@@ -216,7 +216,7 @@ const OTHER_HALVES: [(&str, &str); 6] = [
     // Which of two was opened first.
     ("edited-order-proves-nothing", "/placements"),
     ("plan-that-came-back-is-proven-before-a-later-one", "/placements"),
-    // An open placement without our annotations is one that the Go stager has left: its clauses tell the plan.
+    // An open placement without our annotations was left by the Go stager: its clauses tell the plan.
     (
         "opened-by-hand-has-an-attempt-of-ours",
         "/placements/shop.stage.prod/object/metadata/annotations",

@@ -1,4 +1,4 @@
-//! Runs `tests/health/kinds.yaml`: evidence rows by kind, and the health of each.
+//! Runs `tests/health/kinds.yaml`: evidence rows by kind, with the health that each must have.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -12,7 +12,7 @@ use stagegate_decide::health::{Health, health};
 #[serde(deny_unknown_fields)]
 struct Case {
     row: Row,
-    /// `Healthy`, or `Progressing` or `Failed` with the text.
+    /// `Healthy`, or `Progressing: ` or `Failed: ` and the text.
     is: String,
 }
 
@@ -118,7 +118,7 @@ fn a_kind_that_counts_replicas_is_never_healthier_with_fewer_of_them() {
             };
             let health_of = |less| health("apps", kind, &row(less)).is_healthy();
             for less in 0..3 {
-                // One more than there are is odd, and not healthy either.
+                // A count above the total is inconsistent, and not healthy either.
                 let is_odd = of(less) > of(4).max(of(3));
                 assert!(
                     is_odd || health_of(None) || !health_of(Some(less)),

@@ -1,5 +1,5 @@
-//! Policies in every phase, with the status that a decision gave them: `tests/data/policies-in-every-phase.json`, for tests of
-//! what other tools make of our objects. Must not judge them itself.
+//! Policies in every phase, with the status that a decision gave them: `tests/data/policies-in-every-phase.json`. Other tests run
+//! the health checks of other tools over them. Must not judge them itself.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use stagegate_api::Phase;
 
 use crate::staging::policy_after;
 
-/// Cases, and what whoever waits for the policy is to be told: kstatus's words.
+/// Cases, and the verdict that kstatus must give to those who wait for the policy.
 const CASES: &[(&str, &str)] = &[
     ("soak-alone-counts-from-the-settling", "InProgress"),
     ("condition-false-holds", "InProgress"),
@@ -22,7 +22,7 @@ const CASES: &[(&str, &str)] = &[
     ("gate-that-fails-ends-the-attempt", "Failed"),
 ];
 
-/// Each must be there.
+/// Each of these phases must occur.
 const PHASES: &[Phase] = &[
     Phase::Progressing,
     Phase::Holding,

@@ -45,7 +45,7 @@ pub fn broken(plan: &Plan, facts: &Facts) -> Vec<String> {
     broken
 }
 
-/// Every sentence for people that would do something to the terminal of who reads it, by where it stands.
+/// The place of every sentence for people that holds a character with an effect on a terminal.
 pub fn unprintable(plan: &Plan, facts: &Facts) -> Vec<String> {
     let status = status_after(plan, facts);
     let mut texts: Vec<(String, &str)> = Vec::new();
@@ -63,7 +63,7 @@ pub fn unprintable(plan: &Plan, facts: &Facts) -> Vec<String> {
     }
     let events = plan.events.iter();
     texts.extend(events.map(|event| (format!("Event {}", event.reason), event.message.as_str())));
-    // Beside control characters: what turns the direction of writing, ends a line, or is not seen.
+    // In addition to control characters: those that change the direction of writing, end a line, or are invisible.
     let is_bad = |c: char| {
         c.is_control() || "\u{61c}\u{200b}\u{200e}\u{200f}\u{2028}\u{2029}\u{202e}\u{2066}\u{feff}".contains(c)
     };

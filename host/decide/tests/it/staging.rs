@@ -3,7 +3,7 @@
 //! A case: `why` (the sentence it proves), `in` (named changes of the base world, from `tests/cases/worlds`), `set` and
 //! `unset` (JSON pointers into it), `answers`, `anew` (what is different when everything is read anew), `expect`, and
 //! `then`: further steps, each in the world that the step before left with its status written and its answers known.
-//! What `expect` does not name is not looked at, but that every sentence can be shown on a terminal.
+//! Only what `expect` names is compared, and every sentence must be safe to show on a terminal.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -51,7 +51,7 @@ struct Step {
     /// The process is a new one: it has no answers yet.
     #[serde(default)]
     restarted: bool,
-    /// All writes of the step before were made, and not only that of status.
+    /// All writes of the previous step were made, and not only that of status.
     #[serde(default, rename = "carriedOut")]
     carried_out: bool,
     expect: Expect,
@@ -176,7 +176,7 @@ impl Case {
         world::settle(self.world()?, None, &self.answers, &anew(&self.anew))
     }
 
-    /// All steps, from the second on looked at with their numbers; gives what came of the last.
+    /// Runs all steps, calls `look` with each from the second on and its number, and gives the outcome of the last.
     fn follow(&self, mut look: impl FnMut(usize, &Step, &Outcome)) -> Result<Outcome, String> {
         let mut outcome = self.begin()?;
         let mut answers = self.answers.clone();

@@ -1,4 +1,4 @@
-//! No text that somebody chose does anything to the terminal of who reads status or Events. Must not look at what is decided.
+//! No text from outside has an effect on the terminal of a person who reads status or Events. Must not look at what is decided.
 
 use serde_json::Value;
 
@@ -7,9 +7,9 @@ use crate::seeded::{Seeded, budget};
 use crate::staging::beginnings;
 use crate::world;
 
-/// Clears the screen, ends the line, and turns the direction of writing.
+/// Clears the screen, ends the line, and changes the direction of writing.
 const HOSTILE: &str = "\u{1b}[2J\n\u{202e}";
-/// Of each case so many texts are made hostile, one at a time.
+/// How many texts of each case are made hostile, one at a time.
 const TEXTS_OF_A_CASE: usize = 8;
 
 #[test]
@@ -24,7 +24,7 @@ fn whoever_chose_a_text_it_does_nothing_to_a_terminal() {
             let mut hostile = world.clone();
             let text = hostile.pointer_mut(pointer).expect("it was found there");
             *text = Value::String(format!("{}{HOSTILE}", text.as_str().unwrap_or_default()));
-            // What is no world any more is another test's.
+            // A text that no longer parses is the subject of other tests.
             let Ok(outcome) = world::settle(hostile, None, &answers, &anew) else {
                 continue;
             };
@@ -38,7 +38,7 @@ fn whoever_chose_a_text_it_does_nothing_to_a_terminal() {
     assert!(tried > 1_000, "only {tried} were tried");
 }
 
-/// Where texts stand. What status says already was said by this program.
+/// The pointers to all texts, except sentences in status, which this program wrote.
 fn texts(pointer: &str, value: &Value, found: &mut Vec<String>) {
     match value {
         Value::String(_) => found.push(pointer.to_owned()),

@@ -84,8 +84,8 @@ pub fn facts(world: Value) -> Result<Facts, String> {
     serde_json::from_value(filled(world)).map_err(|error| format!("the world is no facts: {error}"))
 }
 
-/// A world with all that cannot be written down in a file. KubeStellar has just written something, unless the file says when it
-/// did (`kubestellarSeenAt`; `null`: never).
+/// A world with all that a file cannot hold. KubeStellar has just written something, unless the file says when
+/// (`kubestellarSeenAt`; `null`: never).
 pub fn filled(mut world: Value) -> Value {
     let now = world["now"].clone();
     if let Some(members) = world.as_object_mut() {

@@ -1,19 +1,19 @@
-//! How far the rollout of an object's present version has come at a time, as a rule plays it. Must not know what a status looks like.
+//! How far the rollout of an object's current version has come at a given time, by its rule. Must not know what a status looks like.
 
 use jiff::{SignedDuration, Timestamp};
 use stagegate_api::Progressing;
 
-/// Of each replica, where a slow rollout has no time of its own.
+/// The time for each replica of a slow rollout whose rule sets none.
 const SLOW_STEP_MS: i64 = 10_000;
 const PERIOD_MS: i64 = 10_000;
 const PERIOD_MIN_MS: i64 = 100;
 
-/// What a rollout follows.
+/// The rule that a rollout follows.
 pub(super) struct Script {
     pub(super) progressing: Progressing,
-    /// Until it is ready, or the next replica is.
+    /// The time until the object is ready or, in a slow rollout, until the next replica is.
     pub(super) after: SignedDuration,
-    /// Of each turn while it flaps.
+    /// The length of each turn of `Flapping`.
     pub(super) period: Option<SignedDuration>,
 }
 
@@ -30,16 +30,16 @@ pub(super) struct Start {
 #[derive(Debug, PartialEq)]
 pub(super) struct Course {
     pub(super) wanted: i64,
-    /// Replicas of the present version that are ready.
+    /// Replicas of the current version that are ready.
     pub(super) ready: i64,
-    /// Nothing is left to be started, though it may have lost its health since.
+    /// Everything was started, though it may have become unhealthy since.
     pub(super) is_rolled_out: bool,
-    /// Nobody tries any more, or the deadline has passed.
+    /// The cluster has given up, or the deadline has passed.
     pub(super) has_failed: bool,
     /// Its processes end as soon as they have started.
     pub(super) crashes: bool,
     pub(super) since: Timestamp,
-    /// When it will be another one without anybody's doing.
+    /// When it will change by itself.
     pub(super) changes_at: Option<Timestamp>,
 }
 
@@ -111,7 +111,7 @@ pub(super) fn course(start: &Start, script: &Script, now: Timestamp) -> Course {
     under_deadline(course, start.deadline, now)
 }
 
-/// Any progress begins the time anew.
+/// Any progress restarts the time.
 fn under_deadline(course: Course, deadline: Option<SignedDuration>, now: Timestamp) -> Course {
     let Some(deadline) = deadline.filter(|_| !course.is_rolled_out && !course.has_failed) else {
         return course;

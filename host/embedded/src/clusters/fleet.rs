@@ -50,7 +50,7 @@ struct Held {
     generation: i64,
     created_at: Timestamp,
     changed_at: Timestamp,
-    /// What ran of it when it was last changed.
+    /// What was running of it when it was last changed.
     before: Running,
 }
 

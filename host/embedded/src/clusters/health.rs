@@ -1,4 +1,4 @@
-//! How an object fares in a cluster, from its kind, its age, what ran there before and the cluster's rules. Must not write it.
+//! The status of an object in a cluster, from its kind, its age, what ran there before and the cluster's rules. Must not write it.
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
@@ -18,7 +18,7 @@ const NEVER_REPORTED: &[(&str, &str)] = &[
     ("rbac.authorization.k8s.io", "ClusterRole"),
     ("rbac.authorization.k8s.io", "ClusterRoleBinding"),
 ];
-/// Of a Deployment that says nothing, in seconds.
+/// The default of a Deployment's `progressDeadlineSeconds`.
 const PROGRESS_DEADLINE: i64 = 600;
 
 /// An object in a cluster, as far as its health depends on it.
@@ -35,14 +35,14 @@ pub(super) struct Patient<'a> {
     pub(super) before: &'a Running,
 }
 
-/// What ran of an object when its spec was last changed: an edit replaces nothing at once.
+/// What was running of an object when its spec was last changed: an update replaces no replica at once.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Running {
     /// Available replicas of earlier Pod templates.
     pub(super) old: i64,
-    /// Available replicas of the present Pod template.
+    /// Available replicas of the current Pod template.
     pub(super) current: i64,
-    /// The revision that `old` is of; of several the last that was rolled out.
+    /// The revision of the `old` replicas; of several revisions the last that was rolled out.
     pub(super) old_revision: Option<String>,
 }
 
@@ -59,7 +59,8 @@ pub(super) fn is_reported(group: &str, kind: &str) -> bool {
     !NEVER_REPORTED.contains(&(group, kind))
 }
 
-/// What the rule's course says, and once its `after` (else `readyAfter`) has passed the rule's status merged over it.
+/// The status at this point of the rollout. Once the rule's `after` (else `readyAfter`) has passed, the rule's status is merged
+/// over it.
 pub(super) fn examine(patient: &Patient<'_>, spec: &SimulatedClusterSpec, now: Timestamp) -> Health {
     let rule = rule_for(patient, spec);
     let script = script(rule, spec);
@@ -83,7 +84,7 @@ pub(super) fn examine(patient: &Patient<'_>, spec: &SimulatedClusterSpec, now: T
     health
 }
 
-/// What will have been running when the patient's manifest becomes `next`.
+/// What is running at the moment when `next` replaces the patient's manifest.
 pub(super) fn running(patient: &Patient<'_>, spec: &SimulatedClusterSpec, (next, now): (&Value, Timestamp)) -> Running {
     let course = course_of(patient, &script(rule_for(patient, spec), spec), now);
     let old = statuses::old_replicas(patient, &course);
@@ -117,13 +118,13 @@ pub(super) fn running(patient: &Patient<'_>, spec: &SimulatedClusterSpec, (next,
     }
 }
 
-/// Names what a change of starts new processes for.
+/// The name of a revision: a hash of the part of the manifest whose change starts new processes.
 pub(super) fn revision(patient: &Patient<'_>) -> String {
     let template = match (patient.group, patient.kind) {
         ("apps", "Deployment" | "StatefulSet" | "DaemonSet") | ("batch", "Job") => {
             patient.manifest.pointer("/spec/template")
         }
-        // A change of these leaves what is there as it is.
+        // A change of these starts nothing.
         ("apps", "ReplicaSet") | ("batch", "CronJob") | ("policy", "PodDisruptionBudget") => None,
         ("", "Service" | "PersistentVolumeClaim" | "Namespace") => None,
         ("apiextensions.k8s.io" | "apiregistration.k8s.io", _) => None,
@@ -153,7 +154,7 @@ fn script(rule: Option<&SimulatedClusterRule>, spec: &SimulatedClusterSpec) -> S
 fn course_of(patient: &Patient<'_>, script: &Script, now: Timestamp) -> Course {
     let wanted = statuses::wanted(patient);
     let number = |path: &str| patient.manifest.pointer(path).and_then(Value::as_i64);
-    // A Deployment that was rolled out and is scaled counts as rolled out.
+    // Scaling a Deployment after its rollout is not another rollout, so no deadline applies.
     let is_rollout = patient.before.old > 0 || patient.before.current == 0;
     let has_deadline = (patient.group, patient.kind) == ("apps", "Deployment") && is_rollout;
     let deadline = number("/spec/progressDeadlineSeconds").unwrap_or(PROGRESS_DEADLINE);

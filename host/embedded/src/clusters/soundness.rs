@@ -1,5 +1,5 @@
-//! Whether an object that has this status runs well in the version that it has: for the truth that tests ask. Must stay apart from the
-//! controllers' rules, which it is compared with.
+//! Whether an object with this status runs well in its current version. Tests compare the controllers' rules with this, so it must
+//! not share code with them.
 
 use serde_json::Value;
 
@@ -10,7 +10,7 @@ use super::statuses::wanted;
 pub(super) fn is_healthy(patient: &Patient<'_>, status: Option<&Value>) -> bool {
     let status = status.unwrap_or(&Value::Null);
     let number = |name: &str| status[name].as_i64().unwrap_or_default();
-    // More than are wanted is an autoscaler's doing; what they differ by is not of this version.
+    // An autoscaler may run more replicas than are wanted, but all must be of this version.
     let all = |names: &[&str]| names.iter().all(|name| number(name) == number("replicas"));
     let at_least = |names: &[&str], wanted: i64| names.iter().all(|name| number(name) >= wanted);
     let is = |kind: &str| condition(status, kind) == Some("True");

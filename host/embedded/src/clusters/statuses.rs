@@ -1,5 +1,5 @@
-//! The status that the controllers of Kubernetes write for each kind at one point of a rollout. Without times of transitions: a report
-//! changes only when the health does. Must not know rules or the time.
+//! The status that the controllers of Kubernetes write for each kind at one point of a rollout. Conditions have no transition times, so
+//! that a report changes only when the health does. Must not know rules or the time.
 
 use serde_json::{Map, Value, json};
 use stagegate_api::Progressing;
@@ -7,7 +7,7 @@ use stagegate_api::Progressing;
 use super::course::{Course, Script, later};
 use super::health::{Patient, revision};
 
-/// Counts have 32 bits in Kubernetes; whoever wants more gets no overflow here.
+/// Counts have 32 bits in Kubernetes; the limit keeps sums of them from overflowing here.
 const REPLICAS_MAX: i64 = i32::MAX as i64;
 
 /// `None`: objects of the kind carry no status.
@@ -36,7 +36,7 @@ pub(super) fn status(patient: &Patient<'_>, course: &Course, script: &Script) ->
     }
 }
 
-/// How many of the object are wanted, in the count that its rollout goes by.
+/// How many replicas, completions or nodes the object's rollout has to reach.
 pub(super) fn wanted(patient: &Patient<'_>) -> i64 {
     let path = match (patient.group, patient.kind) {
         ("apps", "Deployment" | "StatefulSet" | "ReplicaSet") => "/spec/replicas",
@@ -48,7 +48,7 @@ pub(super) fn wanted(patient: &Patient<'_>) -> i64 {
     number.clamp(0, REPLICAS_MAX)
 }
 
-/// Available replicas of earlier Pod templates that the rollout has left until now.
+/// Available replicas of earlier Pod templates that the rollout has not replaced yet.
 pub(super) fn old_replicas(patient: &Patient<'_>, course: &Course) -> i64 {
     let old = patient.before.old;
     if course.is_rolled_out {
@@ -66,7 +66,7 @@ fn strategy<'a>(patient: &Patient<'a>) -> Option<&'a str> {
     patient.manifest.pointer("/spec/strategy/type").and_then(Value::as_str)
 }
 
-/// The defaults of a Deployment: 25 % may be missing, rounded down, and 25 % too many, rounded up.
+/// The defaults of a Deployment: 25 % may be unavailable, rounded down, and 25 % may be surplus, rounded up.
 fn unavailable_max(course: &Course) -> i64 {
     course.wanted / 4
 }
@@ -106,7 +106,7 @@ fn deployment(patient: &Patient<'_>, course: &Course) -> Map<String, Value> {
     status
 }
 
-/// One Pod after the other is started, except where the object asks for all at once and runs for the first time.
+/// A StatefulSet starts one Pod after the other, except with `podManagementPolicy: Parallel` in its first rollout.
 fn started_in_order(patient: &Patient<'_>, course: &Course) -> i64 {
     let policy = patient.manifest.pointer("/spec/podManagementPolicy");
     let is_parallel = policy.is_some_and(|policy| policy == "Parallel") && patient.before.old == 0;
@@ -145,7 +145,7 @@ fn replica_set(course: &Course) -> Map<String, Value> {
     status
 }
 
-/// The only node gets the new Pod in the place of the old one.
+/// The only node runs either the old Pod or the new one.
 fn daemon_set(course: &Course) -> Map<String, Value> {
     let mut status = nonzero(&[
         ("updatedNumberScheduled", course.wanted),
@@ -159,7 +159,7 @@ fn daemon_set(course: &Course) -> Map<String, Value> {
     status
 }
 
-/// As if one Pod more matched than the budget wants available. Until its controller has looked at it, there are the required members only.
+/// One Pod more matches than the budget wants available. Until the controller has observed it, only the required members are there.
 fn disruption_budget(patient: &Patient<'_>, course: &Course) -> Value {
     if !course.is_well() {
         return json!({"currentHealthy": 0, "desiredHealthy": 0, "disruptionsAllowed": 0, "expectedPods": 0});

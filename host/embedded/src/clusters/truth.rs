@@ -84,7 +84,7 @@ pub struct Fared {
     pub spec: Value,
     /// `None`: it carries no status.
     pub status: Option<Value>,
-    /// Whether this version has been rolled out and runs well: nothing of another version is left, nothing is missing.
+    /// Whether this version is rolled out and runs well: no replica is missing, and none of another version is left.
     pub is_healthy: bool,
 }
 

@@ -104,7 +104,7 @@ impl World {
             .unwrap();
     }
 
-    /// Replaces the image of the Deployment and has the Binding bring it.
+    /// Replaces the image of the Deployment and has the Binding deliver it.
     async fn roll_out(&self, binding: &str, image: &str) {
         let template = json!({"spec": {"containers": [{"name": "web", "image": image}]}});
         let patch = Patch::Merge(json!({"spec": {"template": template}}));

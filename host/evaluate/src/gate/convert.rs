@@ -184,7 +184,7 @@ fn object<'a>(
     }
 }
 
-/// The columns of one object, with those that are not lent as they are.
+/// The columns of one object. The two that had to be converted are passed in; the others are lent as they are.
 fn evidence<'a>(
     evidence: &'a wire::Evidence,
     (reported, health): (&'a [wit::Reported], &'a [wit::Health]),

@@ -26,10 +26,10 @@ pub struct Arena {
 }
 
 impl Arena {
-    /// Adds a text behind the others.
+    /// Appends a text.
     pub fn push(&mut self, text: &str) {
         self.bytes.push_str(text);
-        // A request is far smaller than 4 GiB; one that is not is refused for its size.
+        // A request as large as 4 GiB is refused for its size.
         self.ends.push(u32::try_from(self.bytes.len()).unwrap_or(u32::MAX));
     }
 }
@@ -105,12 +105,12 @@ impl Integers {
     }
 }
 
-/// What the clusters say about one object: value `i` of each column is of destination `i`.
+/// What the clusters report about one object: value `i` of each column is from destination `i`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Evidence {
     pub reported: Vec<Reported>,
-    /// Milliseconds since the Unix epoch, where `reported` is `WithStatus`.
+    /// Milliseconds since the Unix epoch; valid where `reported` is `WithStatus`.
     pub reported_at_ms: Vec<u64>,
     pub generation: Integers,
     pub ready: Integers,

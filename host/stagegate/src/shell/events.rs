@@ -1,8 +1,8 @@
 //! Kubernetes Events (events.k8s.io/v1): best effort. Must never hold up a decision, nor become a storm: a full queue or a
 //! refused write is logged, counted and forgotten, and what is said of one object costs it a token of its own.
 //!
-//! Milestones are exempt: there are as many as stages that pass, so they wait in a queue without bound, before all others,
-//! need no token, and are tried again when the API server does not take them.
+//! Milestones are exempt. There are only as many as stages that pass, so they have an unbounded queue, which is served first, need
+//! no token, and are tried again when the API server does not accept them.
 //!
 //! The shared clock stamps them, and a repeated Event becomes a series, as kubectl shows it.
 
@@ -27,7 +27,7 @@ use super::bounded::BoundedMap;
 use super::counters::Live;
 use super::request::{RequestError, request};
 
-/// Events that may wait to be written, beside milestones.
+/// Events, other than milestones, that may wait to be written.
 const WAITING_MAX: usize = 256;
 /// A repetition after this time is a new Event.
 const SERIES_GAP_MAX: SignedDuration = SignedDuration::from_mins(6);
@@ -38,7 +38,7 @@ const BURST: u32 = 25;
 const REFILL: Duration = Duration::from_secs(5 * 60);
 /// Objects whose tokens are counted.
 const OBJECTS_MAX: usize = 16 * 1024;
-/// How often a milestone is tried, and the pause after the first time; it doubles: two minutes in all.
+/// How often a milestone is tried, and the pause after the first try. The pause doubles: about two minutes in all.
 const MILESTONE_TRIES: u32 = 8;
 const MILESTONE_PAUSE: Duration = Duration::from_secs(1);
 /// events.k8s.io/v1: longest note.
@@ -53,7 +53,7 @@ pub const REPORTER: &str = "stagegate";
 pub struct Notice {
     pub about: ObjectReference,
     pub warning: bool,
-    /// Never dropped: a stage has passed, a rollout is completed.
+    /// A stage has passed or a rollout is completed: neither a full queue nor a lack of tokens drops it.
     pub is_milestone: bool,
     /// One word; also the Event's action.
     pub reason: String,
@@ -110,7 +110,7 @@ pub struct Writer {
     api: Api<Event>,
     clock: SharedClock,
     receiver: mpsc::Receiver<Notice>,
-    /// Milestones.
+    /// The milestones.
     passed: mpsc::UnboundedReceiver<Notice>,
     counters: Arc<Live>,
     series: HashMap<SeriesKey, Series>,
@@ -167,7 +167,7 @@ impl Writer {
             };
             let object = notice.about.name.as_deref();
             debug!(object, error = error.chain(), "an Event could not be written");
-            // A refusal does not change by asking again.
+            // Trying again does not change a refusal.
             if number == tries || error.is_forbidden() {
                 self.counters.event_dropped();
                 return;

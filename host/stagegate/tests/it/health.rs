@@ -1,5 +1,5 @@
-//! Health from what clusters return, by the evidence collector's own expressions: `tests/data/kstatus.yaml`, and how long
-//! the values of a row may get.
+//! Health from what clusters return, through the evidence collector's own expressions (`tests/data/kstatus.yaml`), and the length
+//! of a row's values.
 
 use std::path::Path;
 
@@ -11,7 +11,7 @@ use stagegate_decide::health::{Health, health};
 use stagegate_evaluate::{Answer, Budget, Value as CelValue, compile};
 
 const VARIABLES: &[&str] = &["inventory", "obj", "returned", "propagation"];
-/// Of the values in one row, for the kinds that Kubernetes has.
+/// The most bytes of the values in one row, for the kinds of Kubernetes.
 const ROW_BYTES_MAX: usize = 300;
 
 #[derive(Deserialize)]

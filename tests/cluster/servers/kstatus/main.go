@@ -1,5 +1,5 @@
-// kstatus says of objects what tools say that wait for them: it reads a JSON list of Kubernetes objects from standard input and
-// prints, for each, one line with the verdict of sigs.k8s.io/cli-utils (Flux and `kpt live` rest on that library).
+// kstatus tells whether tools that wait for an object would take it for ready: it reads a JSON list of Kubernetes objects from standard
+// input and prints, for each, one line with the verdict of sigs.k8s.io/cli-utils, the library that Flux and `kpt live` use.
 // It must not talk to a cluster.
 package main
 

@@ -1,5 +1,5 @@
-//! Who may write policies: the shipped admission policy on a real server, asked by users who have one right, or both. Must not run
-//! the program: that it goes on working behind the policy is what every scenario shows.
+//! Who may write policies: the shipped admission policy on a real server, with users who have one right or both. Must not run the
+//! program: every scenario shows that it works behind the policy.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -20,11 +20,11 @@ const USERS: [(&str, &str, &str); 3] = [
     ("creator", "get,create,update,patch", "create"),
     ("placer", "get,create,update,patch", "create,update"),
 ];
-/// A policy of the API server is in force a moment after it was written.
+/// An admission policy takes effect a moment after it was written.
 const IN_FORCE_MAX: Duration = Duration::from_secs(30);
 
 /// # Errors
-/// What is admitted and must not be, and what is refused and must not be.
+/// Of a request that is wrongly admitted or wrongly refused.
 pub async fn whoever_writes_policies_may_place(folder: &Path) -> anyhow::Result<()> {
     let plane = ControlPlane::start(&folder.join("server")).await?;
     let installation = Installation::install(&plane, Kind::BesideKubeStellar).await?;
@@ -96,11 +96,11 @@ impl Server<'_> {
         Ok(())
     }
 
-    /// Returns when the server judges whoever writes policies.
+    /// Returns when the admission policy is in force.
     fn await_in_force(&self) -> anyhow::Result<()> {
         let begun = Instant::now();
         let file = self.file(&policy("probe"))?;
-        // A role takes a moment, too: until then the refusal is another one.
+        // A role takes a moment, too; until then the refusal has another reason.
         loop {
             match self.ask("tenant", &["create", "--dry-run=server", "-f", &file]) {
                 Err(error) if format!("{error:#}").contains("ValidatingAdmissionPolicy") => return Ok(()),
@@ -127,7 +127,7 @@ impl Server<'_> {
         kubectl(Some(&self.plane), &[arguments, &[&user]].concat()).map(drop)
     }
 
-    /// By the admission policy, with who, what and what to do.
+    /// The admission policy refused, and names who, what and what to do.
     fn refused(&self, outcome: anyhow::Result<()>, user: &str, verb: &str) -> anyhow::Result<()> {
         let Err(error) = outcome else {
             bail!("{user} may {verb}");

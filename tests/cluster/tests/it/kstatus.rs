@@ -1,4 +1,4 @@
-//! What kstatus, by which Flux and others wait, makes of policies in every phase. Must not need a server.
+//! The verdict of kstatus, which Flux and others wait with, on policies in every phase. Must not need a server.
 
 use std::path::Path;
 use std::process::{Command, Stdio};

@@ -1,4 +1,4 @@
-//! What objects report at each point of their rollouts.
+//! The statuses of objects at each point of their rollouts.
 
 use super::*;
 use crate::clusters::soundness;

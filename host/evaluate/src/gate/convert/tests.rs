@@ -169,7 +169,7 @@ fn request() -> wire::Request {
     }
 }
 
-/// Of no two objects the same, and of the last one columns of different lengths: nothing is checked on this side.
+/// Evidence that differs from object to object. The last has columns of different lengths, which this side does not check.
 fn evidence(of: &str) -> wire::Evidence {
     let number = |first: i64| wire::Integers {
         nulls: vec![1],

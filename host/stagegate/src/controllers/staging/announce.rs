@@ -1,4 +1,4 @@
-//! What is said of a policy in Events, and of plans that came too late. Must not decide what is worth saying: that is the plan's.
+//! Sends the Events of a plan, and reports plans that came too late. Must not decide what is worth an Event; the plan does.
 
 use std::time::Duration;
 
@@ -13,16 +13,16 @@ use super::{Staging, UNANSWERED, apply};
 use crate::shell::controller::Next;
 use crate::shell::events::Notice;
 
-/// Longest pause after a plan that came too late; each further one in a row doubles it.
+/// Longest pause after a plan that came too late; each further one in a row doubles the pause.
 const LATE_MAX: Duration = Duration::from_secs(60);
 
-/// Events of what the plan's status says. Status remembers that they were reported, so they are sent as soon as it is written,
-/// whatever becomes of the writes that follow.
+/// The Events that belong to the write of status. Status remembers that they were reported, so they are sent as soon as it is
+/// written, even if a later write fails.
 pub(super) fn of_status(plan: &Plan) -> impl Iterator<Item = &Event> {
     plan.events.iter().filter(|event| !is_of_a_write(event))
 }
 
-/// Events of the other writes.
+/// The Events that belong to the other writes.
 pub(super) fn of_writes(plan: &Plan) -> impl Iterator<Item = &Event> {
     plan.events.iter().filter(|event| is_of_a_write(event))
 }
@@ -31,7 +31,7 @@ fn is_of_a_write(event: &Event) -> bool {
     event.reason == Reason::StageOpened.as_str()
 }
 
-/// What nobody can see again later, and what people wait for.
+/// Whether people wait for the Event, and status may not show it later.
 fn is_milestone(event: &Event) -> bool {
     [Reason::StagePassed, Reason::Completed]
         .iter()
@@ -59,8 +59,7 @@ impl Staging {
         }
     }
 
-    /// Writes what the plan would announce, now that it is known to have come too late, and nothing else of it. Where that
-    /// fails, the next try says it.
+    /// Of a plan that came too late, writes only the status. If that fails, the next try writes it.
     pub(super) async fn tell_of_late_plans(&self, policy: &str, facts: &Facts) {
         let Decision::Act(plan) = decide(facts) else { return };
         let is_placing = plan.writes.iter().any(Write::places);
@@ -77,7 +76,7 @@ impl Staging {
         }
     }
 
-    /// When to decide again after a plan that came too late. From the second in a row an Event tells of it.
+    /// When to decide again after a plan that came too late. From the second in a row on, an Event reports it.
     pub(super) fn put_off_late(&self, facts: &Facts, memory: &mut Memory) -> Next {
         memory.late = memory.late.saturating_add(1);
         let wait = (UNANSWERED * 2u32.pow((memory.late - 1).min(16))).min(LATE_MAX);

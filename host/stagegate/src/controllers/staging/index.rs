@@ -32,7 +32,7 @@ pub struct Index {
     evidence_ours_since: Option<Timestamp>,
     /// When the spec of a collector last changed; its creation counts.
     collectors_changed: BTreeMap<String, Timestamp>,
-    /// When KubeStellar was last seen writing. What the first list brings may be of any time.
+    /// When KubeStellar was last seen writing. Only changes count: objects of the first list may be of any age.
     kubestellar_seen_at: Option<Timestamp>,
 }
 

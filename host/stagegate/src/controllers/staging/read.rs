@@ -274,7 +274,7 @@ fn is_editor(entry: &ManagedFieldsEntry) -> bool {
     entry.manager.as_deref() != Some(STATUS_MANAGER) && entry.subresource.as_deref() != Some("status")
 }
 
-/// Whoever owns nothing but metadata (labels, annotations) has not moved the generation.
+/// A manager that owns nothing but metadata (labels, annotations) has not moved the generation.
 fn owns_content(entry: &ManagedFieldsEntry) -> bool {
     let fields = entry.fields_v1.as_ref().and_then(|fields| fields.0.as_object());
     fields.is_none_or(|fields| fields.is_empty() || fields.keys().any(|field| field != "f:metadata"))

@@ -1,4 +1,4 @@
-//! The health snippets for other tools (`deploy/health`), run by interpreters of their languages over policies in every phase.
+//! The health checks for other tools (`deploy/health`), run by interpreters of their languages on policies in every phase.
 
 use mlua::{Lua, LuaSerdeExt as _};
 use serde_json::{Value, json};
@@ -6,7 +6,7 @@ use stagegate_evaluate::{Answer, Budget, compile};
 
 use super::root;
 
-/// Each policy with kstatus's word for it.
+/// Each policy, and the verdict of kstatus on it.
 fn policies() -> Vec<(String, String, Value)> {
     let path = root().join("tests/data/policies-in-every-phase.json");
     let recorded: Vec<Value> = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
@@ -52,7 +52,7 @@ fn flux_reports_a_policy_as_its_conditions_do() {
     }
 }
 
-/// As Flux does it (its RFC 0009): the generation first, then the expressions in this order; an error is waited out.
+/// As Flux does it (its RFC 0009): the generation first, then the expressions in this order; an error means in progress.
 fn flux(expressions: &Value, policy: &Value) -> &'static str {
     let observed = &policy["status"]["observedGeneration"];
     if !observed.is_null() && *observed != policy["metadata"]["generation"] {

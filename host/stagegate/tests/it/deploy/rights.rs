@@ -230,7 +230,7 @@ fn whoever_writes_a_policy_is_asked_for_the_same_right_on_what_it_places() {
         };
         let policies = rendered.of_kind("ValidatingAdmissionPolicy");
         let bindings = rendered.of_kind("ValidatingAdmissionPolicyBinding");
-        // It belongs where the policies are, and that is not where the pods of this one run.
+        // It belongs in the API server with the policies, which is not the one with the pods here.
         let count = usize::from(folder != HOSTING);
         assert_eq!((policies.len(), bindings.len()), (count, count), "{folder}");
         let (Some(policy), Some(binding)) = (policies.first(), bindings.first()) else {

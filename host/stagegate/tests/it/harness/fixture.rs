@@ -101,7 +101,7 @@ spec:
     )
 }
 
-/// The shortest policy: three stages with a name and clusters each, so that health decides.
+/// The shortest policy: three stages with only a name and clusters, so that health decides.
 pub fn shortest(app: &str) -> String {
     let stage = |name: &str| format!("  - {{name: {name}, clusterSelectors: [{{matchLabels: {{env: {name}}}}}]}}\n");
     format!(

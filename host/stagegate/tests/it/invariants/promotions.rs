@@ -13,7 +13,7 @@ use super::replay::{PLACEMENTS, POLICIES, Placed, Policy, Replay, Seen, selects}
 use super::{Found, Run};
 use crate::harness::WELL;
 
-/// Deployments are all that is looked at here, so this filter takes nothing away.
+/// Only Deployments are compared here, so this filter excludes none of them.
 const KEEPS_DEPLOYMENTS: &str = "downsyncClause.resource == \"deployments\"";
 
 /// At each placing: the clusters of the stage that was being proven must fare well.
@@ -65,7 +65,7 @@ pub fn check(run: &Run<'_>, replay: &Replay, seen: &Seen<'_>, found: &mut Found)
     }
 }
 
-/// At the last stage's pass: nothing is placed after it.
+/// The same when the last stage passes, since nothing is placed after it.
 pub fn check_completion(run: &Run<'_>, replay: &Replay, seen: &Seen<'_>, found: &mut Found) {
     if !seen.is_hosts() || seen.commit.resource != POLICIES {
         return;
@@ -91,7 +91,7 @@ pub fn check_completion(run: &Run<'_>, replay: &Replay, seen: &Seen<'_>, found: 
     }
 }
 
-/// Every cluster of the stage runs each object healthily, in the version that it has now.
+/// Each object must be healthy in every cluster of the stage, in its current version.
 fn check_stage(
     (run, replay): (&Run<'_>, &Replay),
     (seen, what): (&Seen<'_>, &str),
@@ -117,8 +117,8 @@ fn check_stage(
     }
 }
 
-/// Of a stage with a filter of its own nobody here knows which objects it keeps. A status without the check is of a program
-/// that does not judge health.
+/// Not for a stage with another filter, whose kept objects are not known here. A status without the check comes from a program that
+/// does not judge health.
 fn requires_health(policy: &Policy, stage: &Stage) -> bool {
     let checks = policy
         .status
@@ -131,7 +131,7 @@ fn requires_health(policy: &Policy, stage: &Stage) -> bool {
     is_known && !is_ignored && keeps_all
 }
 
-/// Whether it must be the present version that fares well.
+/// Whether the current version must be the healthy one.
 fn is_exact(clause: &DownsyncClause, stage: &Stage) -> bool {
     !clause.create_only && stage.unseen_updates != UnseenUpdates::Accept
 }
@@ -159,12 +159,12 @@ fn check_cluster(
     }
 }
 
-/// How an object was in a cluster while news of it could be on their way.
+/// The states of an object in a cluster while reports about it could be on their way.
 struct Looked<'a> {
     object: ObjectRef,
     is_there: bool,
     fared: Vec<&'a Fared>,
-    /// The specs that it had in that time.
+    /// Its specs in that time.
     specs: Vec<&'a Value>,
 }
 
@@ -175,7 +175,7 @@ impl Looked<'_> {
     }
 }
 
-/// Each object that the clause selects, as it is in the cluster when the commit is made.
+/// Each object that the clause selects, in the state that it has in the cluster at the commit.
 fn look<'a>(
     run: &'a Run<'_>,
     replay: &'a Replay,

@@ -162,14 +162,14 @@ async fn no_write_leaves_a_process_that_could_not_renew_and_the_same_process_goe
     writing.abort();
 }
 
-/// Two answers in turn, to a question and to a claim, take less than what a look at the lease may: two ninths of it.
+/// How late answers are. Two of them, to a read and to a write, take less than a look at the lease may: two ninths of its duration.
 const ANSWERED_AFTER: Duration = Duration::from_millis(1_500);
 
 #[tokio::test(start_paused = true)]
 async fn a_holder_counts_from_the_sending_of_a_renewal_and_not_from_its_answer() {
     let clock = TokioClock::shared();
     let server = Server::new(clock.clone());
-    // Whatever is sent arrives at once, and its answer is late.
+    // Requests arrive at once; their answers are late.
     let way = Way::new(server.router(), "host").answered(|_| ANSWERED_AFTER);
     let host = Candidate::start_by(way, "host", clock);
     host.until_leading(Duration::from_secs(30)).await;

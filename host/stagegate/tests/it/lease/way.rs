@@ -33,7 +33,7 @@ pub struct Way {
     writes: Arc<AtomicUsize>,
     /// How long a request and its answer are under way, by their number.
     delay: fn(u64) -> Duration,
-    /// How much longer an answer is.
+    /// How much later each answer arrives.
     answer_delay: fn(u64) -> Duration,
     requests: Arc<AtomicUsize>,
 }
@@ -56,7 +56,7 @@ impl Way {
         Self { delay, ..self }
     }
 
-    /// What is sent arrives as it would, and only the answers take so long.
+    /// Requests arrive as before; only the answers are delayed.
     pub fn answered(self, answer_delay: fn(u64) -> Duration) -> Self {
         Self { answer_delay, ..self }
     }

@@ -47,7 +47,7 @@ enum Ends {
     Stalled,
     /// Completed, and the first stage's placement, which was about to be left, stays: `Accepted` names it.
     Leftover,
-    /// Completed, and the stage where it had been completed before stays placed: only another plan takes it away.
+    /// Completed, and the stage that completed the rollout before stays placed: only a new plan removes it.
     Stays,
     /// Nothing moves until it goes on, then it completes.
     Paused,
@@ -353,7 +353,7 @@ async fn edited(edit: &Edit, moment: Moment, ends: Ends) -> Result<(), String> {
             let open = world.open("web").await;
             world.pass(60).await;
             let status = world.status("web").await;
-            // A pause takes nothing back.
+            // A pause does not undo completion.
             let is_as_it_was = match moment {
                 Moment::Completed => status.phase == Some(Phase::Completed),
                 _ => status.phase == Some(Phase::Paused),

@@ -71,7 +71,7 @@ async fn is_told(world: &World, told: Told<'_>) {
     for word in told.words {
         assert!(conditions.contains(word), "no {word:?} in\n{conditions}");
     }
-    // An Event tells of the reason once, and may have told of another cluster then.
+    // There is one Event for the reason, and it may have named another cluster.
     let is_told = |note: &String| told.words.iter().any(|word| note.contains(word));
     assert!(notes.iter().any(is_told), "no {:?} in {notes:?}", told.words);
     assert_ne!(status.phase, Some(Phase::Completed));

@@ -63,7 +63,7 @@ async fn a_gate_holds_with_reason_and_evidence_until_the_clusters_have_enough_an
     world.edit_cluster("dev-2", rule).await;
     world.apply(&workload("web")).await;
     let guard = gate("min-available", &json!({"atLeast": 2}));
-    // The gate alone: the condition is always true, and health is not asked for.
+    // The gate decides alone: the condition is always true, and health is ignored.
     let text = gated("web", &guard);
     let condition = text.lines().find(|line| line.contains("condition:")).unwrap();
     world

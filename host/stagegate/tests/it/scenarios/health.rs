@@ -1,5 +1,5 @@
-//! Policies of names and clusters alone: health decides. An image that crash-loops goes no further than the stage it is in, though the
-//! version before it stays available there.
+//! Policies with nothing but names and clusters: health decides. An image that crash-loops does not leave its stage, though the
+//! previous version stays available there.
 
 use serde_json::json;
 use stagegate_api::{Phase, StagedBindingPolicyStatus};
@@ -20,7 +20,7 @@ async fn where_v2_crash_loops() -> World {
     world
 }
 
-/// dev-2 behaves as the rule says, and the shortest policy has come to dev.
+/// A world in which dev-2 has this rule, and the shortest policy has opened dev.
 async fn at_dev_with(rule: serde_json::Value) -> World {
     let world = where_v2_crash_loops().await;
     world.edit_cluster("dev-2", json!({"rules": [rule]})).await;
@@ -64,7 +64,7 @@ async fn an_edit_to_a_crash_looping_image_holds_its_stage_until_the_image_is_fix
     let world = at_dev_with(json!({"image": "registry.example/web:1", "after": "1m"})).await;
     world.pass(10).await;
     roll_out(&world, 2).await;
-    // dev-2 has no rule for this version: it runs it, and dev-1 does not.
+    // dev-2 has no rule for this version, so it runs it; dev-1 does not.
     let is_held_by_dev_1 = |status: &_| is_reason(status, "Unhealthy") && said(status).contains("dev-1");
     world.until("web", 60, is_held_by_dev_1).await;
     let truth = world.clusters.truth();

@@ -115,7 +115,7 @@ async fn the_original_sample_with_its_condition_on_obj_completes_unchanged() {
 async fn a_rollout_to_forty_clusters_writes_a_dozen_events_at_most_and_each_milestone() {
     let world = World::start(Pace::Fast).await;
     world.apply(&shop()).await;
-    // Each gets ready at a time of its own, so that what is waited for is another cluster each second.
+    // Each cluster gets ready at its own time, so that the message names another cluster each second.
     for number in 0..35 {
         let env = ["dev", "test", "prod"][number % 3];
         let ready = format!("{{readyAfter: {}s}}", 2 + number);

@@ -195,8 +195,8 @@ fn request_of(call: &GateCall, seen: &SeenEvidence) -> Option<wire::Request> {
     })
 }
 
-/// What each cluster says about the object at this place. `None` when a cluster says nothing of it: a decision asks with a row
-/// for each.
+/// What each cluster reports about the object at this index. `None` if a cluster has no row for it, which a decision to ask a
+/// gate rules out.
 fn evidence(object: usize, destinations: &[GateDestination]) -> Option<wire::Evidence> {
     let mut evidence = wire::Evidence::default();
     for destination in destinations {

@@ -117,7 +117,7 @@ async fn tampered(table: &Table, (_, tampering, then): Row, clusters: Clusters) 
         .await;
     scene.tamper(&world, tampering).await;
     match (then, clusters) {
-        // While nobody writes Bindings and CombinedStatuses no stage leads on, though every check passes.
+        // No stage opens the next one while Bindings and CombinedStatuses are not written, though every check passes.
         (Then::GoesOn(_), Clusters::Well) if table.parts == Parts::Stopped => {
             let is_silent = |status: &StagedBindingPolicyStatus| status.reason.as_deref() == Some("KubeStellarSilent");
             world.until("web", MOVE_S, is_silent).await;

@@ -24,7 +24,7 @@ const UNTOLD: Table = Table {
         (
             "edited",
             Edited(|it| it["spec"]["replicas"] = json!(3)),
-            // By the update, where it is read anew, or because nobody writes what KubeStellar writes.
+            // Because of the update, if there was a fresh read, or because nothing stands in for KubeStellar's writes.
             Waits(&[]),
         ),
         (
