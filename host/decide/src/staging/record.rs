@@ -14,6 +14,7 @@ use super::edits::is_unbound;
 use super::finding::Finding;
 use super::gates::Told;
 use super::slot::Own;
+use super::spec::{CheckedStage, Expression};
 use super::{bound, pending};
 use crate::names::{Digest, ObjectKey};
 
@@ -199,10 +200,17 @@ pub fn keep_evidence(record: &mut StageStatus, before: Option<CheckStatus>) {
     }
 }
 
-/// Whether the record holds an answer of another check under this name: the new one has passed for no time yet.
-pub fn is_other_check(record: &StageStatus, name: &str, digest: &Digest) -> bool {
-    let known = record.checks.iter().find(|check| check.name == name);
-    known.is_some_and(|known| known.check_digest.as_deref() != Some(digest.as_str()))
+/// Whether a check of the stage has not been asked before as it is now, or was asked of other objects: it has passed for no
+/// time yet. Gates are compared one by one ([`Told::goes_on_from`]).
+pub fn is_asked_anew(record: &StageStatus, stage: &CheckedStage) -> bool {
+    let known = |name: &str| record.checks.iter().find(|check| check.name == name);
+    let is_known = |name: &str, expression: Option<&Expression>| {
+        let digest = known(name).and_then(|check| check.check_digest.as_deref());
+        digest == expression.map(|expression| expression.digest.as_str())
+    };
+    let is_condition_known = stage.condition.is_none() || is_known("condition", stage.condition.as_ref());
+    let is_health_known = !stage.requires_health() || known("health").is_some();
+    !(is_known("filter", stage.filter.as_ref()) && is_condition_known && is_health_known)
 }
 
 /// The same for a gate's.
