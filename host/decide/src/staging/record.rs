@@ -144,6 +144,21 @@ pub fn settle(record: &mut StageStatus, accepted: &Accepted<'_>) {
     record.settled_at = Some(Time(*now));
 }
 
+/// Status takes so many objects of a stage. Where no set is accepted any more, those that have come and gone would fill it: the
+/// oldest of them make room.
+pub fn make_room(record: &mut StageStatus, bound: &[&BoundObject]) {
+    let mut surplus = record.objects.len().saturating_sub(MAX_RECORDED);
+    if surplus == 0 {
+        return;
+    }
+    let bound: BTreeSet<ObjectKey> = bound.iter().map(|object| bound::key(object)).collect();
+    record.objects.retain(|object| {
+        let is_kept = surplus == 0 || bound.contains(&key_of(object));
+        surplus -= usize::from(!is_kept);
+        is_kept
+    });
+}
+
 /// Where each object stands in a record's list.
 pub fn positions(objects: &[ObjectStatus]) -> BTreeMap<ObjectKey, usize> {
     let positions = objects.iter().enumerate();
