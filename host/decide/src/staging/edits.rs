@@ -214,8 +214,9 @@ impl<'a> Edited<'a> {
             return;
         }
         let row = self.row(cluster);
-        // A cluster that never reported owes its first report, too: it may be about the older version.
-        let first = i64::from(row.is_none_or(|row| matches!(row.at, Reported::Never)));
+        // A cluster that has reported no status yet owes its first one, too: it may be about the older version.
+        let has_status = row.is_some_and(|row| matches!(row.at, Reported::At { .. }));
+        let first = i64::from(!has_status);
         let pending = Pending {
             owed: edits.saturating_add(first),
             r#gen: row.map(|row| row.r#gen.clone()).unwrap_or_default(),
