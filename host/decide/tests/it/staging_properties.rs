@@ -519,3 +519,35 @@ fn status_holds_no_more_objects_than_the_crd_takes_however_many_have_come_and_go
         assert!(names.contains(&"web") && names.contains(&"settings-new"));
     }
 }
+
+#[test]
+fn an_entry_of_pending_updates_names_no_more_clusters_than_the_crd_takes() {
+    let mut world = world_in(&["prod-open", "dev-removed", "completed"]);
+    let names = |prefix: &str| (0..600).map(|number| format!("{prefix}-{number}")).collect::<Vec<_>>();
+    let clusters: Vec<Value> = names("new").iter().map(|name| json!({"clusterId": name})).collect();
+    let bound = "/bindings/shop.stage.prod/object/object/spec";
+    let changes = [
+        (format!("{bound}/destinations"), json!(clusters)),
+        (
+            format!("{bound}/workload/namespaceScope/0/resourceVersion"),
+            json!("42"),
+        ),
+        (
+            "/policy/object/status/stages/1/destinations".to_owned(),
+            json!(names("old")),
+        ),
+    ];
+    for (pointer, value) in changes {
+        set(pointer, value).apply(&mut world).unwrap();
+    }
+    let edited = json!({"objects": {"deployments.apps default/web": {"uid": "web-uid", "resourceVersion": "42", "generation": 2, "mark": "first"}}});
+    let outcome = outcome(world, &serde_json::from_value(edited).unwrap());
+    let status = status_after(&outcome.plan, &outcome.facts);
+    let named: Vec<usize> = status.stages[1].objects[0]
+        .updates
+        .iter()
+        .map(|update| update.clusters.len())
+        .collect();
+    assert_eq!(named.iter().sum::<usize>(), 1200);
+    assert!(named.iter().all(|named| *named <= MAX_RECORDED), "{named:?}");
+}
