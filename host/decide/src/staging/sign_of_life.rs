@@ -22,6 +22,12 @@ impl Rollout<'_> {
             return None;
         }
         let next = judged.next?;
+        // What is in the way there is said first, and no sign of life helps against it.
+        let is_in_the_way =
+            self.policy.spec.stages[next].cluster_selectors.is_empty() || self.unreadable_after(next).is_some();
+        if is_in_the_way {
+            return None;
+        }
         let window = self.facts.settings.settle_after_loss();
         // The sign comes before the reading, which a slow API server takes its time for.
         let (now, window) = match self.facts.read {
@@ -46,7 +52,7 @@ impl Rollout<'_> {
         }
         let text = format!(
             "stage {} passes, but KubeStellar has written nothing lately: before stage {} is opened it has to take a change of \
-             BindingPolicy {placement}, which selects no cluster",
+             BindingPolicy {placement}, which selects no cluster; if it does not, see whether KubeStellar's controllers run",
             stage.name,
             self.stage(next).name
         );
