@@ -1,7 +1,8 @@
 //! Whether KubeStellar still works when a stage that waited for long is about to lead on. Must not judge evidence.
 //!
-//! What the clusters report comes through KubeStellar: while that is down, the last reports stand still and a soak would pass on
-//! them. So before the next stage is opened KubeStellar has to have written something a moment ago, or is made to.
+//! What the clusters report comes through KubeStellar: while that is down, the last reports stand still, and a soak or an
+//! acknowledgement that is to be the last one for a while would pass on them. So before the next stage is opened KubeStellar
+//! has to have written something a moment ago, or is made to.
 
 use stagegate_api::{BindingPolicySpec, Outcome};
 
@@ -14,11 +15,11 @@ use super::rollout::{Draft, Judged, Rollout};
 use super::slot::{Own, Slot, after};
 
 impl Rollout<'_> {
-    /// Why the next stage is not opened yet though the active one passes. A stage without a soak mostly passes when evidence
-    /// arrives: that is a sign of its own.
+    /// Why the next stage is not opened yet though the active one passes. Where it passes because evidence arrived, that is the
+    /// sign; where it passes because a time is over, it may have heard nothing for KubeStellar is down.
     pub(super) fn require_sign_of_life(&self, judged: &Judged, active: usize, draft: &mut Draft) -> Option<Finding> {
         let stage = self.stage(active);
-        if judged.finding.outcome != Outcome::Pass || stage.soak.is_none() {
+        if judged.finding.outcome != Outcome::Pass {
             return None;
         }
         let next = judged.next?;
