@@ -3,8 +3,9 @@
 use std::collections::BTreeSet;
 
 use jiff::Timestamp;
+use kube::ResourceExt as _;
 use stagegate_api::staged_status::MAX_RECORDED;
-use stagegate_api::{Binding, BoundObject, StageStatus};
+use stagegate_api::{Binding, BoundObject, StageStatus, annotation};
 
 use super::bound;
 use super::facts::{BindingFacts, Decoded, Facts};
@@ -167,7 +168,7 @@ impl<'a> Placed<'a> {
                 .observed
                 .lost_at
                 .is_some_and(|lost| settled_at.map_or(!self.is_updated(), |settled| lost > settled));
-        let is_changed_in_place = settled_at.is_none() && self.is_updated();
+        let is_changed_in_place = settled_at.is_none() && self.is_changed_in_place();
         let rest = if is_lost || is_changed_in_place {
             facts.settings.settle_after_loss()
         } else {
@@ -191,6 +192,11 @@ impl<'a> Placed<'a> {
         };
         let finding = finding.wake_at(until);
         Err(if is_known { finding.after_restart() } else { finding })
+    }
+
+    /// It was changed in place, also before any set of it was accepted.
+    fn is_changed_in_place(&self) -> bool {
+        self.is_updated() || self.own.object.annotations().contains_key(annotation::REPLACED)
     }
 
     /// An attempt that has not settled yet, on a placement whose set an earlier attempt had accepted: it was changed in

@@ -6,7 +6,6 @@ use std::collections::BTreeSet;
 use stagegate_api::{BoundObject, ObjectStatus, StageStatus};
 
 use super::binding_part::{Placed, destinations_of};
-use super::bound;
 use super::edits::Edited;
 use super::finding::Finding;
 use super::judge::{Judging, Subjected, sorted_destinations};
@@ -14,6 +13,7 @@ use super::plan::{Event, Question};
 use super::reason::Reason;
 use super::record::{self, key_of};
 use super::rollout::{Draft, Rollout};
+use super::{bound, pending};
 
 impl Rollout<'_> {
     /// What the last stage lacks. `None`: it is healthy, or there is no health to watch.
@@ -108,15 +108,21 @@ fn watch_health(subjected: Subjected<'_>) -> Option<(Finding, Vec<Question>)> {
 }
 
 impl Judging<'_> {
-    /// Fails while a cluster of the Binding owes an acknowledgement of an update.
+    /// Fails while a cluster of the Binding owes an acknowledgement of an update. A cluster that has left the Binding does not count:
+    /// no set is accepted after completion, so its entry stays until the spec changes.
     fn require_acknowledged(&self, placed: &Placed<'_>, kept: &[&BoundObject]) -> Result<(), Finding> {
         let clusters: BTreeSet<&str> = destinations_of(placed).into_iter().collect();
         let positions = record::positions(&placed.record.objects);
         for object in kept {
             let (subject, found) = self.subject(placed, object)?;
-            let entry = positions.get(&bound::key(object)).map(|at| &placed.record.objects[*at]);
+            let mut entry = positions
+                .get(&bound::key(object))
+                .map(|at| placed.record.objects[*at].clone());
+            if let Some(entry) = &mut entry {
+                pending::keep_clusters(entry, &clusters);
+            }
             let edited = Edited::of(&subject, found, (&clusters, &clusters));
-            if let Some(missing) = entry.and_then(|entry| edited.missing(entry, self.subjected.stage.unseen_updates)) {
+            if let Some(missing) = entry.and_then(|entry| edited.missing(&entry, self.subjected.stage.unseen_updates)) {
                 return Err(missing);
             }
         }

@@ -52,6 +52,8 @@ pub struct Edited<'a> {
     pub accepted: &'a BTreeSet<&'a str>,
     /// When the placement's BindingPolicy was made, by the API server's clock and in whole seconds.
     pub placed_since: Option<Timestamp>,
+    /// Since when the Binding names this version of it, by this process's clock; `None`: this process has not seen it named.
+    pub named_since: Option<Timestamp>,
     pub now: Timestamp,
     pub settings: Settings,
 }
@@ -70,6 +72,7 @@ impl<'a> Edited<'a> {
             clusters,
             accepted,
             placed_since: (subject.placed.own.object.metadata.creation_timestamp.as_ref()).map(|time| time.0),
+            named_since: subject.named_since(),
             now: facts.now,
             settings: facts.settings,
         }
@@ -210,8 +213,9 @@ impl<'a> Edited<'a> {
             return;
         }
         let row = self.row(cluster);
-        // A cluster that has never reported owes one acknowledgement more: its first report may be about the older version.
-        let first = i64::from(row.is_none_or(|row| matches!(row.at, Reported::Never)));
+        // A cluster that has reported no status yet owes one acknowledgement more: its first status may be about the older version.
+        let has_status = row.is_some_and(|row| matches!(row.at, Reported::At { .. }));
+        let first = i64::from(!has_status);
         let pending = Pending {
             owed: edits.saturating_add(first),
             r#gen: row.map(|row| row.r#gen.clone()).unwrap_or_default(),
@@ -251,10 +255,15 @@ impl<'a> Edited<'a> {
         end.is_ok_and(|end| after(end, self.settings.settle()) < time)
     }
 
-    /// When the cluster last reported, if that is surely after the last update.
+    /// When the cluster last reported, if that is surely after the last update and not before KubeStellar had seen it: until then
+    /// no cluster can have had it.
     fn reported_after_update(&self, row: &EvidenceRow) -> Option<Timestamp> {
         let Reported::At { seconds } = row.at else { return None };
         let at = Timestamp::from_second(seconds).ok()?;
+        let is_before = |named: Timestamp| seconds < named.as_second();
+        if self.named_since.is_some_and(is_before) {
+            return None;
+        }
         let end = self.found.edited_at?.as_second().saturating_add(1);
         let edited = after(Timestamp::from_second(end).ok()?, self.settings.settle());
         (at >= edited).then_some(at)

@@ -35,6 +35,13 @@ impl<'a> Subject<'a> {
         bound::key(self.bound)
     }
 
+    /// Since when the Binding names the version that it names now, where this process saw it change.
+    pub fn named_since(&self) -> Option<Timestamp> {
+        let placement = self.placed.stage.placement.as_str();
+        let observed = &self.placed.facts.bindings.get(placement)?.observed;
+        observed.versions.get(&self.key().to_string())?.since
+    }
+
     /// KubeStellar: `<object uid>.<BindingPolicy uid>`, in the object's namespace or its own for cluster-scoped ones.
     pub fn combined_name(&self) -> (String, String) {
         let namespace = self.key().namespace.unwrap_or_else(|| REPORT_NAMESPACE.to_owned());

@@ -182,6 +182,9 @@ impl<'a> Judging<'a> {
             evidence: None,
             now: facts.now,
         };
+        if record::is_asked_anew(record, self.subjected.stage) {
+            record.passing_since = None;
+        }
         let kept = match self.kept(&settled.objects, record) {
             Ok(kept) => kept,
             Err(finding) => {
@@ -228,9 +231,6 @@ impl<'a> Judging<'a> {
         }
         if let Some(condition) = &stage.condition {
             let finding = self.condition(placed, &kept, condition);
-            if record::is_other_check(record, "condition", &condition.digest) {
-                record.passing_since = None;
-            }
             record::note_check(
                 record,
                 "condition",

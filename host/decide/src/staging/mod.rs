@@ -52,7 +52,7 @@ pub use gate_facts::{
     GateHealth, GateNamespaces, GateObject, GateRequest, GateVerdict, Module, ModuleFacts, Source, SourceEntry,
 };
 pub use kinds::{is_never_returned, is_without_status};
-pub use observe::{Observed, observe};
+pub use observe::{NamedVersion, Observed, observe};
 pub use placing::newest_lease;
 pub use plan::{Decision, Event, Evidence, Placement, Plan, Precondition, Question, Root, Write};
 pub use reason::Reason;

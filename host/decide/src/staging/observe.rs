@@ -3,7 +3,7 @@
 //! A decision sees one instant; a Binding that was empty for ten milliseconds between two decisions (a restart of
 //! KubeStellar) would leave no trace. So the shell calls [`observe`] on every watch event and hands on the result.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -26,6 +26,19 @@ pub struct Observed {
     /// When something was last missing from the set that had been in it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lost_at: Option<Timestamp>,
+    /// The objects of the set, by the same names.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub versions: BTreeMap<String, NamedVersion>,
+}
+
+/// Which version of an object the Binding names.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct NamedVersion {
+    pub version: String,
+    /// Since when; `None`: since before this process saw the Binding for the first time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub since: Option<Timestamp>,
 }
 
 /// What is known after seeing `binding` (`None`: gone, or not decodable) at `now`.
@@ -38,6 +51,7 @@ pub fn observe(previous: Option<&Observed>, binding: Option<&Binding>, now: Time
             members,
             since: now,
             lost_at: None,
+            versions: versions(binding, |_, _| None),
         };
     };
     // A Binding that is gone keeps its owner's name, so that its return is known as a return.
@@ -48,10 +62,18 @@ pub fn observe(previous: Option<&Observed>, binding: Option<&Binding>, now: Time
             members,
             since: now,
             lost_at: None,
+            versions: versions(binding, |_, _| Some(now)),
         };
     }
+    let versions = versions(binding, |name, version| match previous.versions.get(name) {
+        Some(known) if known.version == version => known.since,
+        _ => Some(now),
+    });
     if members == previous.members {
-        return previous.clone();
+        return Observed {
+            versions,
+            ..previous.clone()
+        };
     }
     let lost = !previous.members.is_subset(&members);
     Observed {
@@ -59,7 +81,21 @@ pub fn observe(previous: Option<&Observed>, binding: Option<&Binding>, now: Time
         members,
         since: now,
         lost_at: if lost { Some(now) } else { previous.lost_at },
+        versions,
     }
+}
+
+fn versions(
+    binding: Option<&Binding>,
+    since: impl Fn(&str, &str) -> Option<Timestamp>,
+) -> BTreeMap<String, NamedVersion> {
+    let named = binding.into_iter().flat_map(bound::objects).map(|object| {
+        let name = bound::key(object).to_string();
+        let version = object.resource_version.clone();
+        let since = since(&name, &version);
+        (name, NamedVersion { version, since })
+    });
+    named.collect()
 }
 
 fn members(binding: &Binding) -> BTreeSet<String> {

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use stagegate_api::staged_status::MAX_RECORDED;
 use stagegate_api::{ObjectStatus, PendingUpdate};
 
 /// The most that pending updates of one stage may take in status, in bytes of JSON: a quarter of what the whole status may take.
@@ -50,16 +51,20 @@ pub fn grouped(pending: ByCluster) -> Vec<PendingUpdate> {
     for (cluster, pending) in pending {
         groups.entry(pending).or_default().push(cluster);
     }
-    let groups = groups.into_iter().map(|(pending, clusters)| PendingUpdate {
-        clusters,
-        owed: pending.owed,
-        r#gen: pending.r#gen,
-        at: pending.at,
-        since: Time(pending.since),
-        edited_at: Time(pending.edited_at),
-        answered_at: pending.answered_at.map(Time),
-    });
-    groups.collect()
+    // Who has left a stage that has passed is not forgotten there, so more may owe than are ever placed at once.
+    let of = |(pending, clusters): (Pending, Vec<String>)| {
+        let update = |clusters: &[String]| PendingUpdate {
+            clusters: clusters.to_vec(),
+            owed: pending.owed,
+            r#gen: pending.r#gen.clone(),
+            at: pending.at.clone(),
+            since: Time(pending.since),
+            edited_at: Time(pending.edited_at),
+            answered_at: pending.answered_at.map(Time),
+        };
+        clusters.chunks(MAX_RECORDED).map(update).collect::<Vec<_>>()
+    };
+    groups.into_iter().flat_map(of).collect()
 }
 
 /// Whether status has room for these beside those of the other objects of the stage.

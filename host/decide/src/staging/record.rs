@@ -14,6 +14,7 @@ use super::edits::is_unbound;
 use super::finding::Finding;
 use super::gates::Told;
 use super::slot::Own;
+use super::spec::{CheckedStage, Expression};
 use super::{bound, pending};
 use crate::names::{Digest, ObjectKey};
 
@@ -143,6 +144,21 @@ pub fn settle(record: &mut StageStatus, accepted: &Accepted<'_>) {
     record.settled_at = Some(Time(*now));
 }
 
+/// Keeps the list within what status takes: the oldest entries of objects that are not bound any more go first. Such entries
+/// remain only where no set is accepted any more.
+pub fn make_room(record: &mut StageStatus, bound: &[&BoundObject]) {
+    let mut surplus = record.objects.len().saturating_sub(MAX_RECORDED);
+    if surplus == 0 {
+        return;
+    }
+    let bound: BTreeSet<ObjectKey> = bound.iter().map(|object| bound::key(object)).collect();
+    record.objects.retain(|object| {
+        let is_kept = surplus == 0 || bound.contains(&key_of(object));
+        surplus -= usize::from(!is_kept);
+        is_kept
+    });
+}
+
 /// The position of each object in a record's list.
 pub fn positions(objects: &[ObjectStatus]) -> BTreeMap<ObjectKey, usize> {
     let positions = objects.iter().enumerate();
@@ -199,10 +215,17 @@ pub fn keep_evidence(record: &mut StageStatus, before: Option<CheckStatus>) {
     }
 }
 
-/// Whether the record holds an answer of another check under this name: the new one has passed for no time yet.
-pub fn is_other_check(record: &StageStatus, name: &str, digest: &Digest) -> bool {
-    let known = record.checks.iter().find(|check| check.name == name);
-    known.is_some_and(|known| known.check_digest.as_deref() != Some(digest.as_str()))
+/// Whether a check of the stage has not been asked before as it is now, or was asked of other objects: it has passed for no
+/// time yet. Gates are compared one by one ([`Told::goes_on_from`]).
+pub fn is_asked_anew(record: &StageStatus, stage: &CheckedStage) -> bool {
+    let known = |name: &str| record.checks.iter().find(|check| check.name == name);
+    let is_known = |name: &str, expression: Option<&Expression>| {
+        let digest = known(name).and_then(|check| check.check_digest.as_deref());
+        digest == expression.map(|expression| expression.digest.as_str())
+    };
+    let is_condition_known = stage.condition.is_none() || is_known("condition", stage.condition.as_ref());
+    let is_health_known = !stage.requires_health() || known("health").is_some();
+    !(is_known("filter", stage.filter.as_ref()) && is_condition_known && is_health_known)
 }
 
 /// The same for a gate's.

@@ -1,8 +1,8 @@
-//! Whether KubeStellar still works when a stage that has soaked is about to open the next one. Must not judge evidence.
+//! Whether KubeStellar still works when a stage is about to open the next one. Must not judge evidence.
 //!
-//! Reports of clusters come through KubeStellar. While it is down the last reports stay as they are, and a soak would pass on
-//! them. So before the next stage is opened, KubeStellar must have written something lately; if it has not, a change of the next
-//! stage's closed placement makes it write.
+//! Reports of clusters come through KubeStellar. While it is down the last reports stay as they are, and a soak, or the two minutes
+//! after an acknowledgement, would pass on them. So before the next stage is opened, KubeStellar must have written something
+//! lately; if it has not, a change of the next stage's closed placement makes it write.
 
 use stagegate_api::{BindingPolicySpec, Outcome};
 
@@ -15,14 +15,20 @@ use super::rollout::{Draft, Judged, Rollout};
 use super::slot::{Own, Slot, after};
 
 impl Rollout<'_> {
-    /// The finding while the active stage passes but KubeStellar has shown no sign of life. A stage without a soak needs none: it
-    /// mostly passes when evidence arrives, which is a sign itself.
+    /// The finding while the active stage passes but KubeStellar has shown no sign of life. A stage that passes because evidence
+    /// has arrived has that sign; one that passes because a time is over may have heard nothing because KubeStellar is down.
     pub(super) fn require_sign_of_life(&self, judged: &Judged, active: usize, draft: &mut Draft) -> Option<Finding> {
         let stage = self.stage(active);
-        if judged.finding.outcome != Outcome::Pass || stage.soak.is_none() {
+        if judged.finding.outcome != Outcome::Pass {
             return None;
         }
         let next = judged.next?;
+        // What is in the way there is said first, and no sign of life helps against it.
+        let is_in_the_way =
+            self.policy.spec.stages[next].cluster_selectors.is_empty() || self.unreadable_after(next).is_some();
+        if is_in_the_way {
+            return None;
+        }
         let window = self.facts.settings.settle_after_loss();
         // The sign comes before the fresh read, and that may take long: its age counts until the read began.
         let (now, window) = match self.facts.read {
@@ -47,7 +53,7 @@ impl Rollout<'_> {
         }
         let text = format!(
             "stage {} passes, but KubeStellar has written nothing lately: before stage {} is opened it has to take a change of \
-             BindingPolicy {placement}, which selects no cluster",
+             BindingPolicy {placement}, which selects no cluster; if it does not, see whether KubeStellar's controllers run",
             stage.name,
             self.stage(next).name
         );

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 
+use stagegate_api::staged_status::MAX_RECORDED;
 use stagegate_api::{BoundObject, ObjectStatus, StageStatus};
 
 use super::binding_part::{Placed, destinations_of};
@@ -82,7 +83,8 @@ impl<'a> Judging<'a> {
         }
         let positions = record::positions(&record.objects);
         let mut room_taken = record.objects.iter().map(|entry| pending::bytes(&entry.updates)).sum();
-        for object in objects.iter().take(stagegate_api::staged_status::MAX_RECORDED) {
+        let objects = &objects[..objects.len().min(MAX_RECORDED)];
+        for object in objects {
             let Some(found) = self.found(object) else { continue };
             let position = positions.get(&bound::key(object)).copied();
             let old = position.and_then(|position| record.objects.get(position));
@@ -117,6 +119,7 @@ impl<'a> Judging<'a> {
                 None => record.objects.push(entry),
             }
         }
+        record::make_room(record, objects);
     }
 
     /// Fails if status has no room for all pending updates.

@@ -69,7 +69,9 @@ struct Proven {
 fn proven() -> Vec<Proven> {
     let mut soaked = world::base();
     soaked["policy"]["object"]["spec"]["stages"][0]["soak"] = json!("5m");
-    soaked["policy"]["object"]["status"]["stages"][0]["passingSince"] = json!("2026-01-01T00:01:00Z");
+    let soaking = settle(soaked.clone(), None, &Answers::default(), &world::Change::default()).unwrap();
+    soaked["policy"]["object"]["status"] = json!(status_after(&soaking.plan, &soaking.facts));
+    soaked["now"] = json!("2026-01-01T00:15:00Z");
     let mut filtered = world_in(&["with-settings"]);
     filtered["policy"]["object"]["spec"]["stages"][0]["filter"] = json!("downsyncClause.resource == 'deployments'");
     let mut unjudged = world_in(&["prod-open", "dev-removed"]);

@@ -91,3 +91,33 @@ fn every_sequence_is_known_as_it_was_seen() {
         }
     }
 }
+
+#[test]
+fn a_version_that_the_binding_comes_to_name_is_known_with_the_time() {
+    let second = |number: i64| Timestamp::from_second(number).unwrap();
+    let named = |versions: &[&str]| {
+        let mut spec = BindingSpec::default();
+        for (name, version) in ["web", "cron"].into_iter().zip(versions) {
+            let mut object = bound(format!("deployments.apps default/{name}").parse().unwrap(), 0);
+            (*version).clone_into(&mut object.resource_version);
+            spec.workload.namespace_scope.push(object);
+        }
+        Binding::new("shop.stage.dev", spec)
+    };
+    let steps: [(i64, &[&str], &[Option<i64>]); 5] = [
+        (1, &["41"], &[None]),
+        (2, &["42"], &[Some(2)]),
+        (3, &["42", "7"], &[Some(2), Some(3)]),
+        (4, &[], &[]),
+        (5, &["42"], &[Some(5)]),
+    ];
+    let mut known: Option<Observed> = None;
+    for (at, versions, wanted) in steps {
+        let seen = observe(known.as_ref(), Some(&named(versions)), second(at));
+        let since = |name: &str| seen.versions[&format!("deployments.apps default/{name}")].since;
+        let found: Vec<Option<Timestamp>> = ["web", "cron"].into_iter().take(versions.len()).map(since).collect();
+        let wanted: Vec<Option<Timestamp>> = wanted.iter().map(|at| at.map(second)).collect();
+        assert_eq!((seen.versions.len(), found), (versions.len(), wanted), "at {at}");
+        known = Some(seen);
+    }
+}

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
+use stagegate_api::staged_status::MAX_RECORDED;
 use stagegate_decide::staging::{Plan, Precondition, Verdict, Write, decide};
 
 use crate::seeded::Seeded;
@@ -484,4 +485,69 @@ fn a_long_list_of_objects_that_prove_nothing_ends_in_a_number() {
     let outcome = outcome(world, &Answers::default());
     let not_judged = status_after(&outcome.plan, &outcome.facts).stages[0].not_judged.clone();
     assert_eq!((not_judged.len(), not_judged[63].as_str()), (64, "and 7 more"));
+}
+
+#[test]
+fn status_holds_no_more_objects_than_the_crd_takes_however_many_have_come_and_gone() {
+    let gone = |number: usize| json!({"group": "", "resource": "configmaps", "namespace": "default", "name": format!("settings-{number}"), "uid": format!("settings-{number}"), "mark": "first", "resourceVersion": "1", "collectors": [], "baseline": "50"});
+    for worlds in [
+        &["prod-open", "dev-removed", "completed"][..],
+        &["prod-open", "dev-removed", "prod-judged"],
+    ] {
+        let mut world = world_in(worlds);
+        let objects = "/policy/object/status/stages/1/objects";
+        let web = world.pointer(&format!("{objects}/0")).unwrap().clone();
+        let known: Vec<Value> = (1..MAX_RECORDED).map(gone).chain([web]).collect();
+        set(objects.to_owned(), json!(known)).apply(&mut world).unwrap();
+        let new = json!({"group": "", "version": "v1", "resource": "configmaps", "namespace": "default", "name": "settings-new", "resourceVersion": "1"});
+        let bound = "/bindings/shop.stage.prod/object/object/spec/workload/namespaceScope/-";
+        set(bound.to_owned(), new).apply(&mut world).unwrap();
+        set(
+            "/bindings/shop.stage.prod/observed/since".to_owned(),
+            world["now"].clone(),
+        )
+        .apply(&mut world)
+        .unwrap();
+        let outcome = outcome(world, &Answers::default());
+        let status = status_after(&outcome.plan, &outcome.facts);
+        let names: Vec<&str> = status.stages[1]
+            .objects
+            .iter()
+            .map(|object| object.name.as_str())
+            .collect();
+        assert!(names.len() <= MAX_RECORDED, "{} objects", names.len());
+        assert!(names.contains(&"web") && names.contains(&"settings-new"));
+    }
+}
+
+#[test]
+fn an_entry_of_pending_updates_names_no_more_clusters_than_the_crd_takes() {
+    let mut world = world_in(&["prod-open", "dev-removed", "completed"]);
+    let names = |prefix: &str| (0..600).map(|number| format!("{prefix}-{number}")).collect::<Vec<_>>();
+    let clusters: Vec<Value> = names("new").iter().map(|name| json!({"clusterId": name})).collect();
+    let bound = "/bindings/shop.stage.prod/object/object/spec";
+    let changes = [
+        (format!("{bound}/destinations"), json!(clusters)),
+        (
+            format!("{bound}/workload/namespaceScope/0/resourceVersion"),
+            json!("42"),
+        ),
+        (
+            "/policy/object/status/stages/1/destinations".to_owned(),
+            json!(names("old")),
+        ),
+    ];
+    for (pointer, value) in changes {
+        set(pointer, value).apply(&mut world).unwrap();
+    }
+    let edited = json!({"objects": {"deployments.apps default/web": {"uid": "web-uid", "resourceVersion": "42", "generation": 2, "mark": "first"}}});
+    let outcome = outcome(world, &serde_json::from_value(edited).unwrap());
+    let status = status_after(&outcome.plan, &outcome.facts);
+    let named: Vec<usize> = status.stages[1].objects[0]
+        .updates
+        .iter()
+        .map(|update| update.clusters.len())
+        .collect();
+    assert_eq!(named.iter().sum::<usize>(), 1200);
+    assert!(named.iter().all(|named| *named <= MAX_RECORDED), "{named:?}");
 }

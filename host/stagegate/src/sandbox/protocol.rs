@@ -28,7 +28,10 @@ const PIECE_BYTES: usize = 64 << 10;
 
 /// What the host asks. The first is for a compile child, the others for a run child.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[expect(clippy::large_enum_variant, reason = "one exists for each call, and it is passed by reference")]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "one exists for each call, and it is passed by reference"
+)]
 pub enum Request<'a> {
     /// Compile the component that stands on standard input.
     Compile,
