@@ -104,16 +104,16 @@ fn a_version_that_the_binding_comes_to_name_is_known_with_the_time() {
         }
         Binding::new("shop.stage.dev", spec)
     };
-    let steps: [(i64, &[&str], &[Option<i64>]); 5] = [
-        (1, &["41"], &[None]),
-        (2, &["42"], &[Some(2)]),
-        (3, &["42", "7"], &[Some(2), Some(3)]),
-        (4, &[], &[]),
-        (5, &["42"], &[Some(5)]),
+    let steps = [
+        (1, vec!["41"], vec![None]),
+        (2, vec!["42"], vec![Some(2)]),
+        (3, vec!["42", "7"], vec![Some(2), Some(3)]),
+        (4, vec![], vec![]),
+        (5, vec!["42"], vec![Some(5)]),
     ];
     let mut known: Option<Observed> = None;
     for (at, versions, wanted) in steps {
-        let seen = observe(known.as_ref(), Some(&named(versions)), second(at));
+        let seen = observe(known.as_ref(), Some(&named(&versions)), second(at));
         let since = |name: &str| seen.versions[&format!("deployments.apps default/{name}")].since;
         let found: Vec<Option<Timestamp>> = ["web", "cron"].into_iter().take(versions.len()).map(since).collect();
         let wanted: Vec<Option<Timestamp>> = wanted.iter().map(|at| at.map(second)).collect();
