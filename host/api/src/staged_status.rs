@@ -222,9 +222,14 @@ pub struct ObjectStatus {
 #[derive(Clone, Debug, Deserialize, KubeSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PendingUpdate {
-    /// The clusters, by name.
-    #[schemars(length(min = 1, max = 1024), inner(length(max = 253)))]
+    /// The clusters, by name. Empty where status has no room for so many names: all clusters of the stage but those of `except`,
+    /// until the last of them has acknowledged the updates.
+    #[schemars(length(max = 1024), inner(length(max = 253)))]
     pub clusters: Vec<String>,
+    /// The clusters that an entry without names is not about.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 1024), inner(length(max = 253)))]
+    pub except: Vec<String>,
     /// How many acknowledgements each of them owes.
     pub owed: i64,
     /// The generation that each of them reported before the update; empty when it reported none.

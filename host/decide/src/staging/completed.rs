@@ -6,8 +6,9 @@ use std::collections::BTreeSet;
 use stagegate_api::{BoundObject, ObjectStatus, StageStatus};
 
 use super::binding_part::{Placed, destinations_of};
-use super::edits::Edited;
+use super::edits::{Clusters, Edited};
 use super::finding::Finding;
+use super::healthy::Tally;
 use super::judge::{Judging, Subjected, sorted_destinations};
 use super::plan::{Event, Question};
 use super::reason::Reason;
@@ -99,7 +100,12 @@ fn watch_health(subjected: Subjected<'_>) -> Option<(Finding, Vec<Question>)> {
             return Err(Finding::unknown(Reason::NoDestinations, text));
         }
         judging.require_acknowledged(&placed, &kept)?;
-        Ok(judging.health(&placed, &kept, &destinations))
+        let mut health = Tally::of_clusters(destinations.len());
+        for object in kept {
+            let (subject, _) = judging.subject(&placed, object)?;
+            health.add(object, subject.reported_rows(&destinations)?);
+        }
+        Ok(health.finding())
     });
     let finding = match result {
         Ok(finding) | Err(finding) => finding,
@@ -111,7 +117,8 @@ impl Judging<'_> {
     /// Fails while a cluster of the Binding owes an acknowledgement of an update. A cluster that has left the Binding does not count:
     /// no set is accepted after completion, so its entry stays until the spec changes.
     fn require_acknowledged(&self, placed: &Placed<'_>, kept: &[&BoundObject]) -> Result<(), Finding> {
-        let clusters: BTreeSet<&str> = destinations_of(placed).into_iter().collect();
+        let bound: BTreeSet<&str> = destinations_of(placed).into_iter().collect();
+        let clusters = Clusters::of([], &bound);
         let positions = record::positions(&placed.record.objects);
         for object in kept {
             let (subject, found) = self.subject(placed, object)?;
@@ -119,9 +126,9 @@ impl Judging<'_> {
                 .get(&bound::key(object))
                 .map(|at| placed.record.objects[*at].clone());
             if let Some(entry) = &mut entry {
-                pending::keep_clusters(entry, &clusters);
+                pending::keep_clusters(entry, &bound);
             }
-            let edited = Edited::of(&subject, found, (&clusters, &clusters));
+            let edited = Edited::of(&subject, found, &clusters);
             if let Some(missing) = entry.and_then(|entry| edited.missing(&entry, self.subjected.stage.unseen_updates)) {
                 return Err(missing);
             }

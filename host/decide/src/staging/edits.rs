@@ -4,6 +4,7 @@
 //! cluster) and `at` (when its status last changed, whole seconds). A cluster owes an acknowledgement for each update;
 //! transport may merge updates, so one is enough if none follows for a while.
 
+use std::cmp::Ordering;
 use std::collections::BTreeSet;
 
 use jiff::Timestamp;
@@ -31,12 +32,32 @@ pub(super) fn counted_generation(bound: &BoundObject, found: &ObjectMeta) -> Opt
         .filter(|_| !kinds::is_without_status(&bound.group, &bound.resource))
 }
 
+/// A cluster and its row.
+type Reporting<'a> = (&'a str, Option<&'a EvidenceRow>);
+
 /// What a cluster owes from now on.
 #[derive(Clone, Copy, Debug)]
 struct Debt {
     edits: i64,
     /// When an acknowledgement was seen that may be the last one of several updates.
     answered_at: Option<Timestamp>,
+}
+
+/// The clusters of a stage that owe acknowledgements.
+#[derive(Clone, Debug)]
+pub struct Clusters<'a> {
+    /// Those of the Binding and of the set that was accepted last.
+    pub all: BTreeSet<&'a str>,
+    /// Those that the set which was accepted last does not have.
+    pub new: BTreeSet<&'a str>,
+}
+
+impl<'a> Clusters<'a> {
+    pub fn of(bound: impl IntoIterator<Item = &'a str>, accepted: &BTreeSet<&'a str>) -> Self {
+        let all: BTreeSet<&str> = accepted.iter().copied().chain(bound).collect();
+        let new = all.difference(accepted).copied().collect();
+        Self { all, new }
+    }
 }
 
 /// What is known of one object while its stage is judged.
@@ -46,10 +67,7 @@ pub struct Edited<'a> {
     pub found: &'a ObjectMeta,
     /// The evidence rows of its CombinedStatus, sorted by cluster; empty while there is none.
     pub rows: &'a [EvidenceRow],
-    /// The clusters of the Binding and those of the set that was accepted last; each of them owes acknowledgements.
-    pub clusters: &'a BTreeSet<&'a str>,
-    /// The set that was accepted last.
-    pub accepted: &'a BTreeSet<&'a str>,
+    pub clusters: &'a Clusters<'a>,
     /// When the placement's BindingPolicy was made, by the API server's clock and in whole seconds.
     pub placed_since: Option<Timestamp>,
     /// Since when the Binding names this version of it, by this process's clock; `None`: this process has not seen it named.
@@ -58,19 +76,22 @@ pub struct Edited<'a> {
     pub settings: Settings,
 }
 
+/// How an object's record begins in this round.
+pub(super) struct Begun<'r> {
+    pub(super) record: ObjectStatus,
+    /// Updates that are new.
+    pub(super) edits: i64,
+    pub(super) recorded: Option<&'r ObjectStatus>,
+}
+
 impl<'a> Edited<'a> {
-    pub fn of(
-        subject: &Subject<'a>,
-        found: &'a ObjectMeta,
-        (clusters, accepted): (&'a BTreeSet<&'a str>, &'a BTreeSet<&'a str>),
-    ) -> Self {
+    pub fn of(subject: &Subject<'a>, found: &'a ObjectMeta, clusters: &'a Clusters<'a>) -> Self {
         let facts = subject.placed.facts;
         Self {
             bound: subject.bound,
             found,
             rows: subject.rows(),
             clusters,
-            accepted,
             placed_since: (subject.placed.own.object.metadata.creation_timestamp.as_ref()).map(|time| time.0),
             named_since: subject.named_since(),
             now: facts.now,
@@ -80,30 +101,68 @@ impl<'a> Edited<'a> {
 
     /// The record, brought up to date: new updates become pending, acknowledged ones are taken off.
     pub fn advance(&self, recorded: Option<&ObjectStatus>) -> ObjectStatus {
-        let is_other = |recorded: &ObjectStatus| recorded.uid != self.found.uid;
-        let is_made_anew = recorded.is_some_and(is_other);
-        let recorded = recorded.filter(|recorded| !is_other(recorded));
-        let mut record = self.identity(recorded);
-        // A new object under an old one's name reaches the clusters as an update: their last reports are about the old one.
-        let edits = match self.generation() {
-            Some(_) if is_made_anew => 1,
-            _ => self.edits_since(recorded),
-        };
-        let mut owed = pending::by_cluster(recorded.map_or(&[], |recorded| &recorded.updates));
-        if !self.bound.create_only {
-            if edits > 0 {
-                self.owe(&mut owed, edits, recorded);
-            } else {
-                self.owe_of_old_reports(&mut owed, &record, recorded);
-            }
+        let Begun {
+            mut record,
+            edits,
+            recorded,
+        } = self.begin(recorded);
+        let has_nothing_pending = recorded.is_some_and(|recorded| !is_unbound(recorded) && recorded.updates.is_empty());
+        if edits == 0 && has_nothing_pending && self.clusters.new.is_empty() {
+            return record;
+        }
+        let mut owed = pending::by_cluster(recorded.map_or(&[], |recorded| &recorded.updates), &self.clusters.all);
+        if edits > 0 {
+            self.owe(&mut owed, edits, recorded);
+        } else if !self.bound.create_only {
+            self.owe_of_old_reports(&mut owed, &record, recorded);
         }
         self.acknowledge(&mut owed);
         record.updates = pending::grouped(owed);
         record
     }
 
+    /// The record without what is pending, the updates since it was written, and what it was, if it was of this very object.
+    pub(super) fn begin<'r>(&self, recorded: Option<&'r ObjectStatus>) -> Begun<'r> {
+        let is_other = |recorded: &ObjectStatus| recorded.uid != self.found.uid;
+        let is_made_anew = recorded.is_some_and(is_other);
+        let recorded = recorded.filter(|recorded| !is_other(recorded));
+        Begun {
+            record: self.identity(recorded),
+            edits: self.edits(recorded, is_made_anew),
+            recorded,
+        }
+    }
+
+    /// Updates since the record was written. A new object under an old one's name reaches the clusters as an update: their last
+    /// reports are about the old one.
+    fn edits(&self, recorded: Option<&ObjectStatus>, is_made_anew: bool) -> i64 {
+        match self.generation() {
+            _ if self.bound.create_only => 0,
+            Some(_) if is_made_anew => 1,
+            _ => self.edits_since(recorded),
+        }
+    }
+
     fn generation(&self) -> Option<i64> {
         counted_generation(self.bound, self.found)
+    }
+
+    /// Each of the clusters, and its row. Both are sorted by name.
+    pub(super) fn reported_by<'c>(
+        &self,
+        clusters: &'c BTreeSet<&'c str>,
+    ) -> impl Iterator<Item = (&'c str, Option<&'a EvidenceRow>)> {
+        let mut rows = self.rows.iter().peekable();
+        clusters.iter().map(move |cluster| {
+            while let Some(row) = rows.peek() {
+                match row.cluster.as_str().cmp(cluster) {
+                    Ordering::Less => drop(rows.next()),
+                    Ordering::Equal => return (*cluster, rows.next()),
+                    Ordering::Greater => break,
+                }
+            }
+            (*cluster, None)
+        })
     }
 
     pub fn row(&self, cluster: &str) -> Option<&'a EvidenceRow> {
@@ -187,24 +246,23 @@ impl<'a> Edited<'a> {
     }
 
     fn owe(&self, owed: &mut ByCluster, edits: i64, recorded: Option<&ObjectStatus>) {
-        for cluster in self.clusters {
-            let row = self.row(cluster);
+        for (cluster, row) in self.reported_by(&self.clusters.all) {
             let reported_after = row
                 .filter(|_| self.is_time_of_update(recorded))
                 .and_then(|row| self.reported_after_update(row));
             // The update was made and acknowledged while no controller watched: the report is later than the update, and so old
             // that transport has nothing more to deliver.
-            if !owed.contains_key(*cluster)
+            if !owed.contains_key(cluster)
                 && reported_after.is_some_and(|at| self.now.duration_since(at) >= self.settings.unseen_update())
             {
                 continue;
             }
             let answered_at = reported_after.map(|_| record::from(self.now).0);
-            self.add(owed, cluster, Debt { edits, answered_at });
+            self.add(owed, (cluster, row), Debt { edits, answered_at });
         }
     }
 
-    fn add(&self, owed: &mut ByCluster, cluster: &str, Debt { edits, answered_at }: Debt) {
+    fn add(&self, owed: &mut ByCluster, (cluster, row): Reporting<'_>, Debt { edits, answered_at }: Debt) {
         let now = record::from(self.now).0;
         if let Some(pending) = owed.get_mut(cluster) {
             pending.owed = pending.owed.saturating_add(edits);
@@ -212,7 +270,6 @@ impl<'a> Edited<'a> {
             pending.answered_at = answered_at;
             return;
         }
-        let row = self.row(cluster);
         // A cluster that has reported no status yet owes one acknowledgement more: its first status may be about the older version.
         let has_status = row.is_some_and(|row| matches!(row.at, Reported::At { .. }));
         let first = i64::from(!has_status);
@@ -234,37 +291,45 @@ impl<'a> Edited<'a> {
             return;
         };
         let is_first_sight = recorded.is_none_or(is_unbound);
-        let is_new = |cluster: &&&str| is_first_sight || !self.accepted.contains(**cluster);
-        for cluster in self.clusters.iter().filter(is_new) {
+        let clusters = if is_first_sight {
+            &self.clusters.all
+        } else {
+            &self.clusters.new
+        };
+        for (cluster, row) in self.reported_by(clusters) {
             let is_old = |row: &EvidenceRow| self.reported_before(row, edited);
-            if !owed.contains_key(*cluster) && self.row(cluster).is_some_and(is_old) {
+            if !owed.contains_key(cluster) && row.is_some_and(is_old) {
                 let debt = Debt {
                     edits: 1,
                     answered_at: None,
                 };
-                self.add(owed, cluster, debt);
+                self.add(owed, (cluster, row), debt);
             }
         }
     }
 
     /// Whether the cluster's last report is surely older than `time`. Reports have whole seconds; clocks of API servers may
     /// differ by the settle time.
-    fn reported_before(&self, row: &EvidenceRow, time: Timestamp) -> bool {
+    pub(super) fn reported_before(&self, row: &EvidenceRow, time: Timestamp) -> bool {
         let Reported::At { seconds } = row.at else { return false };
         let end = Timestamp::from_second(seconds.saturating_add(1));
         end.is_ok_and(|end| after(end, self.settings.settle()) < time)
     }
 
-    /// When the cluster last reported, if that is surely after the last update and not before KubeStellar had seen it: until then
-    /// no cluster can have had it.
     fn reported_after_update(&self, row: &EvidenceRow) -> Option<Timestamp> {
+        self.reported_after(row, self.found.edited_at?)
+    }
+
+    /// When the cluster last reported, if that is surely after an update of that time and not before KubeStellar had seen it: until
+    /// then no cluster can have had it.
+    pub(super) fn reported_after(&self, row: &EvidenceRow, edited_at: Timestamp) -> Option<Timestamp> {
         let Reported::At { seconds } = row.at else { return None };
         let at = Timestamp::from_second(seconds).ok()?;
         let is_before = |named: Timestamp| seconds < named.as_second();
         if self.named_since.is_some_and(is_before) {
             return None;
         }
-        let end = self.found.edited_at?.as_second().saturating_add(1);
+        let end = edited_at.as_second().saturating_add(1);
         let edited = after(Timestamp::from_second(end).ok()?, self.settings.settle());
         (at >= edited).then_some(at)
     }
@@ -357,7 +422,7 @@ impl<'a> Edited<'a> {
 /// The clusters as the subject of a sentence.
 fn have(clusters: &[String]) -> String {
     match clusters {
-        [] => "no cluster has".to_owned(),
+        [] => "not all clusters have".to_owned(),
         [one] => format!("cluster {one} has"),
         [one, other] => format!("clusters {one} and {other} have"),
         [one, rest @ ..] => format!("cluster {one} and {} others have", rest.len()),
@@ -366,13 +431,21 @@ fn have(clusters: &[String]) -> String {
 
 /// Whether the row is about another state of the object than the recorded one. `at` has whole seconds, so an acknowledgement
 /// within the same second counts if `gen` differs; an older one never does.
-fn is_acknowledgement(pending: &Pending, row: &EvidenceRow) -> bool {
-    let Reported::At { seconds } = row.at else { return false };
+pub(super) fn is_acknowledgement(pending: &Pending, row: &EvidenceRow) -> bool {
+    let Some(seconds) = at_of(row) else { return false };
     let before: Option<i64> = pending.at.parse().ok();
     if pending.r#gen.is_empty() && row.r#gen.is_empty() {
         return before.is_none_or(|before| seconds > before);
     }
     !row.r#gen.is_empty() && row.r#gen != pending.r#gen && before.is_none_or(|before| seconds >= before)
+}
+
+/// When the status last moved, in seconds since 1970.
+pub(super) const fn at_of(row: &EvidenceRow) -> Option<i64> {
+    match row.at {
+        Reported::At { seconds } => Some(seconds),
+        Reported::Never | Reported::WithoutStatus => None,
+    }
 }
 
 /// Seconds since 1970 as text; empty for "nothing yet".

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeSet;
 
-use stagegate_api::{Binding, StageStatus};
+use stagegate_api::{Binding, EvidenceRow, StageStatus};
 
 use super::binding_part::{Bound, Placed};
 use super::evidence::Subject;
@@ -33,6 +33,8 @@ pub struct Pair<'a> {
     pub later: &'a Placed<'a>,
     pub earlier: &'a PlacementName,
     pub earlier_record: Option<&'a StageStatus>,
+    /// The later one was judged in this round: every cluster has reported each of its objects.
+    pub is_reported: bool,
 }
 
 /// Whether the earlier placement may go, or what is missing.
@@ -58,6 +60,9 @@ pub fn hand_over(pair: Pair<'_>, questions: &mut Vec<Question>) -> Result<HandOv
         return Ok(HandOver::Apart);
     }
     super::collector::require(pair.later.facts)?;
+    if pair.is_reported {
+        return Ok(HandOver::Unproven(shared));
+    }
     for object in &settled.objects {
         if kinds::is_never_returned(&object.group, &object.resource) {
             continue;
@@ -93,9 +98,17 @@ pub fn hand_over(pair: Pair<'_>, questions: &mut Vec<Question>) -> Result<HandOv
             found,
         };
         subject.combined()?;
+        // Both are sorted by cluster.
+        let mut rows = subject.rows();
         for cluster in &shared {
-            let rows: Vec<_> = subject.rows().iter().filter(|row| row.cluster == *cluster).collect();
-            let [row] = rows.as_slice() else {
+            let is_its = |row: &EvidenceRow| row.cluster == *cluster;
+            if !rows.first().is_some_and(is_its) {
+                rows = &rows[rows.partition_point(|row| row.cluster < *cluster)..];
+            }
+            let its = rows.iter().take_while(|row| is_its(row)).count();
+            let (found, rest) = rows.split_at(its);
+            rows = rest;
+            let [row] = found else {
                 return Err(Finding::unknown(
                     Reason::NotReported,
                     format!(
@@ -121,12 +134,12 @@ fn taken_generation(binding: &Binding) -> i64 {
 /// Clusters of both. Where nobody knows the earlier one's (no Binding, no record), all of the later one's.
 fn shared_clusters(pair: Pair<'_>, settled: &Bound<'_>) -> Vec<String> {
     let earlier = earlier_clusters(pair.later.facts, pair);
-    settled
+    let shared = settled
         .destinations
         .iter()
-        .filter(|cluster| earlier.as_ref().is_none_or(|earlier| earlier.contains(**cluster)))
-        .map(|cluster| (*cluster).to_owned())
-        .collect()
+        .filter(|cluster| earlier.as_ref().is_none_or(|earlier| earlier.contains(**cluster)));
+    let shared: BTreeSet<String> = shared.map(|cluster| (*cluster).to_owned()).collect();
+    shared.into_iter().collect()
 }
 
 fn earlier_clusters(facts: &Facts, pair: Pair<'_>) -> Option<BTreeSet<String>> {

@@ -1,50 +1,57 @@
-//! The health check of a stage: in how many of its clusters every kept object is healthy, and the first that is not. Must not
-//! know the rules of kinds; those are in [`crate::health`].
+//! The health check of a stage: how many of its clusters run every kept object as they should, and the first that does not.
+//! Must not know the rules of kinds, see [`crate::health`].
 
-use stagegate_api::BoundObject;
+use stagegate_api::{BoundObject, EvidenceRow};
 
-use super::binding_part::Placed;
 use super::bound;
 use super::finding::Finding;
-use super::judge::Judging;
 use super::reason::Reason;
 use crate::health::{Health, health};
 
-impl Judging<'_> {
-    /// One finding over all kept objects in all destinations, which are sorted. It names a failed rollout rather than an
-    /// unfinished one; among equals the first object in the Binding's order, and its first cluster.
-    pub(super) fn health(&self, placed: &Placed<'_>, kept: &[&BoundObject], destinations: &[&str]) -> Finding {
-        if destinations.is_empty() {
-            let text = format!("Binding {} names no cluster", placed.stage.placement);
-            return Finding::unknown(Reason::NoDestinations, text);
+/// The health of the objects that were counted so far, by cluster.
+#[derive(Debug)]
+pub(super) struct Tally {
+    /// By the place of the cluster among the sorted destinations.
+    is_healthy: Vec<bool>,
+    /// The first rollout that has failed, and the first that goes on.
+    failed: Option<String>,
+    progressing: Option<String>,
+}
+
+impl Tally {
+    pub(super) fn of_clusters(count: usize) -> Self {
+        Self {
+            is_healthy: vec![true; count],
+            failed: None,
+            progressing: None,
         }
-        let mut is_healthy = vec![true; destinations.len()];
-        let (mut failed, mut progressing) = (None, None);
-        for object in kept {
-            let rows = self
-                .subject(placed, object)
-                .and_then(|(subject, _)| subject.reported_rows(destinations));
-            let rows = match rows {
-                Ok(rows) => rows,
-                Err(finding) => return finding,
+    }
+
+    /// Counts an object: there is one row for each destination, in the same order.
+    pub(super) fn add(&mut self, object: &BoundObject, rows: &[EvidenceRow]) {
+        for (row, is_healthy) in rows.iter().zip(&mut self.is_healthy) {
+            let (first, text) = match health(&object.group, &object.resource, row) {
+                Health::Healthy => continue,
+                Health::Progressing(text) => (&mut self.progressing, text),
+                Health::Failed(text) => (&mut self.failed, text),
             };
-            // `reported_rows` has one row for each destination, in the same order.
-            for (row, is_healthy) in rows.iter().zip(&mut is_healthy) {
-                let (first, text) = match health(&object.group, &object.resource, row) {
-                    Health::Healthy => continue,
-                    Health::Progressing(text) => (&mut progressing, text),
-                    Health::Failed(text) => (&mut failed, text),
-                };
-                *is_healthy = false;
-                first.get_or_insert_with(|| format!("{}: {} {text}", row.cluster, bound::key(object)));
-            }
+            *is_healthy = false;
+            first.get_or_insert_with(|| format!("{}: {} {text}", row.cluster, bound::key(object)));
         }
-        let total = destinations.len();
-        let healthy = is_healthy.into_iter().filter(|is_healthy| *is_healthy).count();
+    }
+
+    /// One finding over all objects. A failed rollout is named before one that is still in progress. Of several objects the first
+    /// that is bound is named, with its first cluster.
+    pub(super) fn finding(self) -> Finding {
+        let total = self.is_healthy.len();
+        let healthy = self.is_healthy.into_iter().filter(|is_healthy| *is_healthy).count();
         let noun = if total == 1 { "cluster" } else { "clusters" };
-        let (reason, first) = match (failed, progressing) {
+        let (reason, first) = match (self.failed, self.progressing) {
             (Some(first), _) => (Reason::HealthFailed, first),
             (None, Some(first)) => (Reason::Unhealthy, first),
+            (None, None) if total == 0 => {
+                return Finding::unknown(Reason::NoDestinations, "the Binding names no cluster");
+            }
             (None, None) if total == 1 => return Finding::pass(Reason::Healthy, "1 cluster healthy"),
             (None, None) => return Finding::pass(Reason::Healthy, format!("all {total} clusters healthy")),
         };

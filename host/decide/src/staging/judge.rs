@@ -7,10 +7,11 @@ use jiff::{SignedDuration, Timestamp};
 use stagegate_api::{BoundObject, EvidenceRow, ObjectStatus, Outcome, StageState, StageStatus};
 
 use super::binding_part::{Bound, Placed};
-use super::edits::Edited;
+use super::edits::{Clusters, Edited};
 use super::facts::{Facts, Verdict, VerdictKey};
 use super::finding::Finding;
 use super::gate_facts::{CombinedRef, EarlierVerdict, GateDestination, GateObject};
+use super::healthy::Tally;
 use super::plan::{Evidence, Question};
 use super::reason::Reason;
 use super::record::{self, Note};
@@ -33,6 +34,8 @@ pub struct Judgement {
     pub ask_again_at: Option<Timestamp>,
     /// Until when what the gates have said may be acted on; `None`: there are none.
     pub valid_until: Option<Timestamp>,
+    /// Each bound object of a kind that is returned has been found reported by every cluster.
+    pub is_reported: bool,
 }
 
 /// What to judge.
@@ -76,6 +79,7 @@ pub fn judge(subjected: Subjected<'_>) -> Judgement {
         questions: judging.questions,
         ask_again_at: judging.ask_again_at,
         valid_until: judging.valid_until,
+        is_reported: judging.is_reported,
     }
 }
 
@@ -112,6 +116,7 @@ pub(super) struct Judging<'a> {
     pub(super) unrecorded: usize,
     ask_again_at: Option<Timestamp>,
     valid_until: Option<Timestamp>,
+    is_reported: bool,
 }
 
 impl<'a> Judging<'a> {
@@ -122,6 +127,7 @@ impl<'a> Judging<'a> {
             unrecorded: 0,
             ask_again_at: None,
             valid_until: None,
+            is_reported: false,
         }
     }
 
@@ -195,8 +201,8 @@ impl<'a> Judging<'a> {
         let destinations = sorted_destinations(placed);
         let evidence =
             collector::require(facts).and_then(|()| self.evidence(placed, (&kept, destinations.as_slice()), record));
-        let digest = match evidence {
-            Ok(digest) => digest,
+        let (digest, health) = match evidence {
+            Ok(complete) => complete,
             Err(finding) => {
                 if !finding.is_restart {
                     record::note_check(record, "evidence", &finding, note);
@@ -204,6 +210,8 @@ impl<'a> Judging<'a> {
                 return Err(finding);
             }
         };
+        // A filter may leave out objects that are reported on.
+        self.is_reported = placed.stage.filter.is_none();
         let text = format!(
             "{} object(s) reported by {} cluster(s)",
             kept.len(),
@@ -224,7 +232,7 @@ impl<'a> Judging<'a> {
         let mut findings = Vec::new();
         let mut said = None;
         if stage.requires_health() {
-            let finding = self.health(placed, &kept, &destinations);
+            let finding = health.finding();
             // No digest: newer evidence alone changes nothing in status, while a new message tells how far the rollout is.
             record::note_check(record, "health", &finding, note);
             findings.push(finding);
@@ -434,31 +442,34 @@ impl<'a> Judging<'a> {
         verdict
     }
 
-    /// The digest of all evidence, if every kept object's is complete and new enough.
+    /// The digest of all evidence, if every kept object's is complete and new enough, and the health that it tells of.
     fn evidence(
         &self,
         placed: &Placed<'_>,
         (kept, destinations): (&[&BoundObject], &[&str]),
         record: &StageStatus,
-    ) -> Result<Digest, Finding> {
+    ) -> Result<(Digest, Tally), Finding> {
         let stage = self.subjected.stage;
-        let clusters: BTreeSet<&str> = destinations.iter().copied().collect();
+        let accepted: BTreeSet<&str> = destinations.iter().copied().collect();
+        let clusters = Clusters::of([], &accepted);
         let positions = record::positions(&record.objects);
         let mut digests = Vec::new();
+        let mut health = Tally::of_clusters(destinations.len());
         for object in kept {
             let (subject, found) = self.subject(placed, object)?;
             let position = positions.get(&bound::key(object));
             let entry = position.and_then(|position| record.objects.get(*position));
             let entry = entry.ok_or_else(|| tracked::missing(object))?;
             let view = subject.proven(entry, destinations)?;
-            let edited = Edited::of(&subject, found, (&clusters, &clusters));
+            let edited = Edited::of(&subject, found, &clusters);
             if let Some(missing) = edited.missing(entry, stage.unseen_updates) {
                 return Err(missing);
             }
             // Rows that moved and moved back leave the results as they were, but not the version.
             digests.push((view.digest.as_str(), view.metadata.resource_version.as_deref()));
+            health.add(object, subject.rows());
         }
-        Ok(Digest::of(&digests))
+        Ok((Digest::of(&digests), health))
     }
 
     /// Whether the object's CombinedStatus has results of exactly the collectors that are bound to it.

@@ -12,6 +12,7 @@
 mod binding_part;
 mod bound;
 mod collector;
+mod compact;
 mod completed;
 mod drift;
 mod edits;

@@ -10,8 +10,8 @@ use stagegate_api::{ObjectStatus, PendingUpdate};
 
 /// The most that pending updates of one stage may take in status, in bytes of JSON: a quarter of what the whole status may take.
 pub const BYTES_MAX: usize = 256 * 1024;
-/// The most that the JSON of an entry takes without its clusters: five times or texts, and their names.
-const ENTRY_BYTES: usize = 256;
+/// The most that the JSON of an entry takes without names, generation and `at`: three times, a number, and the fields' names.
+const ENTRY_BYTES: usize = 192;
 
 /// What one cluster has not acknowledged of one object.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -28,22 +28,47 @@ pub struct Pending {
 
 pub type ByCluster = BTreeMap<String, Pending>;
 
-pub fn by_cluster(updates: &[PendingUpdate]) -> ByCluster {
-    let entries = updates.iter().flat_map(|update| {
-        let pending = Pending {
+impl Pending {
+    pub fn of(update: &PendingUpdate) -> Self {
+        Self {
             owed: update.owed,
             r#gen: update.r#gen.clone(),
             at: update.at.clone(),
             since: update.since.0,
             edited_at: update.edited_at.0,
             answered_at: update.answered_at.as_ref().map(|time| time.0),
-        };
-        update
-            .clusters
-            .iter()
-            .map(move |cluster| (cluster.clone(), pending.clone()))
-    });
-    entries.collect()
+        }
+    }
+}
+
+/// What each cluster has not acknowledged. The stage's clusters stand for those of entries without names.
+pub fn by_cluster(updates: &[PendingUpdate], clusters: &BTreeSet<&str>) -> ByCluster {
+    let mut entries = ByCluster::new();
+    for update in updates {
+        let pending = Pending::of(update);
+        if update.clusters.is_empty() {
+            let of_it = clusters.iter().filter(|cluster| covers(update, cluster));
+            entries.extend(of_it.map(|cluster| ((*cluster).to_owned(), pending.clone())));
+        } else {
+            entries.extend(update.clusters.iter().map(|cluster| (cluster.clone(), pending.clone())));
+        }
+    }
+    entries
+}
+
+/// Whether an entry is about a cluster of the stage.
+pub fn covers(update: &PendingUpdate, cluster: &str) -> bool {
+    let is_in = |names: &[String]| names.iter().any(|name| name == cluster);
+    if update.clusters.is_empty() {
+        !is_in(&update.except)
+    } else {
+        is_in(&update.clusters)
+    }
+}
+
+/// Whether one of the entries has no names.
+pub fn is_compact(updates: &[PendingUpdate]) -> bool {
+    updates.iter().any(|update| update.clusters.is_empty())
 }
 
 pub fn grouped(pending: ByCluster) -> Vec<PendingUpdate> {
@@ -55,6 +80,7 @@ pub fn grouped(pending: ByCluster) -> Vec<PendingUpdate> {
     let of = |(pending, clusters): (Pending, Vec<String>)| {
         let update = |clusters: &[String]| PendingUpdate {
             clusters: clusters.to_vec(),
+            except: Vec::new(),
             owed: pending.owed,
             r#gen: pending.r#gen.clone(),
             at: pending.at.clone(),
@@ -75,16 +101,24 @@ pub fn is_room_for(updates: &[PendingUpdate], others: usize) -> bool {
 /// The size of the entries as JSON, rounded up.
 pub fn bytes(updates: &[PendingUpdate]) -> usize {
     let of = |update: &PendingUpdate| {
-        let names: usize = update.clusters.iter().map(|cluster| cluster.len() + 3).sum();
-        names + ENTRY_BYTES
+        let names = update.clusters.iter().chain(&update.except).map(String::as_str);
+        names_bytes(names) + update.r#gen.len() + update.at.len() + ENTRY_BYTES
     };
     updates.iter().map(of).sum()
 }
 
+/// The size of a list of names as JSON, rounded up.
+pub fn names_bytes<'a>(names: impl Iterator<Item = &'a str>) -> usize {
+    names.map(|name| name.len() + 3).sum()
+}
+
 /// Forgets what other clusters than these owe: a set without them was accepted.
 pub fn keep_clusters(object: &mut ObjectStatus, clusters: &BTreeSet<&str>) {
-    for update in &mut object.updates {
-        update.clusters.retain(|cluster| clusters.contains(cluster.as_str()));
-    }
-    object.updates.retain(|update| !update.clusters.is_empty());
+    object.updates.retain_mut(|update| {
+        let is_compact = update.clusters.is_empty();
+        for names in [&mut update.clusters, &mut update.except] {
+            names.retain(|cluster| clusters.contains(cluster.as_str()));
+        }
+        is_compact || !update.clusters.is_empty()
+    });
 }

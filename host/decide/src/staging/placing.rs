@@ -282,6 +282,7 @@ impl Rollout<'_> {
                 later: &placed,
                 earlier: name,
                 earlier_record: self.recorded(earlier),
+                is_reported: draft.reported_stage == Some(latest),
             };
             match hand_over(pair, &mut draft.questions) {
                 // As little is taken away on a cache as is placed on one.

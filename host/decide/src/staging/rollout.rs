@@ -46,6 +46,8 @@ pub(super) struct Draft {
     pub(super) wake_at: Option<Timestamp>,
     pub(super) not_after: Option<Timestamp>,
     pub(super) stalled: Option<Finding>,
+    /// The stage whose objects were all found reported in this round.
+    pub(super) reported_stage: Option<usize>,
     /// Only this process is new: status stays as it is.
     pub(super) is_restart: bool,
 }
@@ -192,7 +194,9 @@ impl<'a> Rollout<'a> {
             questions,
             ask_again_at,
             valid_until,
+            is_reported,
         } = judgement;
+        draft.reported_stage = is_reported.then_some(active);
         draft.questions.extend(questions);
         draft.wake(ask_again_at);
         draft.not_after = valid_until;

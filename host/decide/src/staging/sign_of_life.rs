@@ -30,6 +30,12 @@ impl Rollout<'_> {
             return None;
         }
         let window = self.facts.settings.settle_after_loss();
+        // Where reading takes longer than what was read may be used, the signs are as slow: else each try would ask for a new one.
+        let window = if self.facts.late_plans > 0 {
+            self.facts.settings.unseen_update()
+        } else {
+            window
+        };
         // The sign comes before the fresh read, and that may take long: its age counts until the read began.
         let (now, window) = match self.facts.read {
             Read::Cached => (self.facts.now, window),

@@ -251,7 +251,7 @@ fn fails(stage: &StageStatus) -> usize {
 fn owed(stage: &StageStatus) -> i64 {
     let updates = stage.objects.iter().flat_map(|object| &object.updates);
     let owed = updates.map(|update| {
-        let clusters = i64::try_from(update.clusters.len()).unwrap_or(i64::MAX);
+        let clusters = i64::try_from(update.clusters.len().max(1)).unwrap_or(i64::MAX);
         update.owed.saturating_mul(clusters)
     });
     owed.fold(0, i64::saturating_add)

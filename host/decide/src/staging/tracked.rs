@@ -1,13 +1,13 @@
 //! The bound objects of a placement: what metadata reads say of each, and its record, brought up to date with edits and
 //! the clusters' answers. Must not judge.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use stagegate_api::staged_status::MAX_RECORDED;
-use stagegate_api::{BoundObject, ObjectStatus, StageStatus};
+use stagegate_api::{BoundObject, EvidenceRow, ObjectStatus, StageStatus};
 
 use super::binding_part::{Placed, destinations_of};
-use super::edits::{Edited, counted_generation, is_unbound};
+use super::edits::{Clusters, Edited, counted_generation, is_unbound};
 use super::evidence::Subject;
 use super::facts::{Decoded, ObjectFacts, ObjectMeta};
 use super::finding::Finding;
@@ -17,6 +17,7 @@ use super::reason::Reason;
 use super::record::{self, key_of};
 use super::slot::after;
 use super::{bound, pending};
+use crate::names::ObjectKey;
 
 impl<'a> Judging<'a> {
     /// Every bound object is looked at again when its version in the Binding moves: an edit of one that is not judged
@@ -76,11 +77,13 @@ impl<'a> Judging<'a> {
     pub(super) fn track(&mut self, placed: &Placed<'_>, objects: &[&BoundObject], record: &mut StageStatus) {
         let accepted: Vec<String> = record.destinations.clone();
         let accepted: BTreeSet<&str> = accepted.iter().map(String::as_str).collect();
-        let clusters: BTreeSet<&str> = accepted.iter().copied().chain(destinations_of(placed)).collect();
+        let clusters = Clusters::of(destinations_of(placed), &accepted);
         // A closed placement's Binding has objects but no clusters: it is not known yet which clusters will owe an update.
-        if clusters.is_empty() {
+        if clusters.all.is_empty() {
             return;
         }
+        let has_room = self.has_room_for_names(placed, (objects, &clusters), record);
+        let elsewhere = self.elsewhere(&clusters);
         let positions = record::positions(&record.objects);
         let mut room_taken = record.objects.iter().map(|entry| pending::bytes(&entry.updates)).sum();
         let objects = &objects[..objects.len().min(MAX_RECORDED)];
@@ -93,13 +96,16 @@ impl<'a> Judging<'a> {
                 bound: object,
                 found,
             };
-            let edited = Edited::of(&subject, found, (&clusters, &accepted));
-            let mut entry = edited.advance(old);
-            if old.is_none_or(is_unbound) {
-                self.inherit(edited, &mut entry);
-            }
+            let edited = Edited::of(&subject, found, &clusters);
             let taken_before = old.map_or(0, |old| pending::bytes(&old.updates));
             let others = room_taken - taken_before;
+            let known = old.map_or(&[][..], |old| &old.updates);
+            let is_compact = pending::is_compact(known) || (known.is_empty() && !has_room);
+            let compact = is_compact.then(|| edited.advance_compactly(old)).flatten();
+            let mut entry = compact.unwrap_or_else(|| edited.advance(old));
+            if old.is_none_or(is_unbound) {
+                inherit(edited, &elsewhere, &mut entry);
+            }
             if !pending::is_room_for(&entry.updates, others) {
                 // The record stays as it is, so the next round finds the update again.
                 self.unrecorded += 1;
@@ -122,6 +128,27 @@ impl<'a> Judging<'a> {
         record::make_room(record, objects);
     }
 
+    /// Whether half of the room in status holds the names of all clusters for each object that has been updated.
+    fn has_room_for_names(
+        &self,
+        placed: &Placed<'_>,
+        (objects, clusters): (&[&BoundObject], &Clusters<'_>),
+        record: &StageStatus,
+    ) -> bool {
+        let known = record.objects.iter().filter(|entry| !entry.updates.is_empty()).count();
+        let positions = record::positions(&record.objects);
+        let is_updated = |object: &&&BoundObject| {
+            let old = positions
+                .get(&bound::key(object))
+                .and_then(|at| record.objects.get(*at));
+            let subject = self.subject(placed, object).ok();
+            subject.is_some_and(|(subject, found)| Edited::of(&subject, found, clusters).begin(old).edits > 0)
+        };
+        let updated = objects.iter().filter(is_updated).count();
+        let names = pending::names_bytes(clusters.all.iter().copied());
+        names.saturating_mul(known + updated) <= pending::BYTES_MAX / 2
+    }
+
     /// Fails if status has no room for all pending updates.
     pub(super) fn require_recorded(&self, clusters: usize) -> Result<(), Finding> {
         let (facts, count) = (self.subjected.facts, self.unrecorded);
@@ -139,41 +166,65 @@ impl<'a> Judging<'a> {
         Err(Finding::unknown(Reason::TooManyUpdates, text).wake_at(look_again))
     }
 
-    /// The object is new to this stage, but another stage places it, too: what its clusters owe there, they owe here. Their old
-    /// status counts at once under the new placement, so an update made between the last round and this stage's Binding would
-    /// be judged by reports from before it.
-    fn inherit(&self, edited: Edited<'_>, entry: &mut ObjectStatus) {
+    /// The other stages that are placed now, each with the clusters that it shares with this one.
+    fn elsewhere<'c>(&self, clusters: &Clusters<'c>) -> Vec<Elsewhere<'c>>
+    where
+        'a: 'c,
+    {
         let Subjected { facts, own, .. } = self.subjected;
-        let key = key_of(entry);
-        let mut owed = pending::by_cluster(&entry.updates);
-        for other in facts.policy.object.status.iter().flat_map(|status| &status.stages) {
-            let is_placed = other.binding_policy.as_ref().is_some_and(|placement| {
+        let stages = facts.policy.object.status.iter().flat_map(|status| &status.stages);
+        let is_placed = |other: &&StageStatus| {
+            other.binding_policy.as_ref().is_some_and(|placement| {
                 let live = facts.placements.get(&placement.name).and_then(Decoded::object);
                 placement.uid != own.uid()
                     && live.is_some_and(|live| live.metadata.uid.as_deref() == Some(&placement.uid))
-            });
-            let Some(known) = other.objects.iter().find(|known| is_placed && key_of(known) == key) else {
-                continue;
-            };
-            let accepted: BTreeSet<&str> = other.destinations.iter().map(String::as_str).collect();
-            let shared: BTreeSet<&str> = edited.clusters.intersection(&accepted).copied().collect();
-            let is_followed = !is_unbound(known) && known.uid == entry.uid;
-            let there = Edited {
-                clusters: &shared,
-                accepted: &accepted,
-                ..edited
-            };
-            let there = pending::by_cluster(&there.advance(Some(known)).updates);
-            // That stage has seen every update, so what is not owed there was acknowledged.
-            owed.retain(|cluster, _| !(is_followed && shared.contains(cluster.as_str())));
-            owed.extend(
-                there
-                    .into_iter()
-                    .filter(|(cluster, _)| edited.clusters.contains(cluster.as_str())),
-            );
-        }
-        entry.updates = pending::grouped(owed);
+            })
+        };
+        let elsewhere = stages.filter(is_placed).map(|record| {
+            let accepted: BTreeSet<&str> = record.destinations.iter().map(String::as_str).collect();
+            let shared: BTreeSet<&str> = clusters.all.intersection(&accepted).copied().collect();
+            Elsewhere {
+                positions: record::positions(&record.objects),
+                record,
+                shared: Clusters {
+                    all: shared,
+                    new: BTreeSet::new(),
+                },
+            }
+        });
+        elsewhere.collect()
     }
+}
+
+/// Another stage that is placed.
+struct Elsewhere<'a> {
+    record: &'a StageStatus,
+    positions: BTreeMap<ObjectKey, usize>,
+    /// The clusters that both have accepted.
+    shared: Clusters<'a>,
+}
+
+/// The object is new to this stage, but another stage places it, too: what its clusters owe there, they owe here. Their old
+/// status counts at once under the new placement, so an update made between the last round and this stage's Binding would
+/// be judged by reports from before it.
+fn inherit(edited: Edited<'_>, elsewhere: &[Elsewhere<'_>], entry: &mut ObjectStatus) {
+    let key = key_of(entry);
+    let mut owed = pending::by_cluster(&entry.updates, &edited.clusters.all);
+    for other in elsewhere {
+        let known = other.positions.get(&key).and_then(|at| other.record.objects.get(*at));
+        let Some(known) = known else { continue };
+        let is_followed = !is_unbound(known) && known.uid == entry.uid;
+        let there = Edited {
+            clusters: &other.shared,
+            ..edited
+        };
+        let there = pending::by_cluster(&there.advance(Some(known)).updates, &other.shared.all);
+        // That stage has seen every update, so what is not owed there was acknowledged.
+        owed.retain(|cluster, _| !(is_followed && other.shared.all.contains(cluster.as_str())));
+        let is_here = |cluster: &str| edited.clusters.all.contains(cluster);
+        owed.extend(there.into_iter().filter(|(cluster, _)| is_here(cluster)));
+    }
+    entry.updates = pending::grouped(owed);
 }
 
 /// The message about an update that no cluster can acknowledge. Such an update only restarts the settling.
@@ -192,26 +243,38 @@ fn unacknowledgeable(edited: Edited<'_>, old: Option<&ObjectStatus>) -> Option<S
 /// The message about an acknowledgement that may have another cause than the update.
 fn weakly_acknowledged(edited: Edited<'_>, old: Option<&ObjectStatus>, new: &ObjectStatus) -> Option<String> {
     let old = old.filter(|old| !old.updates.is_empty())?;
-    let (before, now) = (pending::by_cluster(&old.updates), pending::by_cluster(&new.updates));
     let key = bound::key(edited.bound);
-    let acknowledged = before
+    // An entry without names is acknowledged as a whole.
+    if pending::is_compact(&old.updates) {
+        let mut rows = edited.reported_by(&edited.clusters.all).filter_map(|(_, row)| row);
+        return (new.updates.is_empty())
+            .then(|| rows.find_map(|row| weakness(row, &key)))
+            .flatten();
+    }
+    let clusters = &edited.clusters.all;
+    let now = pending::by_cluster(&new.updates, clusters);
+    let before = pending::by_cluster(&old.updates, clusters);
+    let mut acknowledged = before
         .iter()
         .filter(|(cluster, pending)| now.get(*cluster).is_none_or(|now| now.owed < pending.owed));
-    acknowledged.into_iter().find_map(|(cluster, _)| {
-        let row = edited.row(cluster)?;
-        if row.r#gen.is_empty() {
-            return Some(format!(
-                "unproven: the status of {key} has no observedGeneration, so whatever changes it counts as an \
+    acknowledged.find_map(|(cluster, _)| weakness(edited.row(cluster)?, &key))
+}
+
+/// Why an acknowledgement by this row may not be of the last update.
+fn weakness(row: &EvidenceRow, key: &ObjectKey) -> Option<String> {
+    if row.r#gen.is_empty() {
+        return Some(format!(
+            "unproven: the status of {key} has no observedGeneration, so whatever changes it counts as an \
                  acknowledgement of the last update"
-            ));
-        }
-        let is_scaled = row.desired.is_some() && row.total.is_some() && row.desired != row.total;
-        is_scaled.then(|| {
-            format!(
-                "unproven: cluster {cluster} runs another number of replicas of {key} than its spec says; an autoscaler there \
-                 moves observedGeneration, too, so it may not be the last update that was acknowledged"
-            )
-        })
+        ));
+    }
+    let is_scaled = row.desired.is_some() && row.total.is_some() && row.desired != row.total;
+    is_scaled.then(|| {
+        format!(
+            "unproven: cluster {} runs another number of replicas of {key} than its spec says; an autoscaler there \
+                 moves observedGeneration, too, so it may not be the last update that was acknowledged",
+            row.cluster
+        )
     })
 }
 
