@@ -316,6 +316,9 @@ impl<'a> Rollout<'a> {
         if !draft.questions.is_empty() {
             return Decision::Ask(draft.questions);
         }
+        if let Some(finding) = status::too_large(&records) {
+            return Decision::Act(self.without_room(&finding));
+        }
         standing.stalled = draft.stalled.take();
         // A plan that moves nothing may be told whenever it is.
         let newly_passed = |record: &StageStatus| {
@@ -349,6 +352,26 @@ impl<'a> Rollout<'a> {
 }
 
 impl Rollout<'_> {
+    /// The API server would refuse the records, and then nothing could be written ever again: they stay as they were, nothing moves,
+    /// and status says why. Nobody knows meanwhile that a stage goes on passing.
+    fn without_room(&self, finding: &Finding) -> Plan {
+        let mut stages = self.status.stages.clone();
+        for stage in stages.iter_mut().filter(|stage| stage.state != StageState::Passed) {
+            stage.passing_since = None;
+        }
+        let standing = Standing {
+            stalled: Some(finding.clone()),
+            stages,
+            ..self.standing_of(finding, self.status.active_stage.clone())
+        };
+        let (write, events) = status::write(self.facts, standing);
+        Plan {
+            writes: write.into_iter().collect(),
+            events,
+            ..Plan::default()
+        }
+    }
+
     /// What was announced and then came too late stands in status until the next try: it must not look like one under way.
     fn tell_of_late_plans(&self, standing: &mut Standing) {
         let late = self.facts.late_plans;

@@ -68,6 +68,44 @@ impl Standing {
     }
 }
 
+/// The most that the records of all stages may take as JSON. etcd takes 1.5 MiB for the whole policy, of which spec, metadata and
+/// conditions need their part.
+const STAGES_BYTES_MAX: usize = 1_000_000;
+
+/// That the records of the stages do not fit, if they do not.
+pub fn too_large(stages: &[StageStatus]) -> Option<Finding> {
+    let bytes = bytes_of(stages);
+    if bytes <= STAGES_BYTES_MAX {
+        return None;
+    }
+    let objects: usize = stages.iter().map(|stage| stage.objects.len()).sum();
+    let clusters: usize = stages.iter().map(|stage| stage.destinations.len()).sum();
+    let text = format!(
+        "what is known of {} stages with {objects} objects and {clusters} clusters in all takes {bytes} bytes, and status has room \
+         for {STAGES_BYTES_MAX}: split the policy, or set previousStages: Remove",
+        stages.len()
+    );
+    Some(Finding::unknown(Reason::StatusTooLarge, text))
+}
+
+/// The size as JSON, without keeping the text.
+fn bytes_of(stages: &[StageStatus]) -> usize {
+    struct Counter(usize);
+    impl std::io::Write for Counter {
+        fn write(&mut self, text: &[u8]) -> std::io::Result<usize> {
+            self.0 = self.0.saturating_add(text.len());
+            Ok(text.len())
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+    let mut counter = Counter(0);
+    // What cannot be written down could not be stored either.
+    serde_json::to_writer(&mut counter, stages).map_or(usize::MAX, |()| counter.0)
+}
+
 /// The status to write, if it differs from the one that is there, and the Events that tell of it.
 pub fn write(facts: &Facts, standing: Standing) -> (Option<Write>, Vec<Event>) {
     let (write, events) = announce(facts, standing);

@@ -11,6 +11,7 @@ mod edits;
 mod evidence_properties;
 mod gate_properties;
 mod health;
+mod large;
 mod observe;
 mod phases;
 mod pieces;
