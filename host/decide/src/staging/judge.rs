@@ -366,8 +366,8 @@ impl<'a> Judging<'a> {
             return if kept.is_empty() {
                 Err(Finding::unknown(
                     Reason::NothingKept,
-                    "no bound object is of a kind whose status clusters return, so there is nothing to judge: \
-                    bind one, or set health: Ignored and a soak on this stage",
+                    "no bound object is of a kind whose status clusters return, so there is nothing to check: bind one, or \
+                     give this stage health: Ignored and a soak, without condition and gates",
                 ))
             } else {
                 Ok(kept)
@@ -559,7 +559,7 @@ fn not_judged(stage: &CheckedStage, settled: &Bound<'_>, record: &mut StageStatu
     Finding::pass(
         Reason::PlacedNotJudged,
         format!(
-            "stage {} has health Ignored and no condition: {} object(s) placed in {} cluster(s), not judged",
+            "stage {} has health Ignored and neither condition nor gates: {} object(s) placed in {} cluster(s), not judged",
             stage.name,
             settled.objects.len(),
             settled.destinations.len()
