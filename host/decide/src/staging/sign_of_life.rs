@@ -16,10 +16,12 @@ use super::slot::{Own, Slot, after};
 
 impl Rollout<'_> {
     /// The finding while the active stage passes but KubeStellar has shown no sign of life. A stage that passes because evidence
-    /// has arrived has that sign; one that passes because a time is over may have heard nothing because KubeStellar is down.
+    /// has arrived has that sign; one that passes because a time is over may have heard nothing because KubeStellar is down. Gates
+    /// are asked last and may take longer than a sign counts: a stage with gates needs one only after a soak.
     pub(super) fn require_sign_of_life(&self, judged: &Judged, active: usize, draft: &mut Draft) -> Option<Finding> {
         let stage = self.stage(active);
-        if judged.finding.outcome != Outcome::Pass {
+        let is_asked = stage.soak.is_some() || stage.gates.is_empty();
+        if judged.finding.outcome != Outcome::Pass || !is_asked {
             return None;
         }
         let next = judged.next?;
@@ -30,12 +32,6 @@ impl Rollout<'_> {
             return None;
         }
         let window = self.facts.settings.settle_after_loss();
-        // Where reading takes longer than what was read may be used, the signs are as slow: else each try would ask for a new one.
-        let window = if self.facts.late_plans > 0 {
-            self.facts.settings.unseen_update()
-        } else {
-            window
-        };
         // The sign comes before the fresh read, and that may take long: its age counts until the read began.
         let (now, window) = match self.facts.read {
             Read::Cached => (self.facts.now, window),
