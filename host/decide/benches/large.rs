@@ -258,7 +258,9 @@ impl World {
                 policy.status = Some((**status).clone());
                 policy.metadata.resource_version = Some(version);
             }
-            Write::Adopt(_) | Write::RestoreEvidenceCollector { .. } => unreachable!("nobody else writes here"),
+            Write::Adopt(_) | Write::RestoreEvidenceCollector { .. } => {
+                unreachable!("no other writer is in this world")
+            }
         }
     }
 
@@ -438,7 +440,7 @@ fn cluster(n: usize) -> String {
     format!("eu-central-1-retail-cluster-{n:04}")
 }
 
-/// Of this thread, so that nobody else's work is in it.
+/// Of this thread alone, whatever else the machine does.
 fn processor_time() -> Duration {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
     Duration::try_from(time).unwrap_or_default()

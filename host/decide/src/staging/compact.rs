@@ -142,7 +142,10 @@ impl Edited<'_> {
             }
         };
         let has = move |row: &EvidenceRow| {
-            has_acknowledged(&pending, row) || edited_at.is_some_and(|edited| self.is_silent_since(row, edited))
+            // A cluster that has joined may come with a report from before the update.
+            let is_old = edited_at.is_some_and(|edited| self.reported_before(row, edited));
+            (has_acknowledged(&pending, row) && !is_old)
+                || edited_at.is_some_and(|edited| self.is_silent_since(row, edited))
         };
         self.reported_by(&self.clusters.all)
             .filter(move |(cluster, row)| is_of_it(cluster) && !row.is_some_and(&has))

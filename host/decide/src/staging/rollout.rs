@@ -353,7 +353,7 @@ impl<'a> Rollout<'a> {
 
 impl Rollout<'_> {
     /// The API server would refuse the records, and then nothing could be written ever again: they stay as they were, nothing moves,
-    /// and status says why. Nobody knows meanwhile that a stage goes on passing.
+    /// and status says why. Whether a stage goes on passing is not known meanwhile.
     fn without_room(&self, finding: &Finding) -> Plan {
         let mut stages = self.status.stages.clone();
         for stage in stages.iter_mut().filter(|stage| stage.state != StageState::Passed) {

@@ -100,7 +100,9 @@ impl<'a> Judging<'a> {
             let taken_before = old.map_or(0, |old| pending::bytes(&old.updates));
             let others = room_taken - taken_before;
             let known = old.map_or(&[][..], |old| &old.updates);
-            let is_compact = pending::is_compact(known) || (known.is_empty() && !has_room);
+            // Reports from before an update that was seen long ago are owed by name.
+            let is_updated = || edited.begin(old).edits > 0;
+            let is_compact = pending::is_compact(known) || (known.is_empty() && !has_room && is_updated());
             let compact = is_compact.then(|| edited.advance_compactly(old)).flatten();
             let mut entry = compact.unwrap_or_else(|| edited.advance(old));
             if old.is_none_or(is_unbound) {

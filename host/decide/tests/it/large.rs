@@ -118,6 +118,39 @@ fn an_update_of_which_status_has_no_room_for_the_names_is_owed_until_the_last_cl
 }
 
 #[test]
+fn beside_an_update_without_names_an_object_that_is_new_owes_what_its_reports_are_too_old_for() {
+    let mut world = in_many_clusters();
+    update(&mut world, 2);
+    world["placements"]["shop.stage.dev"]["object"]["metadata"]["creationTimestamp"] = json!("2026-01-01T00:09:55Z");
+    let bound = &mut world["bindings"]["shop.stage.dev"]["object"]["object"]["spec"]["workload"]["namespaceScope"];
+    let mut api = bound[0].clone();
+    (api["name"], api["resourceVersion"]) = (json!("api"), json!("41"));
+    bound.as_array_mut().unwrap().push(api);
+    let mut combined = world["combined"]["default/web-uid.dev-uid"].clone();
+    combined["object"]["metadata"]["name"] = json!("api-uid.dev-uid");
+    combined["object"]["metadata"]["labels"]["status.kubestellar.io/name"] = json!("api");
+    world["combined"]["default/api-uid.dev-uid"] = combined;
+    let meta = |uid: &str, version: &str, at: &str| json!({"uid": uid, "resourceVersion": version, "generation": 2, "mark": "first", "editedAt": at});
+    let objects = json!({
+        "deployments.apps default/web": meta("web-uid", "42", "2026-01-01T00:09:52Z"),
+        "deployments.apps default/api": meta("api-uid", "41", "2026-01-01T00:09:50Z"),
+    });
+    let answers: Answers = serde_json::from_value(json!({"objects": objects})).unwrap();
+    let outcome = decided(&world, &answers);
+    let known = json!(status_after(&outcome.plan, &outcome.facts).stages[0].objects);
+    assert_eq!(
+        known[0]["updates"][0]["clusters"],
+        json!([]),
+        "web has no room for names"
+    );
+    assert_eq!(
+        known[1]["updates"][0]["clusters"].as_array().map(Vec::len),
+        Some(CLUSTERS)
+    );
+    assert!(!opens(&outcome));
+}
+
+#[test]
 fn of_two_updates_each_moves_the_generation_or_nothing_follows_for_two_minutes() {
     let mut world = in_many_clusters();
     update(&mut world, 2);
