@@ -1,7 +1,6 @@
 //! etcd, kube-apiserver and those controllers of kube-controller-manager that rollouts and rights rest on (garbage collection, end
 //! of namespaces, sums of roles), on loopback, with RBAC and an audit log. Must not put anything into the API server.
 
-use std::net::TcpListener;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -16,6 +15,7 @@ use serde_json::json;
 
 use crate::assets::Assets;
 use crate::certificates::Certificates;
+use crate::ports;
 use crate::process::{Process, Signal};
 
 /// An API server is ready after 2 to 3 s on two cores; several that start at once take longer.
@@ -264,18 +264,11 @@ impl ControlPlane {
 }
 
 impl Ports {
-    /// Free when asked for; whoever takes one in the moment between makes the start fail, with its log.
     fn free() -> anyhow::Result<Ports> {
-        let listeners = [0; 3].map(|_| TcpListener::bind("127.0.0.1:0"));
-        let mut ports = Vec::new();
-        for listener in listeners {
-            ports.push(listener.context("finding a free port")?);
-        }
-        let port = |at: usize| -> anyhow::Result<u16> { Ok(ports[at].local_addr()?.port()) };
         Ok(Ports {
-            etcd: port(0)?,
-            peers: port(1)?,
-            apiserver: port(2)?,
+            etcd: ports::free()?,
+            peers: ports::free()?,
+            apiserver: ports::free()?,
         })
     }
 }

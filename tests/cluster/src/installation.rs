@@ -1,7 +1,6 @@
 //! An installation by the manifests that are shipped: applied by kubectl, and read for the flags that the pods get. Must not grant or
 //! set anything that they do not, but for what a test machine has otherwise: where the kubeconfig is, ports, and a short lease.
 
-use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -17,6 +16,7 @@ use serde_json::Value;
 
 use crate::assets::Assets;
 use crate::control_plane::ControlPlane;
+use crate::ports;
 
 /// As the API server calls whoever has the token of the pods.
 pub const USER: &str = "system:serviceaccount:stagegate-system:stagegate";
@@ -105,7 +105,7 @@ impl Installation {
     /// # Errors
     /// No free port.
     pub fn arguments(&self) -> anyhow::Result<Vec<String>> {
-        let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
+        let port = ports::free()?;
         let ours = |argument: &String| {
             let flag = argument.split('=').next().unwrap_or_default();
             !["--kubeconfig", "--admin-address", "--lease-duration"].contains(&flag)

@@ -11,5 +11,6 @@ pub mod control_plane;
 pub mod host;
 pub mod installation;
 pub mod kubestellar;
+pub mod ports;
 pub mod process;
 pub mod usage;
