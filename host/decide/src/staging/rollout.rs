@@ -180,7 +180,11 @@ impl<'a> Rollout<'a> {
         let Current { active, own } = current;
         let stage = self.stage(active);
         let is_removing = self.checked.previous_stages == PreviousStages::Remove;
-        let is_handing_over = is_removing && self.slots[..active].iter().any(|slot| slot.open().is_some());
+        // One where a rollout was completed stays until there is a new plan: nothing waits for its removal.
+        let mut earlier = self.slots[..active].iter().zip(records.iter());
+        let is_leaving =
+            |(slot, record): (&Slot<'_>, &StageStatus)| slot.open().is_some() && record.completed_at.is_none();
+        let is_handing_over = is_removing && earlier.any(is_leaving);
         let judgement = judge(Subjected {
             facts: self.facts,
             stage,
