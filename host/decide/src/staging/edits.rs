@@ -72,6 +72,8 @@ pub struct Edited<'a> {
     pub placed_since: Option<Timestamp>,
     /// Since when the Binding names this version of it, by this process's clock; `None`: this process has not seen it named.
     pub named_since: Option<Timestamp>,
+    /// Not all clusters have been found to report in this attempt: of some the first report is still to be seen.
+    pub is_unproven: bool,
     pub now: Timestamp,
     pub settings: Settings,
 }
@@ -94,6 +96,7 @@ impl<'a> Edited<'a> {
             clusters,
             placed_since: (subject.placed.own.object.metadata.creation_timestamp.as_ref()).map(|time| time.0),
             named_since: subject.named_since(),
+            is_unproven: !record::has_complete_evidence(subject.placed.record),
             now: facts.now,
             settings: facts.settings,
         }
@@ -107,7 +110,7 @@ impl<'a> Edited<'a> {
             recorded,
         } = self.begin(recorded);
         let has_nothing_pending = recorded.is_some_and(|recorded| !is_unbound(recorded) && recorded.updates.is_empty());
-        if edits == 0 && has_nothing_pending && self.clusters.new.is_empty() {
+        if edits == 0 && has_nothing_pending && self.clusters.new.is_empty() && !self.is_unproven {
             return record;
         }
         let mut owed = pending::by_cluster(recorded.map_or(&[], |recorded| &recorded.updates), &self.clusters.all);
@@ -202,6 +205,10 @@ impl<'a> Edited<'a> {
     fn edited_at(&self, recorded: Option<&ObjectStatus>) -> Option<Timestamp> {
         let generation = self.generation().filter(|generation| *generation > 1)?;
         let known = recorded.and_then(|recorded| recorded.edited_at.as_ref());
+        if self.bound.create_only && recorded.is_some() {
+            // Its generation stays on record too: it would differ in every round.
+            return known.map(|time| time.0);
+        }
         match recorded {
             Some(recorded) if recorded.generation == Some(generation) && known.is_some() => known.map(|time| time.0),
             Some(recorded) if recorded.generation.is_some_and(|before| before != generation) => {
@@ -285,27 +292,49 @@ impl<'a> Edited<'a> {
     }
 
     /// A cluster or an object that is new to the stage may have a report from before the last update: the cluster was away
-    /// meanwhile, or another BindingPolicy placed the object.
+    /// meanwhile, or another BindingPolicy placed the object. Of an object that was never updated, a report from before it was made
+    /// is no evidence at all; here it may only be one of which nobody can tell.
     fn owe_of_old_reports(&self, owed: &mut ByCluster, record: &ObjectStatus, recorded: Option<&ObjectStatus>) {
-        let Some(edited) = record.edited_at.as_ref().map(|time| time.0) else {
-            return;
-        };
-        let is_first_sight = recorded.is_none_or(is_unbound);
+        let updated = record.edited_at.as_ref().map(|time| time.0);
+        let made = || self.found.made_at.filter(|_| self.generation() == Some(1));
+        let Some(last) = updated.or_else(made) else { return };
+        let is_first_sight = recorded.is_none_or(is_unbound) || self.is_unproven;
         let clusters = if is_first_sight {
             &self.clusters.all
         } else {
             &self.clusters.new
         };
         for (cluster, row) in self.reported_by(clusters) {
-            let is_old = |row: &EvidenceRow| self.reported_before(row, edited);
-            if !owed.contains_key(cluster) && row.is_some_and(is_old) {
-                let debt = Debt {
-                    edits: 1,
-                    answered_at: None,
-                };
-                self.add(owed, (cluster, row), debt);
-            }
+            let Some(found) = row.filter(|_| !owed.contains_key(cluster)) else {
+                continue;
+            };
+            let is_old = self.reported_before(found, last);
+            let answered_at = if !is_old && self.may_be_of_before(found, last, is_first_sight) {
+                // If the report is of this version after all, nothing more will come.
+                Some(record::from(self.now).0)
+            } else if is_old && updated.is_some() {
+                None
+            } else {
+                continue;
+            };
+            self.add(owed, (cluster, row), Debt { edits: 1, answered_at });
         }
+    }
+
+    /// Whether nobody can tell which version a report is about. At first sight that is so of one that was made before the placement,
+    /// for another one: an update that only takes fields away leaves no time, so it may have come since. A cluster that has just
+    /// joined had no part in the updates that were recorded here; its report counts if it is surely later than the last one.
+    /// Either counts if nothing has come for so long that transport has nothing more to deliver.
+    fn may_be_of_before(&self, row: &EvidenceRow, edited: Timestamp, is_first_sight: bool) -> bool {
+        let Reported::At { seconds } = row.at else { return false };
+        let is_recent = |time: Timestamp| self.now.duration_since(time) < self.settings.unseen_update();
+        let is_surely_after = self.reported_after(row, edited).is_some();
+        if is_first_sight {
+            let may_be_updated = self.generation() != Some(1) || !is_surely_after;
+            let is_before = |placed: Timestamp| seconds <= placed.as_second() && is_recent(placed);
+            return may_be_updated && self.placed_since.is_some_and(is_before);
+        }
+        !is_surely_after && is_recent(edited)
     }
 
     /// Whether the cluster's last report is surely older than `time`. Reports have whole seconds; clocks of API servers may

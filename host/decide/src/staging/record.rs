@@ -199,6 +199,12 @@ pub fn note_check(record: &mut StageStatus, name: &str, finding: &Finding, note:
     put_check(record, check, note.now);
 }
 
+/// Whether every cluster was last found to report on every object that is judged.
+pub fn has_complete_evidence(record: &StageStatus) -> bool {
+    let evidence = record.checks.iter().find(|check| check.name == "evidence");
+    evidence.is_some_and(|check| check.outcome == Outcome::Pass)
+}
+
 /// What status says of the evidence, where no soak counts on it: a restart compares a soak's with what is there then.
 pub fn evidence_of_no_soak(record: &StageStatus) -> Option<CheckStatus> {
     let known = record.checks.iter().find(|check| check.name == "evidence");
