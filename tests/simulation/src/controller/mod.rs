@@ -1,0 +1,149 @@
+//! A process of the host: its watches, its memory and its reconciles. What it decides is `stagegate_decide`'s; what it does between
+//! decisions is as the shell does it, a step at a time.
+
+pub mod seen;
+pub mod talk;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use jiff::Timestamp;
+use stagegate_api::{BindingPolicy, StagedBindingPolicy};
+use stagegate_decide::staging::{Placement, Write};
+
+use crate::queue::{Millis, timestamp};
+use crate::server::{Refused, Server};
+use seen::Seen;
+use talk::{Memory, Talk};
+
+/// The users' StatusCollector.
+pub const COLLECTOR: &str = "available";
+/// Longest wait for the watches to tell of a write of this process.
+const BEHIND_MAX: Millis = 1_000;
+
+#[derive(Clone, Debug, Default)]
+pub struct Process {
+    /// Counts its starts: events of an earlier life are void.
+    pub life: u64,
+    pub is_up: bool,
+    pub is_leader: bool,
+    /// How often the lease has changed hands, as it knows.
+    pub transitions: u64,
+    /// Since when it may decide.
+    pub leads_since: Millis,
+    /// It stands still until then: what it has sent may still arrive.
+    pub paused_until: Millis,
+    /// Policies of which a write was under way when it was paused.
+    pub in_flight: BTreeSet<String>,
+    pub skew_ms: Millis,
+    pub seen: Seen,
+    pub memories: BTreeMap<String, Memory>,
+    pub talks: BTreeMap<String, Talk>,
+    /// To be looked at again after the reconcile that is under way.
+    pub touched: BTreeSet<String>,
+    /// Those that will be looked at without being touched, and when.
+    pub waking: BTreeMap<String, Millis>,
+    /// The last version that this process has written for a policy, and until when the watches are waited for.
+    pub written: BTreeMap<String, (u64, Millis)>,
+    /// A watch tells of nothing before.
+    pub late: BTreeMap<seen::Watched, Millis>,
+}
+
+impl Process {
+    /// What its clock shows.
+    pub fn now(&self, now: Millis) -> Timestamp {
+        timestamp(now + self.skew_ms)
+    }
+
+    /// Ends it where it is.
+    pub fn kill(&mut self) {
+        *self = Self {
+            life: self.life + 1,
+            skew_ms: self.skew_ms,
+            ..Self::default()
+        };
+    }
+
+    /// Whether the watches have yet to tell of what it wrote itself.
+    pub fn is_behind(&mut self, policy: &str, now: Millis) -> bool {
+        let Some((version, until)) = self.written.get(policy).copied() else {
+            return false;
+        };
+        let is_behind = self.seen.policies.seen.min(self.seen.placements.seen) < version && now < until;
+        if !is_behind {
+            self.written.remove(policy);
+        }
+        is_behind
+    }
+
+    /// Begins a reconcile; `None`: there is no such policy.
+    pub fn begin(&mut self, policy: &str, views: &mut talk::Views, now: Millis) -> Option<Talk> {
+        let time = self.now(now);
+        let memory = self.memories.entry(policy.to_owned()).or_default();
+        let mut talk = Talk::begin(policy, &self.seen, (memory, views), time)?;
+        let since = timestamp(self.leads_since + self.skew_ms);
+        talk.facts.watching_since = talk.facts.watching_since.map(|watching| watching.max(since));
+        talk.facts.lease_transitions = self.transitions;
+        Some(talk)
+    }
+
+    /// The write was carried out and made this version.
+    pub fn note_written(&mut self, policy: &str, version: u64, now: Millis) {
+        self.written.insert(policy.to_owned(), (version, now + BEHIND_MAX));
+    }
+}
+
+/// Carries out one write as the API server does. Gives the version that it made, if it made one.
+///
+/// # Errors
+/// The object is not the version that was decided on.
+pub fn write(server: &mut Server, policy: &str, write: &Write) -> Result<Option<u64>, Refused> {
+    let before = server.counter.version;
+    match write {
+        Write::CreateEvidenceCollector(collector) => {
+            match server.collectors.create(&mut server.counter, collector.clone()) {
+                Ok(_) | Err(Refused::Exists) => {}
+                Err(refused) => return Err(refused),
+            }
+            return Ok(None);
+        }
+        Write::RestoreEvidenceCollector {
+            precondition,
+            collector,
+        } => {
+            let name = collector.metadata.name.clone().unwrap_or_default();
+            let put_back = |object: &mut stagegate_api::StatusCollector| object.spec = collector.spec.clone();
+            server
+                .collectors
+                .update(&mut server.counter, (&name, Some(precondition)), put_back)?;
+            return Ok(None);
+        }
+        Write::CreateClosed(placement) => {
+            server.placements.create(&mut server.counter, placement.clone())?;
+            return Ok(None);
+        }
+        Write::Open(placement) | Write::Update(placement) | Write::Adopt(placement) | Write::Stamp(placement) => {
+            let at = (placement.name.as_str(), Some(&placement.precondition));
+            server
+                .placements
+                .update(&mut server.counter, at, |object| change(object, placement))?;
+        }
+        Write::Remove { name, precondition } => {
+            server
+                .placements
+                .delete(&mut server.counter, (name.as_str(), Some(precondition)))?;
+            return Ok(None);
+        }
+        Write::Status { precondition, status } => {
+            let at = (policy, Some(precondition));
+            let put = |object: &mut StagedBindingPolicy| object.status = Some((**status).clone());
+            server.policies.update(&mut server.counter, at, put)?;
+        }
+    }
+    Ok((server.counter.version > before).then_some(server.counter.version))
+}
+
+fn change(object: &mut BindingPolicy, placement: &Placement) {
+    object.spec = placement.spec.clone();
+    let annotations = object.metadata.annotations.get_or_insert_default();
+    annotations.extend(placement.annotations.clone());
+}

@@ -1,0 +1,359 @@
+//! One reconcile of one policy: facts from the watches or read anew, questions and answers, then the writes. As the shell's, in
+//! steps between which the world goes on.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use stagegate_api::{BindingPolicy, CombinedStatusView, StagedBindingPolicy, evidence};
+use stagegate_decide::names::{Digest, ObjectKey, PlacementName};
+use stagegate_decide::staging::{
+    BindingFacts, Compilation, Decoded, Evidence, EvidenceCollectorFacts, Facts, ObjectFacts, Plan, PolicyFacts,
+    Question, Read, Settings, Verdict, VerdictKey, has_our_spec, observe,
+};
+
+use super::seen::{Seen, placement_of};
+use crate::server::{Content, Resource, Server, version_of};
+
+/// Views of CombinedStatuses by resourceVersion: each is made once.
+#[derive(Clone, Debug, Default)]
+pub struct Views(BTreeMap<String, Arc<CombinedStatusView>>);
+
+impl Views {
+    fn of(&mut self, combined: &stagegate_api::CombinedStatus) -> Arc<CombinedStatusView> {
+        let version = version_of(&combined.metadata).to_owned();
+        self.0
+            .entry(version)
+            .or_insert_with(|| Arc::new(CombinedStatusView::of(combined)))
+            .clone()
+    }
+}
+
+/// What stays known of a policy between two reconciles.
+#[derive(Clone, Debug, Default)]
+pub struct Memory {
+    objects: BTreeMap<ObjectKey, ObjectFacts>,
+    compiled: BTreeMap<Digest, Compilation>,
+    verdicts: BTreeMap<VerdictKey, Verdict>,
+    pub late: u32,
+}
+
+/// What is to be done next.
+#[derive(Clone, Debug)]
+pub enum Step {
+    Look,
+    ReadCombined,
+    ReadRest,
+    ReadVersions,
+    ReadObjects(Vec<(ObjectKey, String)>),
+    Write(Box<Plan>, usize),
+}
+
+#[derive(Clone, Debug)]
+pub struct Talk {
+    pub facts: Facts,
+    pub step: Step,
+    pub rounds: u32,
+    pub conflicts: u32,
+    /// What the objects were when this reconcile read them. For the oracle alone.
+    pub contents: BTreeMap<ObjectKey, (Resource, Content)>,
+    began_at: Option<Timestamp>,
+    baseline: String,
+    names: BTreeSet<String>,
+}
+
+impl Talk {
+    /// From the watches. `None`: there is no such policy.
+    pub fn begin(name: &str, seen: &Seen, (memory, views): (&Memory, &mut Views), now: Timestamp) -> Option<Self> {
+        let policy = seen.policies.objects.get(name)?;
+        let names = seen.placements_of(name);
+        let placements: BTreeMap<_, _> = names
+            .iter()
+            .filter_map(|name| {
+                Some((
+                    name.clone(),
+                    Decoded::Object(seen.placements.objects.get(name)?.clone()),
+                ))
+            })
+            .collect();
+        let bindings: BTreeMap<_, _> = names
+            .iter()
+            .filter_map(|name| {
+                let observed = seen.observed.get(name)?.clone();
+                let object = seen.bindings.objects.get(name).cloned().map(Decoded::Object);
+                Some((name.clone(), BindingFacts { object, observed }))
+            })
+            .collect();
+        let combined = seen.combined.objects.iter();
+        let combined = combined.filter(|(_, combined)| names.contains(placement_of(combined)));
+        let combined = combined
+            .map(|(key, combined)| (key.clone(), Decoded::Object(views.of(combined))))
+            .collect();
+        let mut facts = Facts {
+            now,
+            read: Read::Cached,
+            settings: Settings::default(),
+            watching_since: seen.watching_since(),
+            kubestellar_seen_at: seen.kubestellar_seen_at,
+            lease_transitions: 0,
+            policy: policy_facts(policy),
+            evidence_collector: None,
+            collectors: BTreeMap::new(),
+            collectors_changed: BTreeMap::new(),
+            placements,
+            bindings,
+            objects: memory.objects.clone(),
+            combined,
+            compiled: memory.compiled.clone(),
+            verdicts: memory.verdicts.clone(),
+            gate_namespaces: Default::default(),
+            sources: BTreeMap::new(),
+            modules: BTreeMap::new(),
+            configs: BTreeMap::new(),
+            gate_verdicts: BTreeMap::new(),
+            late_plans: memory.late,
+        };
+        collectors(&mut facts, seen, |name| seen.collectors.objects.get(name).cloned());
+        Some(Self {
+            facts,
+            step: Step::Look,
+            rounds: 0,
+            conflicts: 0,
+            contents: BTreeMap::new(),
+            began_at: None,
+            baseline: String::new(),
+            names: BTreeSet::new(),
+        })
+    }
+
+    pub fn policy(&self) -> &str {
+        self.facts.policy.object.metadata.name.as_deref().unwrap_or_default()
+    }
+
+    /// The names under which placements are or may be, as the facts and the watches have it.
+    fn placement_names(&self, seen: &Seen) -> BTreeSet<String> {
+        let policy = self.policy();
+        let stages = self.facts.policy.object.spec.stages.iter();
+        let mut names: BTreeSet<String> = stages
+            .map(|stage| PlacementName::of(policy, &stage.name).as_str().to_owned())
+            .collect();
+        names.extend(seen.placements_of(policy));
+        names.extend(self.facts.placements.keys().cloned());
+        names
+    }
+
+    /// First of a reading: the collection's version is what later evidence must be newer than.
+    pub fn read_combined(&mut self, server: &Server, (seen, views): (&Seen, &mut Views), now: Timestamp) {
+        self.began_at = Some(now);
+        self.names = self.placement_names(seen);
+        self.baseline = server.counter.version.to_string();
+        let known = |key: &String| seen.combined.objects.contains_key(key);
+        let combined = server.combined.all();
+        // One that the watch has not told of is missing until it has.
+        let combined = combined.filter(|(key, combined)| known(key) && self.names.contains(placement_of(combined)));
+        self.facts.combined = combined
+            .map(|(key, combined)| (key.clone(), Decoded::Object(views.of(combined))))
+            .collect();
+        self.step = Step::ReadRest;
+    }
+
+    pub fn read_rest(&mut self, server: &Server, (seen, memory): (&Seen, &mut Memory), now: Timestamp) {
+        let wanted = self.asked_before();
+        self.facts.bindings = self
+            .names
+            .iter()
+            .filter_map(|name| {
+                let object = server.bindings.get(name).cloned();
+                let previous = seen.observed.get(name);
+                if object.is_none() && previous.is_none() {
+                    return None;
+                }
+                let observed = observe(previous, object.as_deref(), now);
+                let object = object.map(Decoded::Object);
+                Some((name.clone(), BindingFacts { object, observed }))
+            })
+            .collect();
+        collectors(&mut self.facts, seen, |name| server.collectors.get(name).cloned());
+        self.facts.objects.clear();
+        self.read_objects(server, memory, wanted);
+        self.step = Step::ReadVersions;
+    }
+
+    /// Last of a reading: these are what writes are conditional on. `false`: the policy is gone.
+    pub fn read_versions(&mut self, server: &Server, seen: &Seen, now: Timestamp) -> bool {
+        let Some(policy) = server.policies.get(self.policy()) else {
+            return false;
+        };
+        self.facts.policy = policy_facts(policy);
+        let names = self.placement_names(seen);
+        let placement = |name: &String| -> Option<(String, Decoded<BindingPolicy>)> {
+            Some((name.clone(), Decoded::Object(server.placements.get(name)?.clone())))
+        };
+        self.facts.placements = names.iter().filter_map(placement).collect();
+        self.facts.now = now;
+        self.step = Step::Look;
+        if self.began_at.is_some() {
+            self.facts.read = Read::Anew {
+                baseline: self.baseline.clone(),
+                began_at: self.began_at,
+            };
+            if !names.is_subset(&self.names) {
+                self.step = Step::ReadCombined;
+            }
+        }
+        true
+    }
+
+    pub fn read_objects(&mut self, server: &Server, memory: &mut Memory, wanted: Vec<(ObjectKey, String)>) {
+        for (key, asked_for) in wanted {
+            let path = format!("{}/{}", key.namespace.as_deref().unwrap_or_default(), key.name);
+            let live = server.workloads.get(&path).filter(|live| live.key() == key);
+            if let Some(live) = live {
+                self.contents.insert(key.clone(), (live.resource, live.content));
+            }
+            let answer = ObjectFacts {
+                asked_for,
+                found: live.map(|live| live.found()),
+                refused: None,
+            };
+            memory.objects.insert(key.clone(), answer.clone());
+            self.facts.objects.insert(key, answer);
+        }
+    }
+
+    /// Of the Bindings that were read before, those that were asked about.
+    fn asked_before(&self) -> Vec<(ObjectKey, String)> {
+        let wanted: BTreeMap<ObjectKey, String> = bound(&self.facts)
+            .filter(|(key, _)| self.facts.objects.contains_key(key))
+            .collect();
+        wanted.into_iter().collect()
+    }
+
+    /// Answers what needs no request. Gives the objects that have to be read, and whether anything was answered.
+    pub fn answer(
+        &mut self,
+        server: &Server,
+        memory: &mut Memory,
+        questions: Vec<Question>,
+    ) -> (Vec<(ObjectKey, String)>, bool) {
+        let (mut wanted, mut is_answered) = (Vec::new(), false);
+        for question in questions {
+            match question {
+                Question::Compile { digest, .. } => {
+                    memory.compiled.insert(digest.clone(), Compilation::Compiles);
+                    self.facts.compiled.insert(digest, Compilation::Compiles);
+                    is_answered = true;
+                }
+                Question::Object {
+                    key, resource_version, ..
+                } => wanted.push((key, resource_version)),
+                Question::Check { key, text, evidence } => {
+                    let Some(verdict) = verdict(server, &text, &evidence, &key) else {
+                        continue;
+                    };
+                    memory.verdicts.insert(key.clone(), verdict.clone());
+                    self.facts.verdicts.insert(key, verdict);
+                    is_answered = true;
+                }
+                // The conversation reads; no policy of this world has gates.
+                Question::ReadAnew | Question::Module { .. } | Question::Config { .. } | Question::Gate(_) => {}
+            }
+        }
+        (wanted, is_answered)
+    }
+}
+
+impl Memory {
+    pub fn prune(&mut self, facts: &Facts) {
+        let named: BTreeSet<ObjectKey> = bound(facts).map(|(key, _)| key).collect();
+        self.objects
+            .retain(|key, answer| named.contains(key) && answer.found.is_some());
+        while self.verdicts.len() > 64 {
+            self.verdicts.pop_first();
+        }
+    }
+}
+
+fn policy_facts(policy: &Arc<StagedBindingPolicy>) -> PolicyFacts {
+    PolicyFacts {
+        object: policy.clone(),
+        undecodable: None,
+    }
+}
+
+fn bound(facts: &Facts) -> impl Iterator<Item = (ObjectKey, String)> {
+    let bindings = facts
+        .bindings
+        .values()
+        .filter_map(|binding| binding.object.as_ref()?.object());
+    bindings
+        .flat_map(|binding| binding.spec.workload.objects())
+        .map(|object| {
+            let key = ObjectKey {
+                group: object.group.clone(),
+                resource: object.resource.clone(),
+                namespace: object.namespace.clone(),
+                name: object.name.clone(),
+            };
+            (key, object.resource_version.clone())
+        })
+}
+
+/// The StatusCollectors that clauses and Bindings name, and ours.
+fn collectors(facts: &mut Facts, seen: &Seen, live: impl Fn(&str) -> Option<Arc<stagegate_api::StatusCollector>>) {
+    let placed = facts.placements.values().filter_map(Decoded::object);
+    let clauses = facts
+        .policy
+        .object
+        .spec
+        .downsync
+        .iter()
+        .chain(placed.flat_map(|placement| &placement.spec.downsync));
+    let mut names: BTreeSet<String> = clauses.flat_map(|clause| clause.status_collectors.clone()).collect();
+    let bindings = facts
+        .bindings
+        .values()
+        .filter_map(|binding| binding.object.as_ref()?.object());
+    let objects = bindings.flat_map(|binding| binding.spec.workload.objects());
+    names.extend(objects.flat_map(|object| object.status_collectors.clone()));
+    let ours = evidence::collector_name();
+    facts.evidence_collector = live(&ours).map(|object| EvidenceCollectorFacts {
+        ours_since: seen.evidence_ours_since.filter(|_| has_our_spec(&object)),
+        object,
+    });
+    facts.collectors_changed = names
+        .iter()
+        .filter_map(|name| Some((name.clone(), *seen.collectors_changed.get(name)?)))
+        .collect();
+    names.remove(&ours);
+    facts.collectors = names
+        .into_iter()
+        .filter_map(|name| Some((name.clone(), live(&name)?)))
+        .collect();
+}
+
+/// What the expressions of this world give: a filter keeps the kind that it names, a condition wants two replicas in each row.
+fn verdict(server: &Server, text: &str, evidence: &Evidence, key: &VerdictKey) -> Option<Verdict> {
+    let is_true = match evidence {
+        Evidence::Clause(clause) => text.contains(clause["resource"].as_str().unwrap_or_default()),
+        Evidence::CombinedStatus { namespace, name } => {
+            let combined = server.combined.get(&format!("{namespace}/{name}"))?;
+            if CombinedStatusView::of(combined).digest != key.evidence.as_str() {
+                return None;
+            }
+            let results = combined.results.iter().filter(|result| result.name == super::COLLECTOR);
+            let cells: Vec<_> = results
+                .flat_map(|result| &result.rows)
+                .filter_map(|row| row.columns.get(1))
+                .collect();
+            let is_enough = |cell: &&stagegate_api::Cell| {
+                cell.float
+                    .as_deref()
+                    .and_then(|text| text.parse::<i64>().ok())
+                    .is_some_and(|number| number >= 1)
+            };
+            !cells.is_empty() && cells.iter().all(is_enough)
+        }
+    };
+    Some(if is_true { Verdict::True } else { Verdict::False })
+}

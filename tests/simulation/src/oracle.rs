@@ -1,0 +1,350 @@
+//! What must never happen, by what the clusters really run. Must not decide, nor be asked by anything that does.
+//!
+//! A stage that passes is wrong if some cluster neither runs the version well nor has told so. The horizon: a controller can know what the API server holds, no more. So a cluster counts as it was when it made the report
+//! that the CombinedStatus rests on which the last reading before the write found; and the version in question is the one that
+//! the object had when that reading came to it. Two things nobody can know from there, and both are left out: whose edit a cluster
+//! has acknowledged where something in it scales the object, too; and, where two policies place an object, whether a report of
+//! the one was made before or after an edit of the same four seconds, by clocks that may differ.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use stagegate_api::{BoundObject, CombinedStatus, StageHealth, StageState, UnseenUpdates};
+use stagegate_decide::binding::Selector;
+use stagegate_decide::names::{ObjectKey, PlacementName};
+use stagegate_decide::staging::{Decoded, Facts, Plan, Read, Write};
+
+use crate::clusters::{Fleet, Truth};
+use crate::controller::talk::Talk;
+use crate::kubestellar::KubeStellar;
+use crate::queue::{Millis, millis};
+use crate::server::{Content, Server, uid_of};
+
+/// A status never has more than this, in bytes of JSON.
+const STATUS_BYTES_MAX: usize = 1024 * 1024;
+
+/// Reports have whole seconds, and the clocks of two API servers may differ by the settle time.
+const CLOCKS_MS: Millis = 4_000;
+
+/// A rule that was broken.
+#[derive(Clone, Debug)]
+pub struct Violation {
+    pub rule: &'static str,
+    pub text: String,
+    /// Those of the decision that broke it, if one did.
+    pub facts: Option<Box<Facts>>,
+}
+
+#[derive(Clone, Debug, Default)]
+pub struct Oracle {
+    pub violation: Option<Violation>,
+    /// Clusters and objects that something else than the workload's owner has scaled: it may have been its generation that was
+    /// acknowledged, and status says so.
+    pub scaled: BTreeSet<(String, String)>,
+    /// Two policies place the same objects.
+    has_two_policies: bool,
+    opened: BTreeSet<(String, i64)>,
+    /// How often each reason was met, and each state of a stage.
+    pub reached: BTreeMap<String, u64>,
+}
+
+/// The parts of the world that tell what is true.
+pub type Parts<'a> = (&'a KubeStellar, &'a Fleet, &'a Server);
+
+impl Oracle {
+    #[must_use]
+    pub fn of(has_two_policies: bool) -> Self {
+        Self {
+            has_two_policies,
+            ..Self::default()
+        }
+    }
+
+    /// A decision has come to a plan.
+    pub fn looked(&mut self, facts: &Facts, plan: &Plan) {
+        let written = plan.writes.iter().find_map(|write| match write {
+            Write::Status { status, .. } => Some(&**status),
+            _ => None,
+        });
+        let Some(status) = written.or(facts.policy.object.status.as_ref()) else {
+            return;
+        };
+        if let Some(reason) = &status.reason {
+            *self.reached.entry(format!("reason {reason}")).or_default() += 1;
+        }
+        for stage in &status.stages {
+            *self.reached.entry(format!("state {:?}", stage.state)).or_default() += 1;
+        }
+    }
+
+    /// The rule that this write would break, with the server as it is before.
+    pub fn judge(&self, (talk, plan, write): (&Talk, &Plan, &Write), parts: Parts<'_>) -> Option<Violation> {
+        let facts = &talk.facts;
+        let broken = match write {
+            Write::Status { status, .. } => {
+                let bytes = serde_json::to_vec(status).map_or(0, |text| text.len());
+                if bytes > STATUS_BYTES_MAX {
+                    Some(("bounded", format!("status has {bytes} bytes")))
+                } else {
+                    newly_passed(facts, write)
+                        .iter()
+                        .find_map(|stage| promoted((talk, stage), self, parts))
+                }
+            }
+            Write::Open(placement) => self.opens((talk, plan), placement, parts),
+            Write::Update(placement) | Write::Adopt(placement) | Write::Stamp(placement) => {
+                foreign(facts, placement.name.as_str(), parts.2)
+            }
+            Write::Remove { name, .. } => {
+                foreign(facts, name.as_str(), parts.2).or_else(|| uncovered((facts, plan), name.as_str(), parts.2))
+            }
+            _ => None,
+        };
+        let is_cached = matches!(facts.read, Read::Cached) && write.places();
+        let broken = broken.or_else(|| is_cached.then(|| ("fresh", "something is placed on cached facts".to_owned())));
+        broken.map(|(rule, text)| Violation {
+            rule,
+            text,
+            facts: Some(Box::new(facts.clone())),
+        })
+    }
+
+    /// The write was carried out.
+    pub fn written(&mut self, write: &Write, violation: Option<Violation>) {
+        if let Write::Open(placement) = write {
+            self.opened.insert(attempt_of(placement));
+        }
+        if self.violation.is_none() {
+            self.violation = violation;
+        }
+    }
+
+    fn opens(
+        &self,
+        (talk, plan): (&Talk, &Plan),
+        placement: &stagegate_decide::staging::Placement,
+        parts: Parts<'_>,
+    ) -> Option<(&'static str, String)> {
+        let facts = &talk.facts;
+        if self.opened.contains(&attempt_of(placement)) {
+            return Some(("once", format!("{} is opened twice in one attempt", placement.name)));
+        }
+        if facts.policy.object.spec.paused {
+            return Some(("stop", format!("{} is opened while paused", placement.name)));
+        }
+        let policy = talk.policy();
+        let stages = &facts.policy.object.spec.stages;
+        let position = stages
+            .iter()
+            .position(|stage| PlacementName::of(policy, &stage.name) == placement.name)?;
+        let before = position.checked_sub(1).map(|before| &stages[before].name)?;
+        let wanted = placement.annotations.get(stagegate_api::annotation::PLAN);
+        let recorded = facts
+            .policy
+            .object
+            .status
+            .as_ref()?
+            .stages
+            .iter()
+            .find(|stage| stage.name == *before);
+        let has_passed =
+            recorded.is_some_and(|stage| stage.state == StageState::Passed && stage.plan.as_ref() == wanted);
+        let is_judged = plan
+            .writes
+            .iter()
+            .any(|write| newly_passed(facts, write).contains(before));
+        let is_foreign = foreign(facts, placement.name.as_str(), parts.2);
+        is_foreign.or_else(|| {
+            if has_passed || is_judged {
+                None
+            } else {
+                promoted((talk, before), self, parts)
+            }
+        })
+    }
+}
+
+fn attempt_of(placement: &stagegate_decide::staging::Placement) -> (String, i64) {
+    let attempt = placement.annotations.get(stagegate_api::annotation::ATTEMPT);
+    let attempt = attempt.and_then(|text| text.parse().ok()).unwrap_or_default();
+    (placement.precondition.uid.clone(), attempt)
+}
+
+fn newly_passed(facts: &Facts, write: &Write) -> Vec<String> {
+    let Write::Status { status, .. } = write else {
+        return Vec::new();
+    };
+    let before = facts.policy.object.status.as_ref();
+    let had_passed = |stage: &stagegate_api::StageStatus| {
+        before.is_some_and(|before| {
+            let mut stages = before.stages.iter();
+            stages.any(|old| old.name == stage.name && old.state == StageState::Passed && old.plan == stage.plan)
+        })
+    };
+    // A later stage that is open has been opened because this one passed: that was judged then.
+    let is_left = |position: usize| {
+        let stages = facts.policy.object.spec.stages.get(position + 1..).unwrap_or_default();
+        let policy = facts.policy.object.metadata.name.as_deref().unwrap_or_default();
+        stages.iter().any(|later| {
+            let live = facts.placements.get(PlacementName::of(policy, &later.name).as_str());
+            live.and_then(Decoded::object)
+                .is_some_and(|live| !live.spec.cluster_selectors.is_empty())
+        })
+    };
+    let position = |name: &str| {
+        facts
+            .policy
+            .object
+            .spec
+            .stages
+            .iter()
+            .position(|stage| stage.name == name)
+    };
+    let passed = status
+        .stages
+        .iter()
+        .filter(|stage| stage.state == StageState::Passed && !had_passed(stage));
+    let passed = passed.filter(|stage| position(&stage.name).is_some_and(|position| !is_left(position)));
+    passed.map(|stage| stage.name.clone()).collect()
+}
+
+fn foreign(facts: &Facts, name: &str, server: &Server) -> Option<(&'static str, String)> {
+    let uid = uid_of(&facts.policy.object.metadata);
+    let live = server.placements.get(name)?;
+    let owners = live.metadata.owner_references.as_deref().unwrap_or_default();
+    (!owners.iter().any(|owner| owner.uid == uid)).then(|| ("own", format!("{name} is not owned by the policy")))
+}
+
+/// Whether every cluster of the stage ran each judged object's version well when it last reported, as far as the reading shows.
+fn promoted(
+    (talk, stage): (&Talk, &str),
+    oracle: &Oracle,
+    (kubestellar, fleet, server): Parts<'_>,
+) -> Option<(&'static str, String)> {
+    let facts = &talk.facts;
+    let spec = facts
+        .policy
+        .object
+        .spec
+        .stages
+        .iter()
+        .find(|known| known.name == stage)?;
+    let name = PlacementName::of(talk.policy(), stage);
+    let is_judged = spec.health == StageHealth::Required || spec.condition.is_some();
+    // One that only waits is asked nothing about versions.
+    if spec.unseen_updates == UnseenUpdates::Accept || !is_judged {
+        return None;
+    }
+    let placement = facts.placements.get(name.as_str()).and_then(Decoded::object)?;
+    let binding = facts
+        .bindings
+        .get(name.as_str())
+        .and_then(|binding| binding.object.as_ref()?.object());
+    let Some(binding) = binding else {
+        return Some(("promotion", format!("stage {stage} passes, and it has no Binding")));
+    };
+    if binding.spec.destinations.is_empty() {
+        return Some(("promotion", format!("stage {stage} passes without clusters")));
+    }
+    for object in binding.spec.workload.objects() {
+        let Some((key, content)) = judged(talk, spec.filter.as_deref(), object) else {
+            continue;
+        };
+        let version = version_of_reports(facts, &key, uid_of(&placement.metadata));
+        let basis = version.as_ref().and_then(|version| kubestellar.basis.get(version));
+        for destination in &binding.spec.destinations {
+            let cluster = &destination.cluster_id;
+            let path = format!("{}/{}", key.namespace.as_deref().unwrap_or_default(), key.name);
+            let truth = basis.and_then(|basis| basis.get(cluster));
+            let is_told = oracle.scaled.contains(&(cluster.clone(), path.clone()));
+            let is_at_once = |truth: &Truth| (truth.at - content.made_at).abs() <= CLOCKS_MS && oracle.has_two_policies;
+            let is_version = truth
+                .is_some_and(|truth| truth.content == content.id || object.create_only || is_told || is_at_once(truth));
+            let is_well = truth.is_some_and(|truth| truth.is_well) || spec.health == StageHealth::Ignored;
+            let now = millis(server.counter.now);
+            let is_so_now = fleet.runs_well((cluster, &path), (content.id, now));
+            if !(is_version && is_well || is_so_now) {
+                return Some((
+                    "promotion",
+                    format!(
+                        "stage {stage} passes; the version of {key} is {}, cluster {cluster} last told of {truth:?}",
+                        content.id
+                    ),
+                ));
+            }
+        }
+    }
+    None
+}
+
+/// The object's kind and version, if it is one that clusters can report on and the filter keeps.
+fn judged(talk: &Talk, filter: Option<&str>, object: &BoundObject) -> Option<(ObjectKey, Content)> {
+    let key = ObjectKey {
+        group: object.group.clone(),
+        resource: object.resource.clone(),
+        namespace: object.namespace.clone(),
+        name: object.name.clone(),
+    };
+    let (resource, content) = *talk.contents.get(&key)?;
+    let is_kept = filter.is_none_or(|filter| filter.contains(&key.resource));
+    (is_kept && resource.counts_replicas()).then_some((key, content))
+}
+
+/// The version of the CombinedStatus that the reading found.
+fn version_of_reports(facts: &Facts, key: &ObjectKey, placement: &str) -> Option<String> {
+    let uid = &facts.objects.get(key)?.found.as_ref()?.uid;
+    let namespace = CombinedStatus::namespace_of(key.namespace.as_deref());
+    let id = format!("{namespace}/{}", CombinedStatus::name_of(uid, placement));
+    facts.combined.get(&id)?.object()?.metadata.resource_version.clone()
+}
+
+/// Whether a cluster that another stage selects would lose the workload before KubeStellar names it there. Whether the workload
+/// has then arrived nobody can tell: both placements would show the same reports, and status says so.
+fn uncovered((facts, plan): (&Facts, &Plan), name: &str, server: &Server) -> Option<(&'static str, String)> {
+    let leaving = server
+        .placements
+        .get(name)
+        .filter(|live| !live.spec.cluster_selectors.is_empty())?;
+    let binding = server.bindings.get(name)?;
+    let uid = uid_of(&facts.policy.object.metadata);
+    let is_owned = |meta: &ObjectMeta| {
+        let owners = meta.owner_references.as_deref().unwrap_or_default();
+        meta.name != leaving.metadata.name && owners.iter().any(|owner| owner.uid == uid)
+    };
+    // One that is opened by the same plan was not looked at: what is taken away here is what the stage before it took over.
+    let is_new = |name: &str| {
+        let mut writes = plan.writes.iter();
+        writes.any(|write| matches!(write, Write::Open(placement) if placement.name.as_str() == name))
+    };
+    let owned = server
+        .placements
+        .all()
+        .filter(|(name, later)| is_owned(&later.metadata) && !is_new(name));
+    for (other, later) in owned {
+        let selectors: Vec<Selector> = later
+            .spec
+            .cluster_selectors
+            .iter()
+            .filter_map(|selector| Selector::try_from(selector).ok())
+            .collect();
+        let bound = server.bindings.get(other);
+        for destination in &binding.spec.destinations {
+            // Nobody reads the inventory: where users move clusters, KubeStellar may not have named them yet.
+            let cluster = server
+                .clusters
+                .get(&destination.cluster_id)
+                .filter(|cluster| !cluster.is_moved);
+            let is_selected =
+                cluster.is_some_and(|cluster| selectors.iter().any(|selector| selector.matches(&cluster.labels())));
+            let is_named = bound.is_some_and(|bound| bound.spec.destinations.contains(destination));
+            if is_selected && !is_named {
+                let cluster = &destination.cluster_id;
+                return Some((
+                    "covered",
+                    format!("{name} is removed before {other} has cluster {cluster}"),
+                ));
+            }
+        }
+    }
+    None
+}

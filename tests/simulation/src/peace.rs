@@ -1,0 +1,138 @@
+//! How all ends well: faults end, and a person does what status says. Must not know why.
+
+use std::collections::BTreeMap;
+
+use stagegate_api::{BindingPolicy, Stage};
+
+use crate::controller::COLLECTOR;
+use crate::script::{Edit, PolicyEdit};
+use crate::server::{Stored, Workload};
+use crate::users::{OBJECTS, STAGES};
+use crate::world::{Event, POLICY, World};
+
+impl World {
+    /// Everything is well from now on, and nobody does anything any more.
+    pub fn settle_down(&mut self) {
+        self.say(|| "all is well from now on".to_owned());
+        let now = self.queue.now();
+        for member in self.fleet.members.values_mut() {
+            member.unreachable_until = now;
+        }
+        for process in 0..self.processes.len() {
+            let of = &mut self.processes[process];
+            (of.late, of.paused_until, of.skew_ms) = (BTreeMap::new(), now, 0);
+            self.queue.after(0, Event::Start(process));
+        }
+        self.queue.after(0, Event::Elect);
+        self.queue.after(1_000, Event::Elect);
+        self.is_settled = true;
+        (self.lose_answer, self.refuse_write) = (false, false);
+        let count = self.script.setting.objects.len();
+        for (position, name) in OBJECTS.iter().enumerate().take(count) {
+            let key = format!("default/{name}");
+            let live = self.server.workloads.get(&key).cloned();
+            let is_labelled = |live: &Workload| {
+                live.metadata
+                    .labels
+                    .as_ref()
+                    .and_then(|labels| labels.get("app"))
+                    .is_some_and(|app| app == "web")
+            };
+            match live {
+                None => self.make_workload(position),
+                Some(live) => {
+                    if live.content.crashes {
+                        self.edit_workload(position, Edit::Spec);
+                    }
+                    if !is_labelled(&live) {
+                        self.edit_workload(position, Edit::Label);
+                    }
+                }
+            }
+        }
+        for cluster in 0..self.fleet.members.len() {
+            for object in 0..OBJECTS.len() {
+                if self.is_sick(cluster, object) {
+                    self.sicken(cluster, object, false);
+                }
+            }
+        }
+        if self.server.collectors.get(COLLECTOR).is_none() {
+            self.make_collector();
+        }
+        if self.server.policies.get(POLICY).is_none() {
+            self.make_policy(POLICY);
+        }
+    }
+
+    fn is_sick(&mut self, cluster: usize, object: usize) -> bool {
+        let key = format!("default/{}", OBJECTS[object]);
+        let member = self.member(cluster).map(|(_, member)| member);
+        member
+            .and_then(|member| member.running.get(&key))
+            .is_some_and(|running| running.is_sick)
+    }
+
+    /// What a person does about a policy that says it waits for one. `false`: nothing that it says helps.
+    pub fn help(&mut self, reason: &str) -> bool {
+        self.say(|| format!("a person sees {reason}"));
+        match reason {
+            "Paused" => self.edit_policy(PolicyEdit::Resume),
+            "UpdateNotSeen" => {
+                for position in 0..self.script.setting.objects.len() {
+                    self.edit_workload(position, Edit::Spec);
+                }
+            }
+            "BindingPolicyForeign" => {
+                let owned = |object: &BindingPolicy| object.meta().owner_references.is_some();
+                let foreign = self.server.placements.all().filter(|(_, object)| !owned(object));
+                let names: Vec<String> = foreign.map(|(name, _)| name.clone()).collect();
+                for name in names {
+                    {
+                        let _done = self.server.placements.delete(&mut self.server.counter, (&name, None));
+                    }
+                }
+            }
+            "NoDestinations" => {
+                let names: Vec<String> = self.server.clusters.all().map(|(name, _)| name.clone()).collect();
+                for name in names {
+                    let home = name.split('-').next().unwrap_or_default().to_owned();
+                    self.label_cluster(&name, ("stage", &home));
+                }
+            }
+            "ActiveStageRemoved" | "ConditionFalse" | "NothingKept" | "RowError" | "StatusCollectorMissing" => {
+                // Status names the field of the policy that is wrong: a person puts it right.
+                let collectors = ["ConditionFalse", "StatusCollectorMissing"].contains(&reason);
+                self.mend_policy(collectors);
+            }
+            "HealthFailed" | "DestinationsDiffer" => {
+                for position in 0..self.script.setting.objects.len() {
+                    self.edit_workload(position, Edit::Spec);
+                }
+            }
+            "NoObjects" => self.edit_policy(PolicyEdit::Clause),
+            _ => return false,
+        }
+        true
+    }
+
+    /// The stages as they were, without what cannot be evaluated.
+    fn mend_policy(&mut self, has_collectors: bool) {
+        let stages: Vec<Stage> = (0..self.script.setting.clusters.len())
+            .map(|position| Stage {
+                condition: None,
+                filter: None,
+                ..self.stage(STAGES[position])
+            })
+            .collect();
+        let _edited = self
+            .server
+            .policies
+            .update(&mut self.server.counter, (POLICY, None), |policy| {
+                policy.spec.stages = stages;
+                if has_collectors {
+                    policy.spec.downsync[0].status_collectors.clear();
+                }
+            });
+    }
+}

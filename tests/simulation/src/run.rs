@@ -1,0 +1,129 @@
+//! One run: the script, then peace, then what must have come of it.
+
+use stagegate_api::Phase;
+
+use crate::oracle::Violation;
+use crate::queue::Millis;
+use crate::script::Script;
+use crate::world::{Counts, Event, POLICY, World};
+
+/// How long users and faults have.
+const UNREST_MS: Millis = 600_000;
+/// By then the rollout has completed after all is well, or status says what a person must do.
+const REST_MS: Millis = 900_000;
+/// How often a person does what status says.
+const HELPS_MAX: usize = 6;
+/// For so long nothing is written then.
+const QUIET_MS: Millis = 600_000;
+
+/// What came of it.
+#[derive(Debug)]
+pub struct Outcome {
+    pub violation: Option<Violation>,
+    pub counts: Counts,
+    pub reached: std::collections::BTreeMap<String, u64>,
+    pub trace: Vec<String>,
+}
+
+/// Runs a script from beginning to end, or to the first rule that is broken.
+#[must_use]
+pub fn run(script: &Script, is_traced: bool) -> Outcome {
+    let mut world = World::new(script.clone(), is_traced);
+    let violation = through(&mut world).err();
+    Outcome {
+        violation,
+        counts: world.counts,
+        reached: world.oracle.reached,
+        trace: world.trace.unwrap_or_default(),
+    }
+}
+
+fn through(world: &mut World) -> Result<(), Violation> {
+    let unrest = if world.script.actions.is_empty() { 0 } else { UNREST_MS };
+    world.run_until(unrest)?;
+    world.queue.after(0, Event::Settle);
+    let mut end = unrest;
+    for _ in 0..HELPS_MAX {
+        end += REST_MS;
+        while world.queue.now() < end && !is_completed(world) {
+            let next = (world.queue.now() + 10_000).min(end);
+            world.run_until(next)?;
+        }
+        if is_completed(world) {
+            return quiet(world);
+        }
+        let said = message(world);
+        world.queue.after(0, Event::Help(reason(world)));
+        world.run_until(end)?;
+        if world.is_helpless {
+            return Err(Violation {
+                rule: "lively",
+                text: format!(
+                    "the rollout has not completed {} s after all was well: {}",
+                    REST_MS / 1_000,
+                    said
+                ),
+                facts: None,
+            });
+        }
+    }
+    Err(Violation {
+        rule: "lively",
+        text: format!(
+            "what status says has been done {HELPS_MAX} times in vain: {}",
+            message(world)
+        ),
+        facts: None,
+    })
+}
+
+fn is_completed(world: &World) -> bool {
+    let status = world
+        .server
+        .policies
+        .get(POLICY)
+        .and_then(|policy| policy.status.as_ref());
+    status.is_some_and(|status| status.phase == Some(Phase::Completed))
+}
+
+fn reason(world: &World) -> String {
+    let status = world
+        .server
+        .policies
+        .get(POLICY)
+        .and_then(|policy| policy.status.as_ref());
+    status.and_then(|status| status.reason.clone()).unwrap_or_default()
+}
+
+fn message(world: &World) -> String {
+    let status = world
+        .server
+        .policies
+        .get(POLICY)
+        .and_then(|policy| policy.status.as_ref());
+    let ready = status.and_then(|status| status.conditions.iter().find(|condition| condition.type_ == "Ready"));
+    ready.map_or_else(
+        || "no status".to_owned(),
+        |ready| format!("{}: {}", ready.reason, ready.message),
+    )
+}
+
+/// Nothing changes, so nothing is written.
+fn quiet(world: &mut World) -> Result<(), Violation> {
+    let begun = world.queue.now();
+    world.run_until(begun + 300_000)?;
+    let before = world.counts.writes;
+    world.run_until(begun + 300_000 + QUIET_MS)?;
+    if world.counts.writes > before {
+        return Err(Violation {
+            rule: "quiet",
+            text: format!(
+                "{} writes in {} s in which nothing changed",
+                world.counts.writes - before,
+                QUIET_MS / 1_000
+            ),
+            facts: None,
+        });
+    }
+    Ok(())
+}

@@ -1,0 +1,263 @@
+//! What happens to the world from outside: users and faults, drawn from a seed before the run begins. Must not carry anything out.
+
+use crate::queue::Millis;
+use crate::seeded::Seeded;
+
+/// When an action comes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum When {
+    At(Millis),
+    /// So long after the action before it.
+    AfterPrevious(Millis),
+    /// So long after the placement that is opened as the n-th.
+    AfterOpen(usize, Millis),
+}
+
+/// How a workload object is edited.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Edit {
+    Spec,
+    /// To a version that crashes.
+    Broken,
+    /// It only takes fields away, so no time tells of it.
+    Removal,
+    /// Labels or annotations: nothing of the spec.
+    Metadata,
+    Replicas,
+    /// It leaves the clauses' selection, and comes back with the next one of these.
+    Label,
+}
+
+/// How a policy is edited.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum PolicyEdit {
+    Pause,
+    Resume,
+    Soak,
+    Condition,
+    Filter,
+    Health,
+    Selectors,
+    CreateOnly,
+    Collectors,
+    AddStage,
+    RemoveStage,
+    Reorder,
+    Previous,
+    Clause,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Action {
+    EditWorkload(usize, Edit),
+    DeleteWorkload(usize),
+    RecreateWorkload(usize),
+    EditPolicy(PolicyEdit),
+    DeletePolicy,
+    OrphanPolicy,
+    RecreatePolicy,
+    Relabel(usize),
+    DropCollector,
+    EditCollector,
+    BreakEvidence,
+    DropEvidence,
+    ClosePlacement(usize),
+    EditPlacement(usize),
+    DeletePlacement(usize),
+    ForeignPlacement(usize),
+    RestartKubeStellar {
+        down_ms: Millis,
+        inventory_ms: Millis,
+        objects_ms: Millis,
+    },
+    Unreachable(usize, Millis),
+    Sicken(usize, usize),
+    Autoscale(usize, usize),
+    Kill(usize, Millis),
+    PauseProcess(usize, Millis),
+    Skew(usize, Millis),
+    LateWatch(usize, usize, Millis),
+    Relist(usize),
+    LoseAnswer,
+    RefuseWrite,
+}
+
+/// One run: all that is not drawn while it goes on.
+#[derive(Clone, Debug)]
+pub struct Script {
+    pub seed: u64,
+    pub actions: Vec<(When, Action)>,
+    pub setting: Setting,
+}
+
+/// The world before anything happens.
+#[derive(Clone, Debug)]
+pub struct Setting {
+    /// Clusters of each stage; the first of them may be shared with the stage before.
+    pub clusters: Vec<usize>,
+    pub shares: Vec<bool>,
+    pub objects: Vec<crate::server::Resource>,
+    pub soak: Option<&'static str>,
+    pub has_condition: bool,
+    pub has_filter: bool,
+    pub keeps_previous: bool,
+    pub two_processes: bool,
+    pub second_policy: bool,
+    pub slow_requests: bool,
+    pub slow_transport: bool,
+    pub slow_reports: bool,
+    pub slow_rollouts: bool,
+    pub late_watches: bool,
+}
+
+const EDITS: [Edit; 6] = [
+    Edit::Spec,
+    Edit::Broken,
+    Edit::Removal,
+    Edit::Metadata,
+    Edit::Replicas,
+    Edit::Label,
+];
+const POLICY_EDITS: [PolicyEdit; 14] = [
+    PolicyEdit::Pause,
+    PolicyEdit::Resume,
+    PolicyEdit::Soak,
+    PolicyEdit::Condition,
+    PolicyEdit::Filter,
+    PolicyEdit::Health,
+    PolicyEdit::Selectors,
+    PolicyEdit::CreateOnly,
+    PolicyEdit::Collectors,
+    PolicyEdit::AddStage,
+    PolicyEdit::RemoveStage,
+    PolicyEdit::Reorder,
+    PolicyEdit::Previous,
+    PolicyEdit::Clause,
+];
+/// Kinds of actions that a run may or may not know.
+const FAMILIES: usize = 12;
+
+impl Script {
+    /// Each run knows a random half of the kinds of actions (swarm testing: Groce et al. 2012): what hides behind frequent
+    /// disturbances is reached where those are missing.
+    #[must_use]
+    pub fn drawn(seed: u64) -> Self {
+        let mut chance = Seeded::new(seed, 1);
+        let setting = Setting::drawn(&mut chance);
+        let families: Vec<usize> = (0..FAMILIES).filter(|_| chance.once_in(2)).collect();
+        let count = if families.is_empty() { 0 } else { chance.below(9) };
+        let mut actions: Vec<(When, Action)> = Vec::new();
+        for position in 0..count {
+            let family = chance.pick(&families).copied().unwrap_or_default();
+            let when = when(&mut chance, position > 0);
+            actions.push((when, action(family, &mut chance)));
+        }
+        Self { seed, actions, setting }
+    }
+}
+
+impl Setting {
+    fn drawn(chance: &mut Seeded) -> Self {
+        use crate::server::Resource::{ConfigMap, Deployment, NetworkPolicy, StatefulSet};
+        let stages = 2 + chance.below(2);
+        let mut objects = vec![Deployment];
+        if chance.once_in(3) {
+            let more = [Deployment, StatefulSet, NetworkPolicy, ConfigMap];
+            objects.extend(chance.pick(&more).copied());
+        }
+        let mut often = |times: usize| chance.once_in(times);
+        let shares: Vec<bool> = (0..stages).map(|stage| stage > 0 && often(3)).collect();
+        Self {
+            shares,
+            objects,
+            has_condition: often(3),
+            has_filter: often(4),
+            keeps_previous: often(4),
+            two_processes: often(4),
+            second_policy: often(8),
+            slow_requests: often(6),
+            slow_transport: often(4),
+            slow_reports: often(5),
+            slow_rollouts: often(4),
+            late_watches: often(6),
+            soak: if often(4) {
+                Some(if often(2) { "10s" } else { "1m" })
+            } else {
+                None
+            },
+            clusters: (0..stages).map(|_| 1 + usize::from(often(2))).collect(),
+        }
+    }
+}
+
+fn when(chance: &mut Seeded, has_previous: bool) -> When {
+    let soon = |chance: &mut Seeded| {
+        let most = [5, 100, 2_000, 6_000, 30_000, 150_000];
+        let most = chance.pick(&most).copied().unwrap_or(5);
+        chance.between(0, most)
+    };
+    match chance.below(4) {
+        0 if has_previous => When::AfterPrevious(soon(chance)),
+        1 | 2 => When::AfterOpen(chance.below(4), soon(chance)),
+        _ => {
+            let most = [20_000, 60_000, 300_000];
+            let most = chance.pick(&most).copied().unwrap_or(20_000);
+            When::At(chance.between(0, most))
+        }
+    }
+}
+
+fn action(family: usize, chance: &mut Seeded) -> Action {
+    let long = [1_000, 8_000, 40_000, 200_000];
+    let a_while = |chance: &mut Seeded| {
+        let most = chance.pick(&long).copied().unwrap_or(1_000);
+        chance.between(100, most)
+    };
+    match family {
+        0 | 1 => Action::EditWorkload(chance.below(2), chance.pick(&EDITS).copied().unwrap_or(Edit::Spec)),
+        2 => match chance.below(3) {
+            0 => Action::DeleteWorkload(chance.below(2)),
+            _ => Action::RecreateWorkload(chance.below(2)),
+        },
+        3 => Action::EditPolicy(chance.pick(&POLICY_EDITS).copied().unwrap_or(PolicyEdit::Pause)),
+        4 => match chance.below(4) {
+            0 => Action::DeletePolicy,
+            1 => Action::OrphanPolicy,
+            _ => Action::RecreatePolicy,
+        },
+        5 => Action::Relabel(chance.below(6)),
+        6 => match chance.below(4) {
+            0 => Action::DropCollector,
+            1 => Action::EditCollector,
+            2 => Action::BreakEvidence,
+            _ => Action::DropEvidence,
+        },
+        7 => match chance.below(4) {
+            0 => Action::ClosePlacement(chance.below(3)),
+            1 => Action::EditPlacement(chance.below(3)),
+            2 => Action::DeletePlacement(chance.below(3)),
+            _ => Action::ForeignPlacement(chance.below(3)),
+        },
+        8 => Action::RestartKubeStellar {
+            down_ms: a_while(chance),
+            inventory_ms: chance.between(0, 12_000),
+            objects_ms: chance.between(0, 6_000),
+        },
+        9 => match chance.below(3) {
+            0 => Action::Sicken(chance.below(6), chance.below(2)),
+            1 => Action::Autoscale(chance.below(6), chance.below(2)),
+            _ => Action::Unreachable(chance.below(6), a_while(chance)),
+        },
+        10 => match chance.below(3) {
+            0 => Action::Kill(chance.below(2), a_while(chance)),
+            1 => Action::PauseProcess(chance.below(2), a_while(chance)),
+            _ => Action::Skew(chance.below(2), chance.between(-5_000, 5_000)),
+        },
+        _ => match chance.below(4) {
+            0 => Action::LateWatch(chance.below(2), chance.below(5), a_while(chance)),
+            1 => Action::Relist(chance.below(2)),
+            2 => Action::LoseAnswer,
+            _ => Action::RefuseWrite,
+        },
+    }
+}

@@ -1,0 +1,536 @@
+//! What comes from outside: how the world is founded, what users and faults do to it, and how all ends well.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
+use stagegate_api::status_collector::NamedExpression;
+use stagegate_api::{
+    BindingPolicy, BindingPolicySpec, DownsyncClause, PreviousStages, Stage, StageHealth, StagedBindingPolicy,
+    StagedBindingPolicySpec, StatusCollector, StatusCollectorSpec, evidence,
+};
+use stagegate_decide::names::PlacementName;
+
+use crate::clusters::Member;
+use crate::controller::COLLECTOR;
+use crate::controller::seen::Watched;
+use crate::controller::talk::Step;
+use crate::kubestellar::{AVAILABLE, Start};
+use crate::script::{Action, Edit, PolicyEdit};
+use crate::server::{Cluster, Content, Workload};
+use crate::world::{Event, POLICY, World};
+
+pub(crate) const STAGES: [&str; 4] = ["dev", "test", "prod", "late"];
+pub(crate) const OBJECTS: [&str; 2] = ["web", "more"];
+const SECOND: &str = "other";
+const CONDITION: &str = "combinedStatus.results.all(r, r.rows.all(w, w.columns[1].float >= 1.0))";
+const FILTER: &str = "downsyncClause.resource in ['deployments', 'statefulsets']";
+
+impl World {
+    /// Inventory, workload, collector and policy.
+    pub fn found(&mut self) {
+        let setting = self.script.setting.clone();
+        let mut before: Option<String> = None;
+        for (position, count) in setting.clusters.iter().enumerate() {
+            let stage = STAGES[position];
+            if let Some(shared) = before.take().filter(|_| setting.shares[position]) {
+                self.label_cluster(&shared, ("also", stage));
+            }
+            for number in 1..=*count {
+                let name = format!("{stage}-{number}");
+                let metadata = ObjectMeta {
+                    name: Some(name.clone()),
+                    labels: Some(BTreeMap::from([("stage".to_owned(), stage.to_owned())])),
+                    ..ObjectMeta::default()
+                };
+                let _made = self.server.clusters.create(
+                    &mut self.server.counter,
+                    Cluster {
+                        metadata,
+                        is_moved: false,
+                    },
+                );
+                self.fleet.members.insert(name.clone(), Member::default());
+                before.get_or_insert(name);
+            }
+        }
+        for position in 0..setting.objects.len() {
+            self.make_workload(position);
+        }
+        self.make_collector();
+        self.make_policy(POLICY);
+        if setting.second_policy {
+            self.make_policy(SECOND);
+        }
+    }
+
+    pub(crate) fn label_cluster(&mut self, name: &str, (key, value): (&str, &str)) {
+        let _labelled = self
+            .server
+            .clusters
+            .update(&mut self.server.counter, (name, None), |cluster| {
+                let labels = cluster.metadata.labels.get_or_insert_default();
+                labels.insert(key.to_owned(), value.to_owned());
+                cluster.is_moved |= key == "stage";
+            });
+    }
+
+    fn content(&mut self, replicas: i64) -> Content {
+        self.contents += 1;
+        let slowest = if self.script.setting.slow_rollouts { 8_000 } else { 400 };
+        Content {
+            id: self.contents,
+            replicas,
+            crashes: false,
+            step_ms: self.chance.between(10, slowest),
+            made_at: self.queue.now(),
+            is_untimed: false,
+        }
+    }
+
+    pub(crate) fn make_workload(&mut self, position: usize) {
+        let Some(resource) = self.script.setting.objects.get(position).copied() else {
+            return;
+        };
+        let content = self.content(2);
+        let labels = BTreeMap::from([("app".to_owned(), "web".to_owned())]);
+        let metadata = ObjectMeta {
+            name: Some(OBJECTS[position].to_owned()),
+            namespace: Some("default".to_owned()),
+            labels: Some(labels),
+            ..ObjectMeta::default()
+        };
+        let edited_at = Some(self.server.counter.time().0);
+        let workload = Workload {
+            metadata,
+            resource,
+            content,
+            edited_at,
+        };
+        let _made = self.server.workloads.create(&mut self.server.counter, workload);
+    }
+
+    pub(crate) fn make_collector(&mut self) {
+        let select = [("cluster", "inventory.name"), ("available", AVAILABLE)];
+        let select = select.map(|(name, def)| NamedExpression {
+            name: name.to_owned(),
+            def: def.to_owned(),
+        });
+        let collector = StatusCollector::new(
+            COLLECTOR,
+            StatusCollectorSpec {
+                select: select.into(),
+                limit: 20,
+                ..StatusCollectorSpec::default()
+            },
+        );
+
+        let _made = self.server.collectors.create(&mut self.server.counter, collector);
+    }
+
+    pub(crate) fn make_policy(&mut self, name: &str) {
+        let setting = &self.script.setting;
+        let collectors = if setting.has_condition {
+            vec![COLLECTOR.to_owned()]
+        } else {
+            Vec::new()
+        };
+        let stages = (0..setting.clusters.len()).map(|position| self.stage(STAGES[position]));
+        let spec = StagedBindingPolicySpec {
+            downsync: vec![DownsyncClause {
+                object_selectors: Some(vec![selector(("app", "web"))]),
+                status_collectors: collectors,
+                ..DownsyncClause::default()
+            }],
+            previous_stages: if setting.keeps_previous {
+                PreviousStages::Keep
+            } else {
+                PreviousStages::Remove
+            },
+            paused: false,
+            stages: stages.collect(),
+        };
+        let _made = self
+            .server
+            .policies
+            .create(&mut self.server.counter, StagedBindingPolicy::new(name, spec));
+    }
+
+    pub(crate) fn stage(&self, name: &str) -> Stage {
+        let setting = &self.script.setting;
+        Stage {
+            name: name.to_owned(),
+            cluster_selectors: vec![selector(("stage", name)), selector(("also", name))],
+            condition: setting.has_condition.then(|| CONDITION.to_owned()),
+            filter: setting.has_filter.then(|| FILTER.to_owned()),
+            soak: setting.soak.map(str::to_owned),
+            ..Stage::default()
+        }
+    }
+
+    fn placement_name(&self, position: usize) -> String {
+        let count = self.script.setting.clusters.len();
+        PlacementName::of(POLICY, STAGES[position % count]).as_str().to_owned()
+    }
+
+    /// One action of the script.
+    pub fn act(&mut self, action: Action) {
+        let now = self.queue.now();
+        match action {
+            Action::EditWorkload(position, edit) => self.edit_workload(position, edit),
+            Action::DeleteWorkload(position) => {
+                let _done = self.delete_workload(position);
+            }
+            Action::RecreateWorkload(position) => {
+                {
+                    let _done = self.delete_workload(position);
+                }
+                self.make_workload(position % self.script.setting.objects.len());
+            }
+            Action::EditPolicy(edit) => self.edit_policy(edit),
+            Action::DeletePolicy => {
+                let _done = self.server.policies.delete(&mut self.server.counter, (POLICY, None));
+            }
+            Action::OrphanPolicy => self.orphan_policy(),
+            Action::RecreatePolicy => {
+                {
+                    let _done = self.server.policies.delete(&mut self.server.counter, (POLICY, None));
+                }
+                self.make_policy(POLICY);
+            }
+            Action::Relabel(position) => {
+                if let Some((name, _)) = self.member(position) {
+                    self.relabel(&name);
+                }
+            }
+            Action::DropCollector => {
+                let _done = self
+                    .server
+                    .collectors
+                    .delete(&mut self.server.counter, (COLLECTOR, None));
+            }
+            Action::EditCollector => self.edit_collector(COLLECTOR, 21),
+            Action::BreakEvidence => self.edit_collector(&evidence::collector_name(), 22),
+            Action::DropEvidence => {
+                let name = evidence::collector_name();
+                {
+                    let _done = self.server.collectors.delete(&mut self.server.counter, (&name, None));
+                }
+            }
+            Action::ClosePlacement(position) => self.edit_placement(position, Vec::new()),
+            Action::EditPlacement(position) => self.edit_placement(position, vec![selector(("stage", "dev"))]),
+            Action::DeletePlacement(position) => {
+                let name = self.placement_name(position);
+                {
+                    let _done = self.server.placements.delete(&mut self.server.counter, (&name, None));
+                }
+            }
+            Action::ForeignPlacement(position) => {
+                let spec = BindingPolicySpec::default();
+                let foreign = BindingPolicy::new(&self.placement_name(position), spec);
+                {
+                    let _done = self.server.placements.create(&mut self.server.counter, foreign);
+                }
+            }
+            Action::RestartKubeStellar {
+                down_ms,
+                inventory_ms,
+                objects_ms,
+            } => {
+                let start = Start {
+                    down_ms,
+                    inventory_ms,
+                    objects_ms,
+                };
+                let planned = self.kubestellar.restart((start, now));
+                self.plan_kubestellar(planned);
+            }
+            Action::Unreachable(position, for_ms) => {
+                if let Some((_, member)) = self.member(position) {
+                    member.unreachable_until = now + for_ms;
+                }
+            }
+            Action::Sicken(position, object) => self.sicken(position, object, true),
+            Action::Autoscale(position, object) => self.autoscale(position, object),
+            other => self.fail(other),
+        }
+    }
+
+    /// Faults of our own processes and of the way to the API server.
+    fn fail(&mut self, action: Action) {
+        let now = self.queue.now();
+        let count = self.processes.len();
+        match action {
+            Action::Kill(process, for_ms) => {
+                let process = process % count;
+                let was_leader = self.processes[process].is_leader;
+                self.processes[process].kill();
+                self.queue.after(for_ms, Event::Start(process));
+                if was_leader {
+                    self.elect_later();
+                }
+            }
+            Action::PauseProcess(process, for_ms) => {
+                let process = &mut self.processes[process % count];
+                process.paused_until = now + for_ms;
+                let writing = process
+                    .talks
+                    .iter()
+                    .filter(|(_, talk)| matches!(talk.step, Step::Write(..)));
+                process.in_flight = writing.map(|(policy, _)| policy.clone()).collect();
+                if process.is_leader {
+                    self.elect_later();
+                }
+            }
+            Action::Skew(process, by) => self.processes[process % count].skew_ms = by,
+            Action::LateWatch(process, kind, for_ms) => {
+                let kind = Watched::ALL[kind % Watched::ALL.len()];
+                self.processes[process % count].late.insert(kind, now + for_ms);
+            }
+            Action::Relist(process) => {
+                let process = process % count;
+                let (life, upto) = (self.processes[process].life, self.server.counter.version);
+                for kind in Watched::ALL {
+                    let delay = self.chance.between(5, 2_000);
+                    self.queue.after(
+                        delay,
+                        Event::Deliver {
+                            process,
+                            life,
+                            kind,
+                            upto,
+                            is_list: true,
+                        },
+                    );
+                }
+            }
+            Action::LoseAnswer => self.lose_answer = true,
+            _ => self.refuse_write = true,
+        }
+    }
+
+    pub(crate) fn edit_workload(&mut self, position: usize, edit: Edit) {
+        let name = OBJECTS[position % self.script.setting.objects.len()];
+        let content = self.content(2);
+        let time = self.server.counter.time().0;
+        let _edited =
+            self.server
+                .workloads
+                .update(&mut self.server.counter, (&format!("default/{name}"), None), |object| {
+                    let labels = object.metadata.labels.get_or_insert_default();
+                    match edit {
+                        Edit::Spec => {
+                            object.content = Content {
+                                replicas: object.content.replicas,
+                                ..content
+                            }
+                        }
+                        Edit::Removal => {
+                            object.content = Content {
+                                replicas: object.content.replicas,
+                                is_untimed: true,
+                                ..content
+                            };
+                            return;
+                        }
+                        Edit::Broken => {
+                            object.content = Content {
+                                crashes: true,
+                                replicas: object.content.replicas,
+                                ..content
+                            }
+                        }
+                        Edit::Replicas => {
+                            object.content = Content {
+                                replicas: 1 + object.content.replicas % 3,
+                                ..content
+                            };
+                        }
+                        Edit::Metadata => {
+                            labels.insert("touched".to_owned(), content.id.to_string());
+                            // Whoever owns metadata alone is no editor.
+                            return;
+                        }
+                        Edit::Label => {
+                            let is_in = labels.get("app").is_some_and(|app| app == "web");
+                            labels.insert("app".to_owned(), if is_in { "none" } else { "web" }.to_owned());
+                            return;
+                        }
+                    }
+                    object.edited_at = Some(time);
+                });
+    }
+
+    fn delete_workload(&mut self, position: usize) -> Result<(), crate::server::Refused> {
+        let name = OBJECTS[position % self.script.setting.objects.len()];
+        self.server
+            .workloads
+            .delete(&mut self.server.counter, (&format!("default/{name}"), None))
+    }
+
+    fn relabel(&mut self, name: &str) {
+        let stages = self.script.setting.clusters.len();
+        let to = STAGES[self.chance.below(stages)];
+        let home = name.split('-').next().unwrap_or_default().to_owned();
+        let is_home = self
+            .server
+            .clusters
+            .get(name)
+            .is_some_and(|cluster| cluster.labels().get("stage") == Some(&home));
+        let to = if is_home { to.to_owned() } else { home };
+        self.label_cluster(name, ("stage", &to));
+    }
+
+    fn edit_collector(&mut self, name: &str, limit: i64) {
+        let _edited = self
+            .server
+            .collectors
+            .update(&mut self.server.counter, (name, None), |collector| {
+                collector.spec.limit = limit;
+            });
+    }
+
+    fn edit_placement(&mut self, position: usize, selectors: Vec<LabelSelector>) {
+        let name = self.placement_name(position);
+        let _edited = self
+            .server
+            .placements
+            .update(&mut self.server.counter, (&name, None), |object| {
+                object.spec.cluster_selectors = selectors;
+            });
+    }
+
+    /// As `kubectl delete --cascade=orphan` does.
+    fn orphan_policy(&mut self) {
+        let names: Vec<String> = self.server.placements.all().map(|(name, _)| name.clone()).collect();
+        for name in names.iter().filter(|name| name.starts_with(POLICY)) {
+            let _freed = self
+                .server
+                .placements
+                .update(&mut self.server.counter, (name, None), |object| {
+                    object.metadata.owner_references = None;
+                });
+        }
+        {
+            let _done = self.server.policies.delete(&mut self.server.counter, (POLICY, None));
+        }
+    }
+
+    pub(crate) fn edit_policy(&mut self, edit: PolicyEdit) {
+        let (late, second) = (self.stage(STAGES[3]), self.chance.below(3));
+        let _edited = self
+            .server
+            .policies
+            .update(&mut self.server.counter, (POLICY, None), |policy| {
+                let spec = &mut policy.spec;
+                let count = spec.stages.len().max(1);
+                let position = second % count;
+                match edit {
+                    PolicyEdit::Pause => spec.paused = true,
+                    PolicyEdit::Resume => spec.paused = false,
+                    PolicyEdit::Previous => {
+                        spec.previous_stages = match spec.previous_stages {
+                            PreviousStages::Keep => PreviousStages::Remove,
+                            PreviousStages::Remove => PreviousStages::Keep,
+                        }
+                    }
+                    PolicyEdit::CreateOnly => toggle(&mut spec.downsync[0].create_only),
+                    PolicyEdit::Clause => {
+                        let names = &mut spec.downsync[0].object_names;
+                        *names = names.take().map_or(Some(OBJECTS.map(str::to_owned).to_vec()), |_| None);
+                    }
+                    PolicyEdit::Collectors => {
+                        let named = &mut spec.downsync[0].status_collectors;
+                        if named.is_empty() {
+                            named.push(COLLECTOR.to_owned())
+                        } else {
+                            named.clear()
+                        }
+                    }
+                    PolicyEdit::AddStage if count < 4 => {
+                        let late = Stage {
+                            cluster_selectors: spec.stages[count - 1].cluster_selectors.clone(),
+                            ..late
+                        };
+                        if !spec.stages.iter().any(|stage| stage.name == late.name) {
+                            spec.stages.insert(position, late);
+                        }
+                    }
+                    PolicyEdit::RemoveStage if count > 1 => drop(spec.stages.remove(position)),
+                    PolicyEdit::Reorder => spec.stages.rotate_left(1),
+                    other => edit_stage(&mut spec.stages[position], other),
+                }
+            });
+    }
+
+    pub(crate) fn sicken(&mut self, cluster: usize, object: usize, is_sick: bool) {
+        let now = self.queue.now();
+        let key = format!("default/{}", OBJECTS[object % OBJECTS.len()]);
+        let Some((cluster, member)) = self.member(cluster) else {
+            return;
+        };
+        if let Some(running) = member.running.get_mut(&key) {
+            running.before = running.status(now).unwrap_or_default();
+            running.is_sick = is_sick;
+            running.begun_at = now;
+            running.observed_after = 0;
+            self.queue.after(0, Event::Change(cluster, key));
+        }
+    }
+
+    fn autoscale(&mut self, cluster: usize, object: usize) {
+        let now = self.queue.now();
+        let key = format!("default/{}", OBJECTS[object % OBJECTS.len()]);
+        let observed_after = self.chance.between(0, 500);
+        let Some((cluster, member)) = self.member(cluster) else {
+            return;
+        };
+        let Some(running) = member
+            .running
+            .get_mut(&key)
+            .filter(|running| running.resource.counts_replicas())
+        else {
+            return;
+        };
+        let wanted = running.wanted() + 1;
+        running.roll(now, observed_after, |running| running.scaled = Some(wanted));
+        self.oracle.scaled.insert((cluster.clone(), key.clone()));
+        self.queue.after(0, Event::Change(cluster, key));
+    }
+}
+
+fn edit_stage(stage: &mut Stage, edit: PolicyEdit) {
+    match edit {
+        PolicyEdit::Soak => stage.soak = stage.soak.take().map_or(Some("20s".to_owned()), |_| None),
+        PolicyEdit::Condition => {
+            stage.condition = stage.condition.take().map_or(Some(CONDITION.to_owned()), |_| None);
+        }
+        PolicyEdit::Filter => stage.filter = stage.filter.take().map_or(Some(FILTER.to_owned()), |_| None),
+        PolicyEdit::Health => {
+            // Something has to hold the stage.
+            stage.soak.get_or_insert_with(|| "10s".to_owned());
+            stage.health = match stage.health {
+                StageHealth::Required => StageHealth::Ignored,
+                StageHealth::Ignored => StageHealth::Required,
+            };
+        }
+        PolicyEdit::Selectors => {
+            let extra = selector(("stage", STAGES[0]));
+            match stage.cluster_selectors.iter().position(|known| *known == extra) {
+                Some(position) if stage.cluster_selectors.len() > 2 => drop(stage.cluster_selectors.remove(position)),
+                _ => stage.cluster_selectors.push(extra),
+            }
+        }
+        _ => {}
+    }
+}
+
+fn toggle(flag: &mut bool) {
+    *flag = !*flag;
+}
+
+fn selector((key, value): (&str, &str)) -> LabelSelector {
+    LabelSelector {
+        match_labels: Some(BTreeMap::from([(key.to_owned(), value.to_owned())])),
+        match_expressions: None,
+    }
+}

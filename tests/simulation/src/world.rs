@@ -1,0 +1,459 @@
+//! The world: all parts, one line of events, one thread. The same script gives the same run.
+
+use std::collections::BTreeMap;
+
+use crate::clusters::{Fleet, Member};
+use crate::controller::Process;
+use crate::controller::seen::Watched;
+use crate::controller::talk::Views;
+use crate::kubestellar::{KubeStellar, Task};
+use crate::oracle::{Oracle, Violation};
+use crate::queue::{Millis, Queue, timestamp};
+use crate::script::{Script, When};
+use crate::seeded::Seeded;
+use crate::server::Server;
+
+/// More than any run needs that comes to an end.
+const EVENTS_MAX: u64 = 200_000;
+/// The policy that every world has.
+pub const POLICY: &str = "shop";
+
+#[derive(Clone, Debug)]
+pub enum Event {
+    /// A watch of a process in this life of it brings the versions up to this one.
+    Deliver {
+        process: usize,
+        life: u64,
+        kind: Watched,
+        upto: u64,
+        is_list: bool,
+    },
+    Start(usize),
+    /// The lease is free, or it is not.
+    Elect,
+    Reconcile {
+        process: usize,
+        life: u64,
+        policy: String,
+    },
+    Talk {
+        process: usize,
+        life: u64,
+        policy: String,
+    },
+    KubeStellar(u64, Task),
+    HandOver(String),
+    Apply(String),
+    Change(String, String),
+    Report(String, String),
+    Act(usize),
+    CollectGarbage,
+    /// All clusters and all users are well again.
+    Settle,
+    /// A person does what status says, which has this reason.
+    Help(String),
+}
+
+/// How many entries of each log the parts have been told of.
+#[derive(Clone, Copy, Debug, Default)]
+struct Told {
+    policies: usize,
+    placements: usize,
+    bindings: usize,
+    collectors: usize,
+    combined: usize,
+    workloads: usize,
+    clusters: usize,
+}
+
+/// How much was done.
+#[derive(Clone, Debug, Default)]
+pub struct Counts {
+    pub decisions: u64,
+    pub events: u64,
+    pub writes: u64,
+    pub opens: usize,
+    pub conflicts: u64,
+}
+
+pub struct World {
+    pub server: Server,
+    pub queue: Queue<Event>,
+    pub kubestellar: KubeStellar,
+    pub fleet: Fleet,
+    pub processes: Vec<Process>,
+    pub views: Views,
+    pub script: Script,
+    pub chance: Seeded,
+    pub oracle: Oracle,
+    pub counts: Counts,
+    /// Lines of what happened, if they are wanted.
+    pub trace: Option<Vec<String>>,
+    pub transitions: u64,
+    pub contents: u64,
+    pub lose_answer: bool,
+    pub refuse_write: bool,
+    /// Nothing comes from outside any more.
+    pub is_settled: bool,
+    /// Status has said nothing that a person could do.
+    pub is_helpless: bool,
+    told: Told,
+    waiting: BTreeMap<usize, Vec<(usize, Millis)>>,
+}
+
+impl World {
+    #[must_use]
+    pub fn new(script: Script, is_traced: bool) -> Self {
+        let chance = Seeded::new(script.seed, 2);
+        let processes = 1 + usize::from(script.setting.two_processes);
+        let mut world = Self {
+            server: Server::new(timestamp(0)),
+            queue: Queue::default(),
+            kubestellar: KubeStellar::default(),
+            fleet: Fleet::default(),
+            processes: vec![Process::default(); processes],
+            views: Views::default(),
+            chance,
+            oracle: Oracle::of(script.setting.second_policy),
+            counts: Counts::default(),
+            trace: is_traced.then(Vec::new),
+            transitions: 0,
+            contents: 0,
+            lose_answer: false,
+            refuse_write: false,
+            is_settled: false,
+            is_helpless: false,
+            told: Told::default(),
+            waiting: BTreeMap::new(),
+            script,
+        };
+        world.found();
+        world.plan_actions(0);
+        for process in 0..processes {
+            let delay = world.chance.between(0, 500);
+            world.queue.after(delay, Event::Start(process));
+        }
+        world.queue.after(0, Event::Elect);
+        world
+    }
+
+    pub fn say(&mut self, line: impl FnOnce() -> String) {
+        if let Some(trace) = &mut self.trace {
+            let now = self.queue.now();
+            trace.push(format!("{:>4}.{:03} {}", now / 1_000, now % 1_000, line()));
+        }
+    }
+
+    /// Plans the script's actions from a position on, up to the next one that waits for something else.
+    fn plan_actions(&mut self, from: usize) {
+        for position in from..self.script.actions.len() {
+            match self.script.actions[position].0 {
+                When::At(at) => self.queue.at(at, Event::Act(position)),
+                // With it, what comes after it.
+                When::AfterPrevious(_) if position > from || position > 0 => {}
+                When::AfterPrevious(after) => self.queue.after(after, Event::Act(position)),
+                When::AfterOpen(nth, after) => self.waiting.entry(nth).or_default().push((position, after)),
+            }
+        }
+    }
+
+    /// A placement was opened.
+    pub fn note_open(&mut self) {
+        let due = self.waiting.remove(&self.counts.opens).unwrap_or_default();
+        self.counts.opens += 1;
+        for (position, after) in due {
+            self.queue.after(after, Event::Act(position));
+        }
+    }
+
+    /// Runs until that time, or until a rule is broken.
+    ///
+    /// # Errors
+    /// The first rule that was broken.
+    pub fn run_until(&mut self, end: Millis) -> Result<(), Violation> {
+        while let Some(event) = self.queue.next_until(end) {
+            self.counts.events += 1;
+            self.server.counter.now = timestamp(self.queue.now());
+            self.step(event);
+            self.notify();
+            if self.counts.events > EVENTS_MAX {
+                return Err(Violation {
+                    rule: "quiet",
+                    text: format!("more than {EVENTS_MAX} events"),
+                    facts: None,
+                });
+            }
+            if let Some(violation) = self.oracle.violation.take() {
+                return Err(violation);
+            }
+        }
+        Ok(())
+    }
+
+    fn step(&mut self, event: Event) {
+        match event {
+            Event::Deliver {
+                process,
+                life,
+                kind,
+                upto,
+                is_list,
+            } => self.deliver((process, life), (kind, upto, is_list)),
+            Event::Start(process) => self.start_process(process),
+            Event::Elect => self.elect(),
+            Event::Reconcile { process, life, policy } => self.reconcile(process, life, policy),
+            Event::Talk { process, life, policy } => self.talk(process, life, policy),
+            Event::KubeStellar(process, task) => self.kubestellar_works(process, task),
+            Event::HandOver(binding) => {
+                for cluster in self.fleet.hand_over(&self.server, &binding) {
+                    let delay = self.chance.between(50, 1_500);
+                    self.at_cluster(&cluster, delay, Event::Apply(cluster.clone()));
+                }
+            }
+            Event::Apply(cluster) => self.apply(&cluster),
+            Event::Change(cluster, key) => self.status_changes(cluster, key),
+            Event::Report(cluster, key) => self.report(&cluster, &key),
+            Event::Act(position) => self.act_on_script(position),
+            Event::CollectGarbage => self.server.collect_garbage(),
+            Event::Settle => self.settle_down(),
+            Event::Help(reason) => self.is_helpless |= !self.help(&reason),
+        }
+    }
+
+    fn act_on_script(&mut self, position: usize) {
+        let Some((_, action)) = self.script.actions.get(position).cloned().filter(|_| !self.is_settled) else {
+            return;
+        };
+        self.say(|| format!("act {position}: {action:?}"));
+        self.act(action);
+        if let Some((When::AfterPrevious(after), _)) = self.script.actions.get(position + 1) {
+            self.queue.after(*after, Event::Act(position + 1));
+        }
+    }
+
+    /// An event at a cluster, which may be out of reach.
+    pub fn at_cluster(&mut self, cluster: &str, delay: Millis, event: Event) {
+        let reachable_at = self
+            .fleet
+            .members
+            .get(cluster)
+            .map_or(0, |member| member.unreachable_until);
+        self.queue
+            .at((self.queue.now() + delay).max(reachable_at + delay), event);
+    }
+
+    fn apply(&mut self, cluster: &str) {
+        let now = self.queue.now();
+        let slow = self.script.setting.slow_rollouts;
+        let chance = &mut self.chance;
+        let Some(member) = self.fleet.members.get_mut(cluster) else {
+            return;
+        };
+        if member.unreachable_until > now {
+            let delay = member.unreachable_until - now;
+            self.queue.after(delay, Event::Apply(cluster.to_owned()));
+            return;
+        }
+        let touched = member.apply(now, || chance.between(0, if slow { 4_000 } else { 500 }));
+        for key in touched {
+            self.say(|| format!("{cluster} has {key} anew"));
+            self.queue.after(0, Event::Change(cluster.to_owned(), key));
+        }
+    }
+
+    fn status_changes(&mut self, cluster: String, key: String) {
+        let now = self.queue.now();
+        let slowest = if self.script.setting.slow_reports {
+            15_000
+        } else {
+            1_000
+        };
+        let delay = self.chance.between(50, slowest);
+        let next = self
+            .fleet
+            .members
+            .get(&cluster)
+            .and_then(|member| member.running.get(&key)?.changes_at(now));
+        if let Some(next) = next {
+            self.queue.at(next, Event::Change(cluster.clone(), key.clone()));
+        }
+        self.at_cluster(&cluster.clone(), delay, Event::Report(cluster, key));
+    }
+
+    fn report(&mut self, cluster: &str, key: &str) {
+        let now = self.queue.now();
+        let seconds = timestamp(now).as_second();
+        let Some(member) = self.fleet.members.get_mut(cluster) else {
+            return;
+        };
+        if member.unreachable_until > now {
+            let delay = member.unreachable_until - now;
+            self.queue
+                .after(delay, Event::Report(cluster.to_owned(), key.to_owned()));
+            return;
+        }
+        if !member.report(key, (now, seconds)) {
+            return;
+        }
+        let told = member.reports.get(key).cloned();
+        self.say(|| format!("{cluster} reports {key}: {told:?}"));
+        let bindings: Vec<String> = self.server.bindings.all().map(|(name, _)| name.clone()).collect();
+        for name in bindings {
+            let planned = self.kubestellar.plan_combine(key, &name, now);
+            self.plan_kubestellar(planned.into_iter().collect());
+        }
+    }
+
+    fn kubestellar_works(&mut self, process: u64, task: Task) {
+        if process != self.kubestellar.process {
+            return;
+        }
+        let now = self.queue.now();
+        let planned = self
+            .kubestellar
+            .work(&mut self.server, (&self.fleet, &mut self.chance), (task, now));
+        self.plan_kubestellar(planned);
+    }
+
+    pub fn plan_kubestellar(&mut self, planned: Vec<(Millis, Task)>) {
+        for (at, task) in planned {
+            let at = at.max(self.kubestellar.down_until);
+            self.queue.at(at, Event::KubeStellar(self.kubestellar.process, task));
+        }
+    }
+
+    fn kubestellar_sees(&mut self, task: Task) {
+        // Before its start it lists what is there.
+        if self.kubestellar.down_until > self.queue.now() {
+            return;
+        }
+        let delay = self.chance.between(1, 60);
+        self.plan_kubestellar(vec![(self.queue.now() + delay, task)]);
+    }
+
+    fn combine_object(&mut self, key: &str) {
+        let now = self.queue.now();
+        let bindings: Vec<String> = self.server.bindings.all().map(|(name, _)| name.clone()).collect();
+        for name in bindings {
+            let planned = self.kubestellar.plan_combine(key, &name, now);
+            self.plan_kubestellar(planned.into_iter().collect());
+        }
+    }
+
+    fn combine_of(&mut self, name: &str) {
+        let now = self.queue.now();
+        let keys: Vec<String> = self.server.workloads.all().map(|(key, _)| key.clone()).collect();
+        for key in keys {
+            let planned = self.kubestellar.plan_combine(&key, name, now);
+            self.plan_kubestellar(planned.into_iter().collect());
+        }
+    }
+
+    /// Everybody who watches learns of what was written.
+    fn notify(&mut self) {
+        let told = self.told;
+        self.told = Told {
+            policies: self.server.policies.log().len(),
+            placements: self.server.placements.log().len(),
+            bindings: self.server.bindings.log().len(),
+            collectors: self.server.collectors.log().len(),
+            combined: self.server.combined.log().len(),
+            workloads: self.server.workloads.log().len(),
+            clusters: self.server.clusters.log().len(),
+        };
+        let now = self.told;
+        for (kind, is_news) in [
+            (Watched::Policies, told.policies < now.policies),
+            (Watched::Placements, told.placements < now.placements),
+            (Watched::Bindings, told.bindings < now.bindings),
+            (Watched::Collectors, told.collectors < now.collectors),
+            (Watched::Combined, told.combined < now.combined),
+        ] {
+            if is_news {
+                self.tell_processes(kind);
+            }
+        }
+        let is_gone = |after: bool| !after;
+        let mut has_orphans = self.server.policies.log()[told.policies..]
+            .iter()
+            .any(|entry| is_gone(entry.after.is_some()));
+        let placements: Vec<(String, bool)> = self.server.placements.log()[told.placements..]
+            .iter()
+            .map(|entry| (entry.key.clone(), entry.after.is_some()))
+            .collect();
+        for (name, is_there) in placements {
+            has_orphans |= !is_there;
+            self.kubestellar_sees(Task::SeePlacement(name));
+        }
+        let bindings: Vec<String> = self.server.bindings.log()[told.bindings..]
+            .iter()
+            .map(|entry| entry.key.clone())
+            .collect();
+        for name in bindings {
+            let slowest = if self.script.setting.slow_transport {
+                20_000
+            } else {
+                500
+            };
+            let delay = self.chance.between(20, slowest);
+            self.queue.after(delay, Event::HandOver(name.clone()));
+            self.combine_of(&name);
+        }
+        if told.collectors < now.collectors {
+            let names: Vec<String> = self.server.bindings.all().map(|(name, _)| name.clone()).collect();
+            for name in names {
+                self.combine_of(&name);
+            }
+        }
+        let workloads: Vec<(String, bool)> = self.server.workloads.log()[told.workloads..]
+            .iter()
+            .map(|entry| (entry.key.clone(), entry.after.is_some()))
+            .collect();
+        for (key, is_there) in workloads {
+            has_orphans |= !is_there;
+            self.kubestellar_sees(Task::SeeObject(key.clone()));
+            self.combine_object(&key);
+        }
+        if told.clusters < now.clusters {
+            self.kubestellar_sees(Task::SeeInventory);
+        }
+        if has_orphans {
+            let delay = self.chance.between(5, 2_000);
+            self.queue.after(delay, Event::CollectGarbage);
+        }
+    }
+
+    fn tell_processes(&mut self, kind: Watched) {
+        let upto = self.server.counter.version;
+        let slowest = if self.script.setting.late_watches { 1_500 } else { 12 };
+        for process in 0..self.processes.len() {
+            if !self.processes[process].is_up {
+                continue;
+            }
+            let delay = self.chance.between(1, slowest);
+            let late = self.processes[process].late.get(&kind).copied().unwrap_or_default();
+            let life = self.processes[process].life;
+            let at = (self.queue.now() + delay).max(late);
+            self.queue.at(
+                at,
+                Event::Deliver {
+                    process,
+                    life,
+                    kind,
+                    upto,
+                    is_list: false,
+                },
+            );
+        }
+    }
+
+    /// The clusters of this world, by name.
+    pub fn member(&mut self, position: usize) -> Option<(String, &mut Member)> {
+        let count = self.fleet.members.len().max(1);
+        self.fleet
+            .members
+            .iter_mut()
+            .nth(position % count)
+            .map(|(name, member)| (name.clone(), member))
+    }
+}
