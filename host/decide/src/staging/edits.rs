@@ -110,14 +110,26 @@ impl<'a> Edited<'a> {
             recorded,
         } = self.begin(recorded);
         let has_nothing_pending = recorded.is_some_and(|recorded| !is_unbound(recorded) && recorded.updates.is_empty());
-        if edits == 0 && has_nothing_pending && self.clusters.new.is_empty() && !self.is_unproven {
+        let is_as_before = edits == 0 && has_nothing_pending && self.clusters.new.is_empty();
+        if is_as_before && !self.is_unproven {
+            return record;
+        }
+        let old_reports = if edits > 0 {
+            Vec::new()
+        } else {
+            self.old_reports(&record, recorded)
+        };
+        if is_as_before && old_reports.is_empty() {
             return record;
         }
         let mut owed = pending::by_cluster(recorded.map_or(&[], |recorded| &recorded.updates), &self.clusters.all);
         if edits > 0 {
             self.owe(&mut owed, edits, recorded);
-        } else if !self.bound.create_only {
-            self.owe_of_old_reports(&mut owed, &record, recorded);
+        }
+        for (reporting, debt) in old_reports {
+            if !owed.contains_key(reporting.0) {
+                self.add(&mut owed, reporting, debt);
+            }
         }
         self.acknowledge(&mut owed);
         record.updates = pending::grouped(owed);
@@ -292,57 +304,72 @@ impl<'a> Edited<'a> {
     }
 
     /// A cluster or an object that is new to the stage may have a report from before the last update: the cluster was away
-    /// meanwhile, or another BindingPolicy placed the object. Of an object that was never updated, a report from before it was made
-    /// is no evidence at all; here it may only be one of which nobody can tell.
-    fn owe_of_old_reports(&self, owed: &mut ByCluster, record: &ObjectStatus, recorded: Option<&ObjectStatus>) {
+    /// meanwhile, or another BindingPolicy placed the object.
+    fn old_reports(&self, record: &ObjectStatus, recorded: Option<&ObjectStatus>) -> Vec<(Reporting<'a>, Debt)> {
         let updated = record.edited_at.as_ref().map(|time| time.0);
-        let made = || self.found.made_at.filter(|_| self.generation() == Some(1));
-        let Some(last) = updated.or_else(made) else { return };
+        let Some(updated) = updated.filter(|_| !self.bound.create_only) else {
+            return Vec::new();
+        };
         let is_first_sight = recorded.is_none_or(is_unbound) || self.is_unproven;
         let clusters = if is_first_sight {
             &self.clusters.all
         } else {
             &self.clusters.new
         };
-        for (cluster, row) in self.reported_by(clusters) {
-            let Some(found) = row.filter(|_| !owed.contains_key(cluster)) else {
-                continue;
-            };
-            let is_old = self.reported_before(found, last);
-            let answered_at = if !is_old && self.may_be_of_before(found, last, is_first_sight) {
-                // If the report is of this version after all, nothing more will come.
-                Some(record::from(self.now).0)
-            } else if is_old && updated.is_some() {
-                None
-            } else {
-                continue;
-            };
-            self.add(owed, (cluster, row), Debt { edits: 1, answered_at });
-        }
+        // There may be a thousand rows for each object: a cluster is looked up only for a report that is in doubt.
+        let debt = |row: &'a EvidenceRow| {
+            let is_old = self.reported_before(row, updated);
+            let is_in_doubt = || !is_first_sight && self.may_be_from_before(row, updated);
+            if !is_old && !is_in_doubt() {
+                return None;
+            }
+            let cluster = clusters.get(row.cluster.as_str())?;
+            // If the report is of this version after all, nothing more will come.
+            let answered_at = (!is_old).then(|| record::from(self.now).0);
+            Some(((*cluster, Some(row)), Debt { edits: 1, answered_at }))
+        };
+        self.rows.iter().filter_map(debt).collect()
     }
 
-    /// Whether nobody can tell which version a report is about. At first sight that is so of one that was made before the placement,
-    /// for another one: an update that only takes fields away leaves no time, so it may have come since. A cluster that has just
-    /// joined had no part in the updates that were recorded here; its report counts if it is surely later than the last one.
-    /// Either counts if nothing has come for so long that transport has nothing more to deliver.
-    fn may_be_of_before(&self, row: &EvidenceRow, edited: Timestamp, is_first_sight: bool) -> bool {
-        let Reported::At { seconds } = row.at else { return false };
-        let is_recent = |time: Timestamp| self.now.duration_since(time) < self.settings.unseen_update();
-        let is_surely_after = self.reported_after(row, edited).is_some();
-        if is_first_sight {
-            let may_be_updated = self.generation() != Some(1) || !is_surely_after;
-            let is_before = |placed: Timestamp| seconds <= placed.as_second() && is_recent(placed);
-            return may_be_updated && self.placed_since.is_some_and(is_before);
-        }
-        !is_surely_after && is_recent(edited)
+    /// Whether nobody can tell if the report of a cluster that has just joined is from before the last update. It counts when nothing
+    /// has come for so long that transport has nothing more to deliver.
+    fn may_be_from_before(&self, row: &EvidenceRow, updated: Timestamp) -> bool {
+        let is_recent = self.now.duration_since(updated) < self.settings.unseen_update();
+        matches!(row.at, Reported::At { .. }) && is_recent && self.reported_after(row, updated).is_none()
+    }
+
+    /// The finding while a report may be about an older version, or an older object: it was made for another placement, before this
+    /// one. No time tells of an update that only takes fields away, so one may have come since. The report counts when the
+    /// placement is so old that transport has nothing more to deliver, or when another one has come.
+    fn doubtful(&self) -> Option<Finding> {
+        let placed = self
+            .placed_since
+            .filter(|_| self.is_unproven && !self.bound.create_only)?;
+        let ends = after(placed, self.settings.unseen_update());
+        let is_before =
+            |row: &&EvidenceRow| matches!(row.at, Reported::At { seconds } if seconds <= placed.as_second());
+        // What was never updated has one version; its report may still be about an object of the same name.
+        let is_of_it = |row: &EvidenceRow| {
+            let made = self.found.made_at.filter(|_| self.generation() == Some(1));
+            made.is_some_and(|made| self.reported_after(row, made).is_some())
+        };
+        let mut rows = self.rows.iter().filter(|_| self.now < ends).filter(is_before);
+        let row = rows.find(|row| !is_of_it(row))?;
+        let text = format!(
+            "cluster {} reported on {} before the stage was placed, maybe about an older version: it \
+             counts at {ends}, or when the cluster reports anew",
+            row.cluster,
+            bound::key(self.bound)
+        );
+        Some(Finding::unknown(Reason::UpdatePending, text).wake_at(ends))
     }
 
     /// Whether the cluster's last report is surely older than `time`. Reports have whole seconds; clocks of API servers may
     /// differ by the settle time.
     pub(super) fn reported_before(&self, row: &EvidenceRow, time: Timestamp) -> bool {
         let Reported::At { seconds } = row.at else { return false };
-        let end = Timestamp::from_second(seconds.saturating_add(1));
-        end.is_ok_and(|end| after(end, self.settings.settle()) < time)
+        let end = seconds.saturating_add(1).saturating_mul(1_000);
+        end.saturating_add(self.settings.settle_ms) < time.as_millisecond()
     }
 
     fn reported_after_update(&self, row: &EvidenceRow) -> Option<Timestamp> {
@@ -353,14 +380,14 @@ impl<'a> Edited<'a> {
     /// then no cluster can have had it.
     pub(super) fn reported_after(&self, row: &EvidenceRow, edited_at: Timestamp) -> Option<Timestamp> {
         let Reported::At { seconds } = row.at else { return None };
-        let at = Timestamp::from_second(seconds).ok()?;
         let is_before = |named: Timestamp| seconds < named.as_second();
         if self.named_since.is_some_and(is_before) {
             return None;
         }
-        let end = edited_at.as_second().saturating_add(1);
-        let edited = after(Timestamp::from_second(end).ok()?, self.settings.settle());
-        (at >= edited).then_some(at)
+        let end = edited_at.as_second().saturating_add(1).saturating_mul(1_000);
+        let edited = end.saturating_add(self.settings.settle_ms);
+        let is_after = seconds.saturating_mul(1_000) >= edited;
+        is_after.then(|| Timestamp::from_second(seconds).ok()).flatten()
     }
 
     fn acknowledge(&self, owed: &mut ByCluster) {
@@ -408,7 +435,7 @@ impl<'a> Edited<'a> {
                 pending.get_or_insert_with(|| self.pending(update).wake_at(ends));
             }
         }
-        overdue.or(pending)
+        overdue.or(pending).or_else(|| self.doubtful())
     }
 
     /// The first unacknowledged update is old enough, and the last one was followed by an acknowledgement or is as old.

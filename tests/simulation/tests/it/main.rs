@@ -6,7 +6,7 @@ use stagegate_simulation::run::run;
 use stagegate_simulation::script::Script;
 
 /// As many runs as a debug build makes in about half a minute.
-const SEEDS: std::ops::RangeInclusive<u64> = 1..=300;
+const SEEDS: std::ops::RangeInclusive<u64> = 1..=2_000;
 /// What the rules once did here: they counted a report about an object that had been made anew since; wrote status every second because
 /// of an object that is only created (two); waited for the removal of a placement that stays.
 const FOUND: [u64; 4] = [1_531, 781, 1_668, 513];
@@ -35,5 +35,5 @@ fn no_stored_seed_breaks_a_rule_of_safety() {
         broken.extend(violation.map(|violation| format!("seed {seed}: {}: {}", violation.rule, violation.text)));
     }
     assert!(broken.is_empty(), "{}", broken.join("\n"));
-    assert!(decisions > 10_000, "only {decisions} decisions");
+    assert!(decisions > 80_000, "only {decisions} decisions");
 }
