@@ -346,8 +346,7 @@ impl<'a> Edited<'a> {
             .placed_since
             .filter(|_| self.is_unproven && !self.bound.create_only)?;
         let ends = after(placed, self.settings.unseen_update());
-        let is_before =
-            |row: &&EvidenceRow| matches!(row.at, Reported::At { seconds } if seconds <= placed.as_second());
+        let is_before = |row: &&EvidenceRow| matches!(row.at, Reported::At { seconds } if seconds < placed.as_second());
         // What was never updated has one version; its report may still be about an object of the same name.
         let is_of_it = |row: &EvidenceRow| {
             let made = self.found.made_at.filter(|_| self.generation() == Some(1));

@@ -88,6 +88,7 @@ fn crates_use_only_those_of_ours_that_they_may() {
         ("gate-min-available", &["stagegate-guest"][..]),
         ("gate-hostile", &["stagegate-guest"][..]),
         ("stagegate-mutants", &[][..]),
+        ("stagegate-simulation", &["stagegate-api", "stagegate-decide"][..]),
         ("stagegate-cluster-tests", &["stagegate-api", "stagegate-embedded"][..]),
         (
             "stagegate",
@@ -149,6 +150,8 @@ fn trees_have_nothing_that_their_crate_may_not_have() {
         ("gate-min-available", HOST),
         ("gate-hostile", HOST),
         ("stagegate-mutants", HOST),
+        // Time and chance are its own.
+        ("stagegate-simulation", &["tokio", "cel", "tracing", "rand"][..]),
     ];
     for (package, banned) in banned {
         let tree = cargo(&[
