@@ -16,7 +16,7 @@ use super::facts::{ObjectMeta, Settings};
 use super::finding::Finding;
 use super::pending::{self, ByCluster, Pending};
 use super::reason::Reason;
-use super::slot::after;
+use super::slot::{after, later};
 use super::{bound, kinds, record};
 
 /// Whether an entry is of the time before the placement was opened: no Binding has been compared with it.
@@ -70,6 +70,8 @@ pub struct Edited<'a> {
     pub clusters: &'a Clusters<'a>,
     /// When the placement's BindingPolicy was made, by the API server's clock and in whole seconds.
     pub placed_since: Option<Timestamp>,
+    /// When the placement was first recorded, by a controller's clock.
+    pub placed_at: Option<Timestamp>,
     /// Since when the Binding names this version of it, by this process's clock; `None`: this process has not seen it named.
     pub named_since: Option<Timestamp>,
     /// Not all clusters have been found to report in this attempt: of some the first report is still to be seen.
@@ -95,6 +97,7 @@ impl<'a> Edited<'a> {
             rows: subject.rows(),
             clusters,
             placed_since: (subject.placed.own.object.metadata.creation_timestamp.as_ref()).map(|time| time.0),
+            placed_at: (subject.placed.record.placed_at.as_ref()).map(|time| time.0),
             named_since: subject.named_since(),
             is_unproven: !record::has_complete_evidence(subject.placed.record),
             now: facts.now,
@@ -345,7 +348,8 @@ impl<'a> Edited<'a> {
         let placed = self
             .placed_since
             .filter(|_| self.is_unproven && !self.bound.create_only)?;
-        let ends = after(placed, self.settings.unseen_update());
+        // A clock of ours that is ahead of the server's must not end the wait.
+        let ends = after(later(self.placed_at, placed), self.settings.unseen_update());
         let is_before = |row: &&EvidenceRow| matches!(row.at, Reported::At { seconds } if seconds < placed.as_second());
         // What was never updated has one version; its report may still be about an object of the same name.
         let is_of_it = |row: &EvidenceRow| {
