@@ -78,19 +78,12 @@ impl World {
         self.say(|| format!("a person sees {reason}"));
         match reason {
             "Paused" => self.edit_policy(PolicyEdit::Resume),
-            "UpdateNotSeen" => {
-                for position in 0..self.script.setting.objects.len() {
-                    self.edit_workload(position, Edit::Spec);
-                }
-            }
             "BindingPolicyForeign" => {
                 let owned = |object: &BindingPolicy| object.meta().owner_references.is_some();
                 let foreign = self.server.placements.all().filter(|(_, object)| !owned(object));
                 let names: Vec<String> = foreign.map(|(name, _)| name.clone()).collect();
                 for name in names {
-                    {
-                        let _done = self.server.placements.delete(&mut self.server.counter, (&name, None));
-                    }
+                    let _gone = self.server.placements.delete(&mut self.server.counter, (&name, None));
                 }
             }
             "NoDestinations" => {
@@ -105,7 +98,18 @@ impl World {
                 let collectors = ["ConditionFalse", "StatusCollectorMissing"].contains(&reason);
                 self.mend_policy(collectors);
             }
-            "HealthFailed" | "DestinationsDiffer" => {
+            // Status says that updates do not reach the clusters.
+            "UpdateNotSeen"
+            | "HealthFailed"
+            | "Unhealthy"
+            | "NotReported"
+            | "DestinationsDiffer"
+            | "CombinedStatusStale"
+                if self.is_create_only() =>
+            {
+                self.edit_policy(PolicyEdit::CreateOnly);
+            }
+            "UpdateNotSeen" | "HealthFailed" | "DestinationsDiffer" | "CombinedStatusStale" => {
                 for position in 0..self.script.setting.objects.len() {
                     self.edit_workload(position, Edit::Spec);
                 }
@@ -114,6 +118,11 @@ impl World {
             _ => return false,
         }
         true
+    }
+
+    fn is_create_only(&self) -> bool {
+        let policy = self.server.policies.get(POLICY);
+        policy.is_some_and(|policy| policy.spec.downsync.iter().any(|clause| clause.create_only))
     }
 
     /// The stages as they were, without what cannot be evaluated.

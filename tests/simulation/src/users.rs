@@ -181,9 +181,7 @@ impl World {
                 let _done = self.delete_workload(position);
             }
             Action::RecreateWorkload(position) => {
-                {
-                    let _done = self.delete_workload(position);
-                }
+                let _done = self.delete_workload(position);
                 self.make_workload(position % self.script.setting.objects.len());
             }
             Action::EditPolicy(edit) => self.edit_policy(edit),
@@ -192,9 +190,7 @@ impl World {
             }
             Action::OrphanPolicy => self.orphan_policy(),
             Action::RecreatePolicy => {
-                {
-                    let _done = self.server.policies.delete(&mut self.server.counter, (POLICY, None));
-                }
+                let _done = self.server.policies.delete(&mut self.server.counter, (POLICY, None));
                 self.make_policy(POLICY);
             }
             Action::Relabel(position) => {
@@ -212,24 +208,18 @@ impl World {
             Action::BreakEvidence => self.edit_collector(&evidence::collector_name(), 22),
             Action::DropEvidence => {
                 let name = evidence::collector_name();
-                {
-                    let _done = self.server.collectors.delete(&mut self.server.counter, (&name, None));
-                }
+                let _done = self.server.collectors.delete(&mut self.server.counter, (&name, None));
             }
             Action::ClosePlacement(position) => self.edit_placement(position, Vec::new()),
             Action::EditPlacement(position) => self.edit_placement(position, vec![selector(("stage", "dev"))]),
             Action::DeletePlacement(position) => {
                 let name = self.placement_name(position);
-                {
-                    let _done = self.server.placements.delete(&mut self.server.counter, (&name, None));
-                }
+                let _done = self.server.placements.delete(&mut self.server.counter, (&name, None));
             }
             Action::ForeignPlacement(position) => {
                 let spec = BindingPolicySpec::default();
                 let foreign = BindingPolicy::new(&self.placement_name(position), spec);
-                {
-                    let _done = self.server.placements.create(&mut self.server.counter, foreign);
-                }
+                let _done = self.server.placements.create(&mut self.server.counter, foreign);
             }
             Action::RestartKubeStellar {
                 down_ms,
@@ -410,9 +400,7 @@ impl World {
                     object.metadata.owner_references = None;
                 });
         }
-        {
-            let _done = self.server.policies.delete(&mut self.server.counter, (POLICY, None));
-        }
+        let _done = self.server.policies.delete(&mut self.server.counter, (POLICY, None));
     }
 
     pub(crate) fn edit_policy(&mut self, edit: PolicyEdit) {

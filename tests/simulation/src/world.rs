@@ -128,7 +128,7 @@ impl World {
             script,
         };
         world.found();
-        world.plan_actions(0);
+        world.plan_actions();
         for process in 0..processes {
             let delay = world.chance.between(0, 500);
             world.queue.after(delay, Event::Start(process));
@@ -144,13 +144,13 @@ impl World {
         }
     }
 
-    /// Plans the script's actions from a position on, up to the next one that waits for something else.
-    fn plan_actions(&mut self, from: usize) {
-        for position in from..self.script.actions.len() {
+    /// Plans the script's actions, but those that wait for others.
+    fn plan_actions(&mut self) {
+        for position in 0..self.script.actions.len() {
             match self.script.actions[position].0 {
                 When::At(at) => self.queue.at(at, Event::Act(position)),
                 // With it, what comes after it.
-                When::AfterPrevious(_) if position > from || position > 0 => {}
+                When::AfterPrevious(_) if position > 0 => {}
                 When::AfterPrevious(after) => self.queue.after(after, Event::Act(position)),
                 When::AfterOpen(nth, after) => self.waiting.entry(nth).or_default().push((position, after)),
             }
@@ -297,11 +297,7 @@ impl World {
         }
         let told = member.reports.get(key).cloned();
         self.say(|| format!("{cluster} reports {key}: {told:?}"));
-        let bindings: Vec<String> = self.server.bindings.all().map(|(name, _)| name.clone()).collect();
-        for name in bindings {
-            let planned = self.kubestellar.plan_combine(key, &name, now);
-            self.plan_kubestellar(planned.into_iter().collect());
-        }
+        self.combine_object(key);
     }
 
     fn kubestellar_works(&mut self, process: u64, task: Task) {
@@ -382,7 +378,7 @@ impl World {
             .map(|entry| (entry.key.clone(), entry.after.is_some()))
             .collect();
         for (name, is_there) in placements {
-            has_orphans |= !is_there;
+            has_orphans |= !is_there || self.server.has_orphans();
             self.kubestellar_sees(Task::SeePlacement(name));
         }
         let bindings: Vec<String> = self.server.bindings.log()[told.bindings..]

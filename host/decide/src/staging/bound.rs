@@ -38,6 +38,15 @@ pub fn key(object: &BoundObject) -> ObjectKey {
     }
 }
 
+/// What makes clusters report anew on an object of which nothing has come.
+pub const fn remedy(object: &BoundObject) -> &'static str {
+    if object.create_only {
+        "createOnly keeps updates of it from the clusters: if nothing comes, set createOnly: false in its downsync clause"
+    } else {
+        "if nothing comes, update the object (kubectl rollout restart does)"
+    }
+}
+
 /// The value of `downsyncClause`: all members, always there but `namespace`, which cluster-scoped objects have not.
 /// The evidence collector is left out of the collectors, as it is out of the results.
 pub fn clause(object: &BoundObject) -> Value {

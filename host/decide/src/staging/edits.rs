@@ -451,12 +451,17 @@ impl<'a> Edited<'a> {
         Finding::unknown(
             Reason::UpdateNotSeen,
             format!(
-                "{} not acknowledged the update of {} (generation {}): no status moved within {} s; update the object once \
-                 more when the cluster reports again, or set unseenUpdates: Accept on this stage",
+                "{} not acknowledged the update of {} (generation {}): no status moved within {} s; {}, or set \
+                 unseenUpdates: Accept on this stage",
                 have(&update.clusters),
                 bound::key(self.bound),
                 self.found.generation.unwrap_or_default(),
-                self.settings.unseen_update().as_secs()
+                self.settings.unseen_update().as_secs(),
+                if self.bound.create_only {
+                    bound::remedy(self.bound)
+                } else {
+                    "update the object once more when the cluster reports again"
+                }
             ),
         )
     }

@@ -152,9 +152,9 @@ impl<'a> Subject<'a> {
             Reason::CombinedStatusStale,
             format!(
                 "the CombinedStatus of {} (version {version:?}) is not newer than its placement (baseline \
-                {baseline:?}): waiting \
-                 for a cluster to report",
-                self.key()
+                {baseline:?}): waiting for a cluster to report; {}",
+                self.key(),
+                bound::remedy(self.bound)
             ),
         ))
     }
@@ -367,8 +367,10 @@ impl<'a> Subject<'a> {
             Some(row) => Err(Finding::unknown(
                 Reason::DestinationsDiffer,
                 format!(
-                    "the evidence about {key} still has a row for cluster {}, which is no destination",
-                    row.cluster
+                    "the evidence about {key} still has a row for cluster {}, which is no destination; KubeStellar drops \
+                     it when a cluster reports; {}",
+                    row.cluster,
+                    bound::remedy(self.bound)
                 ),
             )),
         }
@@ -389,8 +391,9 @@ impl<'a> Subject<'a> {
                 Reason::NotReported,
                 format!(
                     "cluster {} has reported nothing about {key} since that was made: what it says is about an older \
-                    object of this name",
-                    row.cluster
+                    object of this name; {}",
+                    row.cluster,
+                    bound::remedy(bound)
                 ),
             )),
             Reported::WithoutStatus => Err(Finding::unknown(

@@ -36,7 +36,13 @@ impl Tally {
                 Health::Failed(text) => (&mut self.failed, text),
             };
             *is_healthy = false;
-            first.get_or_insert_with(|| format!("{}: {} {text}", row.cluster, bound::key(object)));
+            // A version that would run is none that can arrive.
+            let kept = if object.create_only {
+                " (createOnly: updates of it do not reach the cluster)"
+            } else {
+                ""
+            };
+            first.get_or_insert_with(|| format!("{}: {} {text}{kept}", row.cluster, bound::key(object)));
         }
     }
 

@@ -241,10 +241,14 @@ impl Rollout<'_> {
         if self.checked.previous_stages == PreviousStages::Keep || self.active_gone().is_some() {
             return;
         }
-        let Some(latest) = (0..self.slots.len()).rev().find(|index| self.is_open_at_plan(*index)) else {
+        let is_current = |index: usize| self.slots[index].open().is_some_and(|own| self.is_current(index, own));
+        // One behind the active stage that is not as the spec has it was opened by hand: it takes nothing over.
+        let active = self.active().unwrap_or(self.last());
+        let is_served = |index: &usize| self.is_open_at_plan(*index) && (*index <= active || is_current(*index));
+        let Some(latest) = (0..self.slots.len()).rev().find(is_served) else {
             return;
         };
-        let Some(own) = self.slots[latest].open().filter(|own| self.is_current(latest, own)) else {
+        let Some(own) = self.slots[latest].open().filter(|_| is_current(latest)) else {
             return;
         };
         // A failed stage waits for a human, who may want to go back to what ran before.

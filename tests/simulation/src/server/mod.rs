@@ -4,7 +4,10 @@
 pub mod kind;
 pub mod workload;
 
+use std::collections::BTreeSet;
+
 use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use stagegate_api::{Binding, BindingPolicy, CombinedStatus, StagedBindingPolicy, StatusCollector};
 
 pub use kind::{Counter, Kind, Refused, Stored, key_of, uid_of, version_of};
@@ -40,32 +43,35 @@ impl Server {
 
     /// Removes what is owned by nobody who is there: the garbage collector.
     pub fn collect_garbage(&mut self) {
-        let orphans = |meta: &k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta,
-                       live: &dyn Fn(&str) -> bool| {
-            let owners = meta.owner_references.as_deref().unwrap_or_default();
-            !owners.is_empty() && !owners.iter().any(|owner| live(&owner.uid))
-        };
-        let of = |objects: Vec<(String, bool)>| objects.into_iter().filter(|(_, is)| *is).map(|(key, _)| key);
-        let live = |uid: &str| self.policies.all().any(|(_, policy)| uid_of(policy.meta()) == uid);
-        let placements = self.placements.all();
-        let placements = placements.map(|(key, object)| (key.clone(), orphans(object.meta(), &live)));
-        let gone: Vec<String> = of(placements.collect()).collect();
-        for key in gone {
-            let _gone = self.placements.delete(&mut self.counter, (&key, None));
-        }
-        let live = |uid: &str| self.placements.all().any(|(_, object)| uid_of(object.meta()) == uid);
-        let bindings = self.bindings.all();
-        let bindings = bindings.map(|(key, object)| (key.clone(), orphans(object.meta(), &live)));
-        let gone: Vec<String> = of(bindings.collect()).collect();
-        for key in gone {
-            let _gone = self.bindings.delete(&mut self.counter, (&key, None));
-        }
-        let live = |uid: &str| self.workloads.all().any(|(_, object)| uid_of(object.meta()) == uid);
-        let combined = self.combined.all();
-        let combined = combined.map(|(key, object)| (key.clone(), orphans(object.meta(), &live)));
-        let gone: Vec<String> = of(combined.collect()).collect();
-        for key in gone {
-            let _gone = self.combined.delete(&mut self.counter, (&key, None));
-        }
+        collect(&mut self.placements, &mut self.counter, &uids(&self.policies));
+        collect(&mut self.bindings, &mut self.counter, &uids(&self.placements));
+        collect(&mut self.combined, &mut self.counter, &uids(&self.workloads));
+    }
+
+    /// Whether the garbage collector has something to do about the BindingPolicies: one may have been made for a policy that was
+    /// deleted meanwhile.
+    #[must_use]
+    pub fn has_orphans(&self) -> bool {
+        let live = uids(&self.policies);
+        self.placements
+            .all()
+            .any(|(_, placement)| is_orphan(placement.meta(), &live))
+    }
+}
+
+fn uids<T: Stored>(kind: &Kind<T>) -> BTreeSet<String> {
+    kind.all().map(|(_, object)| uid_of(object.meta()).to_owned()).collect()
+}
+
+fn is_orphan(meta: &ObjectMeta, live: &BTreeSet<String>) -> bool {
+    let owners = meta.owner_references.as_deref().unwrap_or_default();
+    !owners.is_empty() && !owners.iter().any(|owner| live.contains(&owner.uid))
+}
+
+fn collect<T: Stored>(kind: &mut Kind<T>, counter: &mut Counter, live: &BTreeSet<String>) {
+    let orphans = kind.all().filter(|(_, object)| is_orphan(object.meta(), live));
+    let orphans: Vec<String> = orphans.map(|(key, _)| key.clone()).collect();
+    for key in orphans {
+        let _gone = kind.delete(counter, (&key, None));
     }
 }
