@@ -1,7 +1,8 @@
-//! `make simulate`: runs seeds until the time is over, and prints which rules were broken, by which seed first, and what was reached.
+//! `make simulate`: runs seeds until the time is over or enough was decided, and prints which rules were broken and what was reached.
 //!
-//! `SEED=<n>` runs one seed and prints its trace; `FIRST=<n>` is the seed to begin with, `SIMULATE_S=<n>` the time. Exit code 1 where
-//! a rule was broken.
+//! `SEED=<n>` runs one seed and prints its trace; `FIRST=<n>` is the seed to begin with, `SIMULATE_S=<n>` the time in seconds,
+//! `STEPS=<n>` the number of decisions, instead of a time. Of the first seed that breaks a rule it prints a script that is as small as
+//! possible and breaks it too, what happens in that, and the fatal decision as a case file. Exit code 1 where a rule was broken.
 
 #![allow(clippy::print_stdout, reason = "what it prints is its result")]
 
@@ -9,21 +10,33 @@ use std::collections::BTreeMap;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
+use stagegate_simulation::coverage::Coverage;
 use stagegate_simulation::oracle::Violation;
 use stagegate_simulation::run::run;
 use stagegate_simulation::script::Script;
+use stagegate_simulation::shrink::shrunk;
 
 /// Most characters of what is printed about a rule that was broken.
 const TOLD_CHARS: usize = 100;
+/// Most seeds that are named for one way of breaking a rule.
+const SEEDS_MAX: usize = 8;
+
+/// When to stop.
+#[derive(Clone, Copy)]
+enum Budget {
+    Time(Duration),
+    Decisions(u64),
+}
 
 fn main() -> ExitCode {
     let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
+    let budget = match number("STEPS") {
+        Some(steps) => Budget::Decisions(steps),
+        None => Budget::Time(Duration::from_secs(number("SIMULATE_S").unwrap_or(60))),
+    };
     match number("SEED") {
         Some(seed) => one(seed),
-        None => many(
-            number("FIRST").unwrap_or(1),
-            Duration::from_secs(number("SIMULATE_S").unwrap_or(60)),
-        ),
+        None => many(number("FIRST").unwrap_or(1), budget),
     }
 }
 
@@ -35,6 +48,7 @@ fn one(seed: u64) -> ExitCode {
     match outcome.violation {
         Some(violation) => {
             println!("seed {seed} breaks the rule {}: {}", violation.rule, violation.text);
+            tell_smaller(seed, violation.rule);
             ExitCode::FAILURE
         }
         None => {
@@ -44,20 +58,43 @@ fn one(seed: u64) -> ExitCode {
     }
 }
 
-fn many(first: u64, limit: Duration) -> ExitCode {
+fn tell_smaller(seed: u64, rule: &str) {
+    let script = shrunk(&Script::drawn(seed), rule);
+    let outcome = run(&script, true);
+    println!("\nThe smallest script found that breaks the rule {rule} (of seed {seed}):");
+    println!("{:?}", script.setting);
+    for (when, action) in &script.actions {
+        println!("{when:?}: {action:?}");
+    }
+    println!("\nWhat happens:");
+    for line in &outcome.trace {
+        println!("{line}");
+    }
+    if let Some(violation) = &outcome.violation {
+        println!("{}: {}", violation.rule, violation.text);
+    }
+    if let Some(case) = &outcome.case {
+        println!("\nThe decision that breaks it, as a file of host/decide/tests/cases:\n{case}");
+    }
+}
+
+fn many(first: u64, budget: Budget) -> ExitCode {
     let begun = Instant::now();
     let (mut decisions, mut writes, mut seed) = (0, 0, first);
-    let mut broken: BTreeMap<String, (u64, u64)> = BTreeMap::new();
-    let mut reached: BTreeMap<String, u64> = BTreeMap::new();
-    while begun.elapsed() < limit {
+    let mut broken: BTreeMap<String, Vec<u64>> = BTreeMap::new();
+    let mut coverage = Coverage::default();
+    let mut worst: Option<(u64, &'static str)> = None;
+    while match budget {
+        Budget::Time(limit) => begun.elapsed() < limit,
+        Budget::Decisions(limit) => decisions < limit,
+    } {
         let outcome = run(&Script::drawn(seed), false);
         decisions += outcome.counts.decisions;
         writes += outcome.counts.writes;
-        for (name, count) in outcome.reached {
-            *reached.entry(name).or_default() += count;
-        }
+        coverage.add(&outcome.coverage);
         if let Some(violation) = outcome.violation {
-            broken.entry(kind(&violation)).or_insert((seed, 0)).1 += 1;
+            broken.entry(kind(&violation)).or_default().push(seed);
+            worst.get_or_insert((seed, violation.rule));
         }
         seed += 1;
     }
@@ -67,14 +104,31 @@ fn many(first: u64, limit: Duration) -> ExitCode {
         "seeds {first} to {}: {decisions} decisions and {writes} writes in {took:.0} s, {speed:.0} decisions a second",
         seed - 1
     );
-    for (kind, (seed, count)) in &broken {
-        println!("{count:>6} times, first with seed {seed}: {kind}");
+    tell_coverage(&coverage);
+    if let Some((seed, rule)) = worst {
+        tell_smaller(seed, rule);
     }
-    println!("reached:");
-    for (name, count) in &reached {
-        println!("{count:>9} {name}");
+    for (kind, seeds) in &broken {
+        let named: Vec<String> = seeds.iter().take(SEEDS_MAX).map(u64::to_string).collect();
+        println!("{kind}: {} seeds, first {}", seeds.len(), named.join(", "));
     }
+    println!(
+        "{} of {} seeds break a rule",
+        broken.values().map(Vec::len).sum::<usize>(),
+        seed - first
+    );
     ExitCode::from(u8::from(!broken.is_empty()))
+}
+
+fn tell_coverage(coverage: &Coverage) {
+    println!("\nReached:");
+    for (reached, count) in coverage.counts() {
+        println!("{count:>9} {reached}");
+    }
+    println!("\nNever reached:");
+    for reached in coverage.missing() {
+        println!("          {reached}");
+    }
 }
 
 /// The rule; of one about an end, also what status said last.

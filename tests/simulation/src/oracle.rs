@@ -6,7 +6,7 @@
 //! has acknowledged where something in it scales the object, too; and, where two policies place an object, whether a report of
 //! the one was made before or after an edit of the same four seconds, by clocks that may differ.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use stagegate_api::{BoundObject, CombinedStatus, StageHealth, StageState, UnseenUpdates};
@@ -16,6 +16,7 @@ use stagegate_decide::staging::{Decoded, Facts, Plan, Read, Write};
 
 use crate::clusters::{Fleet, Truth};
 use crate::controller::talk::Talk;
+use crate::coverage::{Coverage, Reached};
 use crate::kubestellar::KubeStellar;
 use crate::queue::{Millis, millis};
 use crate::server::{Content, Server, uid_of};
@@ -44,8 +45,7 @@ pub struct Oracle {
     /// Two policies place the same objects.
     has_two_policies: bool,
     opened: BTreeSet<(String, i64)>,
-    /// How often each reason was met, and each state of a stage.
-    pub reached: BTreeMap<String, u64>,
+    pub coverage: Coverage,
 }
 
 /// The parts of the world that tell what is true.
@@ -70,10 +70,10 @@ impl Oracle {
             return;
         };
         if let Some(reason) = &status.reason {
-            *self.reached.entry(format!("reason {reason}")).or_default() += 1;
+            self.coverage.note(Reached::Reason(reason.clone()));
         }
         for stage in &status.stages {
-            *self.reached.entry(format!("state {:?}", stage.state)).or_default() += 1;
+            self.coverage.note(Reached::State(format!("{:?}", stage.state)));
         }
     }
 

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use stagegate_api::{BindingPolicy, Stage};
+use stagegate_decide::names::PlacementName;
 
 use crate::controller::COLLECTOR;
 use crate::script::{Edit, PolicyEdit};
@@ -93,31 +94,57 @@ impl World {
                     self.label_cluster(&name, ("stage", &home));
                 }
             }
-            "ActiveStageRemoved" | "ConditionFalse" | "NothingKept" | "RowError" | "StatusCollectorMissing" => {
+            "ActiveStageRemoved" => self.remove_left_placements(),
+            "ConditionFalse" | "NothingKept" | "RowError" | "StatusCollectorMissing" => {
                 // Status names the field of the policy that is wrong: a person puts it right.
                 let collectors = ["ConditionFalse", "StatusCollectorMissing"].contains(&reason);
                 self.mend_policy(collectors);
             }
             // Status says that updates do not reach the clusters.
-            "UpdateNotSeen"
-            | "HealthFailed"
-            | "Unhealthy"
-            | "NotReported"
-            | "DestinationsDiffer"
-            | "CombinedStatusStale"
-                if self.is_create_only() =>
-            {
+            "UpdateNotSeen" | "HealthFailed" | "Unhealthy" | "NotReported" if self.is_create_only() => {
                 self.edit_policy(PolicyEdit::CreateOnly);
             }
-            "UpdateNotSeen" | "HealthFailed" | "DestinationsDiffer" | "CombinedStatusStale" => {
+            "UpdateNotSeen" | "HealthFailed" | "NotReported" => {
                 for position in 0..self.script.setting.objects.len() {
                     self.edit_workload(position, Edit::Spec);
+                }
+            }
+            "DestinationsDiffer" | "CombinedStatusStale" => {
+                let names: Vec<String> = self.server.combined.all().map(|(name, _)| name.clone()).collect();
+                for name in names {
+                    let _gone = self.server.combined.delete(&mut self.server.counter, (&name, None));
                 }
             }
             "NoObjects" => self.edit_policy(PolicyEdit::Clause),
             _ => return false,
         }
         true
+    }
+
+    /// Deletes what is placed for stages that the policy has no more, as status says.
+    fn remove_left_placements(&mut self) {
+        let stages = self
+            .server
+            .policies
+            .get(POLICY)
+            .map(|policy| policy.spec.stages.clone());
+        let stages = stages.unwrap_or_default();
+        let is_stage = |name: &str| {
+            let mut names = stages.iter().map(|stage| PlacementName::of(POLICY, &stage.name));
+            names.any(|stage| stage.as_str() == name)
+        };
+        let owned = self
+            .server
+            .placements
+            .all()
+            .filter(|(name, _)| name.starts_with(POLICY));
+        let left: Vec<String> = owned
+            .map(|(name, _)| name.clone())
+            .filter(|name| !is_stage(name))
+            .collect();
+        for name in left {
+            let _gone = self.server.placements.delete(&mut self.server.counter, (&name, None));
+        }
     }
 
     fn is_create_only(&self) -> bool {

@@ -1,7 +1,9 @@
 //! One run: the script, then peace, then what must have come of it.
 
-use stagegate_api::Phase;
+use stagegate_api::{Phase, StagedBindingPolicyStatus};
 
+use crate::case;
+use crate::coverage::Coverage;
 use crate::oracle::Violation;
 use crate::queue::Millis;
 use crate::script::Script;
@@ -21,8 +23,10 @@ const QUIET_MS: Millis = 600_000;
 pub struct Outcome {
     pub violation: Option<Violation>,
     pub counts: Counts,
-    pub reached: std::collections::BTreeMap<String, u64>,
+    pub coverage: Coverage,
     pub trace: Vec<String>,
+    /// The decision that broke a rule as a case file, of a run that is traced.
+    pub case: Option<String>,
 }
 
 /// Runs a script from beginning to end, or to the first rule that is broken.
@@ -30,10 +34,12 @@ pub struct Outcome {
 pub fn run(script: &Script, is_traced: bool) -> Outcome {
     let mut world = World::new(script.clone(), is_traced);
     let violation = through(&mut world).err();
+    let fatal = violation.as_ref().filter(|_| is_traced);
     Outcome {
+        case: fatal.and_then(|violation| case::of(violation, &world.server)),
         violation,
         counts: world.counts,
-        reached: world.oracle.reached,
+        coverage: world.oracle.coverage,
         trace: world.trace.unwrap_or_default(),
     }
 }
@@ -77,31 +83,23 @@ fn through(world: &mut World) -> Result<(), Violation> {
     })
 }
 
+fn status(world: &World) -> Option<&StagedBindingPolicyStatus> {
+    let policy = world.server.policies.get(POLICY)?;
+    policy.status.as_ref()
+}
+
 fn is_completed(world: &World) -> bool {
-    let status = world
-        .server
-        .policies
-        .get(POLICY)
-        .and_then(|policy| policy.status.as_ref());
-    status.is_some_and(|status| status.phase == Some(Phase::Completed))
+    status(world).is_some_and(|status| status.phase == Some(Phase::Completed))
 }
 
 fn reason(world: &World) -> String {
-    let status = world
-        .server
-        .policies
-        .get(POLICY)
-        .and_then(|policy| policy.status.as_ref());
-    status.and_then(|status| status.reason.clone()).unwrap_or_default()
+    status(world)
+        .and_then(|status| status.reason.clone())
+        .unwrap_or_default()
 }
 
 fn message(world: &World) -> String {
-    let status = world
-        .server
-        .policies
-        .get(POLICY)
-        .and_then(|policy| policy.status.as_ref());
-    let ready = status.and_then(|status| status.conditions.iter().find(|condition| condition.type_ == "Ready"));
+    let ready = status(world).and_then(|status| status.conditions.iter().find(|condition| condition.type_ == "Ready"));
     ready.map_or_else(
         || "no status".to_owned(),
         |ready| format!("{}: {}", ready.reason, ready.message),

@@ -82,6 +82,65 @@ pub enum Action {
     RefuseWrite,
 }
 
+/// The names of actions that have no kinds of their own.
+const OTHERS: [&str; 25] = [
+    "DeleteWorkload",
+    "RecreateWorkload",
+    "DeletePolicy",
+    "OrphanPolicy",
+    "RecreatePolicy",
+    "Relabel",
+    "DropCollector",
+    "EditCollector",
+    "BreakEvidence",
+    "DropEvidence",
+    "ClosePlacement",
+    "EditPlacement",
+    "DeletePlacement",
+    "ForeignPlacement",
+    "RestartKubeStellar",
+    "Unreachable",
+    "Sicken",
+    "Autoscale",
+    "Kill",
+    "PauseProcess",
+    "Skew",
+    "LateWatch",
+    "Relist",
+    "LoseAnswer",
+    "RefuseWrite",
+];
+
+impl Action {
+    /// What it does, without to what: `Kill`, `EditWorkload Broken`.
+    #[must_use]
+    pub fn kind(&self) -> String {
+        match self {
+            Self::EditWorkload(_, edit) => format!("EditWorkload {edit:?}"),
+            Self::EditPolicy(edit) => format!("EditPolicy {edit:?}"),
+            other => {
+                let text = format!("{other:?}");
+                text.split(|next: char| !next.is_alphabetic())
+                    .next()
+                    .unwrap_or_default()
+                    .to_owned()
+            }
+        }
+    }
+
+    /// All that [`Action::kind`] gives.
+    #[must_use]
+    pub fn kinds() -> Vec<String> {
+        let edits = EDITS.iter().map(|edit| format!("EditWorkload {edit:?}"));
+        let policy_edits = POLICY_EDITS.iter().map(|edit| format!("EditPolicy {edit:?}"));
+        let others = OTHERS.iter();
+        edits
+            .chain(policy_edits)
+            .chain(others.map(|name| (*name).to_owned()))
+            .collect()
+    }
+}
+
 /// One run: all that is not drawn while it goes on.
 #[derive(Clone, Debug)]
 pub struct Script {
@@ -91,7 +150,7 @@ pub struct Script {
 }
 
 /// The world before anything happens.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Setting {
     /// Clusters of each stage; the first of them may be shared with the stage before.
     pub clusters: Vec<usize>,

@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 
 use crate::clusters::{Fleet, Member};
 use crate::controller::Process;
-use crate::controller::seen::Watched;
+use crate::controller::seen::{Watched, object_of, placement_of};
 use crate::controller::talk::Views;
+use crate::coverage::{Moment, Reached};
 use crate::kubestellar::{KubeStellar, Task};
 use crate::oracle::{Oracle, Violation};
 use crate::queue::{Millis, Queue, timestamp};
@@ -225,6 +226,13 @@ impl World {
             return;
         };
         self.say(|| format!("act {position}: {action:?}"));
+        let status = self
+            .server
+            .policies
+            .get(POLICY)
+            .and_then(|policy| policy.status.as_ref());
+        let moment = Moment::of(status);
+        self.oracle.coverage.note(Reached::Pair(action.kind(), moment));
         self.act(action);
         if let Some((When::AfterPrevious(after), _)) = self.script.actions.get(position + 1) {
             self.queue.after(*after, Event::Act(position + 1));
@@ -336,6 +344,21 @@ impl World {
         }
     }
 
+    /// What somebody has deleted, KubeStellar makes anew.
+    fn combine_deleted(&mut self, from: usize) {
+        let log = self.server.combined.log();
+        let mut deleted = Vec::new();
+        for entry in log[from..].iter().filter(|entry| entry.after.is_none()) {
+            let versions = log.iter().rev().filter(|before| before.key == entry.key);
+            let last = versions.filter_map(|before| before.after.as_ref()).next();
+            deleted.extend(last.map(|last| (object_of(last), placement_of(last).to_owned())));
+        }
+        for (key, name) in deleted {
+            let planned = self.kubestellar.plan_combine(&key, &name, self.queue.now());
+            self.plan_kubestellar(planned.into_iter().collect());
+        }
+    }
+
     fn combine_of(&mut self, name: &str) {
         let now = self.queue.now();
         let keys: Vec<String> = self.server.workloads.all().map(|(key, _)| key.clone()).collect();
@@ -413,6 +436,7 @@ impl World {
         if told.clusters < now.clusters {
             self.kubestellar_sees(Task::SeeInventory);
         }
+        self.combine_deleted(told.combined);
         if has_orphans {
             let delay = self.chance.between(5, 2_000);
             self.queue.after(delay, Event::CollectGarbage);

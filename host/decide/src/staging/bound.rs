@@ -38,7 +38,7 @@ pub fn key(object: &BoundObject) -> ObjectKey {
     }
 }
 
-/// What makes clusters report anew on an object of which nothing has come.
+/// What makes clusters report on an object of which nothing has come since it was made.
 pub const fn remedy(object: &BoundObject) -> &'static str {
     if object.create_only {
         "createOnly keeps updates of it from the clusters: if nothing comes, set createOnly: false in its downsync clause"

@@ -154,7 +154,7 @@ impl<'a> Subject<'a> {
                 "the CombinedStatus of {} (version {version:?}) is not newer than its placement (baseline \
                 {baseline:?}): waiting for a cluster to report; {}",
                 self.key(),
-                bound::remedy(self.bound)
+                remedy(view)
             ),
         ))
     }
@@ -370,7 +370,7 @@ impl<'a> Subject<'a> {
                     "the evidence about {key} still has a row for cluster {}, which is no destination; KubeStellar drops \
                      it when a cluster reports; {}",
                     row.cluster,
-                    bound::remedy(self.bound)
+                    remedy(view)
                 ),
             )),
         }
@@ -494,4 +494,12 @@ fn cluster_of(error: &RowErrorView) -> String {
         .cluster
         .as_ref()
         .map_or_else(|| "some cluster".to_owned(), |cluster| format!("cluster {cluster}"))
+}
+
+/// KubeStellar compares what it has computed with a CombinedStatus one way: for rows that are gone alone it does not write. One that
+/// was deleted it makes anew.
+fn remedy(view: &CombinedStatusView) -> String {
+    let namespace = view.metadata.namespace.as_deref().unwrap_or_default();
+    let name = view.metadata.name.as_deref().unwrap_or_default();
+    format!("if none does, delete CombinedStatus {namespace}/{name}, and KubeStellar makes it anew")
 }

@@ -9,6 +9,9 @@ macro_rules! reasons {
         pub enum Reason { $($(#[$doc])* $name,)* }
 
         impl Reason {
+            /// Every one, in the order of their declaration.
+            pub const ALL: &[Self] = &[$(Self::$name,)*];
+
             pub const fn as_str(self) -> &'static str {
                 match self { $(Self::$name => stringify!($name),)* }
             }

@@ -261,10 +261,18 @@ impl Seen {
 
 /// The BindingPolicy that a CombinedStatus is of.
 pub fn placement_of(combined: &CombinedStatus) -> &str {
+    labelled(combined, label::BINDING_POLICY)
+}
+
+/// The object that it is of, as `namespace/name`.
+pub fn object_of(combined: &CombinedStatus) -> String {
+    let [namespace, name] = [label::NAMESPACE, label::NAME].map(|key| labelled(combined, key));
+    format!("{namespace}/{name}")
+}
+
+fn labelled<'a>(combined: &'a CombinedStatus, key: &str) -> &'a str {
     let labels = combined.metadata.labels.as_ref();
-    labels
-        .and_then(|labels| labels.get(label::BINDING_POLICY))
-        .map_or("", String::as_str)
+    labels.and_then(|labels| labels.get(key)).map_or("", String::as_str)
 }
 
 fn owners(placement: &BindingPolicy) -> impl Iterator<Item = String> {
