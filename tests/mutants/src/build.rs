@@ -15,8 +15,10 @@ use crate::defect::Tests;
 const LONGEST: Duration = Duration::from_secs(900);
 /// Of the compiler's: enough for the first of its errors.
 const ERROR_LINES: usize = 12;
-/// This crate needs little: alone it is built in seconds, with the workspace and its features in minutes.
-const BUILT_ALONE: &str = "host/decide";
+/// These crates need little: alone they are built in seconds, with the workspace and its features in minutes.
+const BUILT_ALONE: [&str; 2] = ["host/decide", SIMULATION];
+/// Its tests try as many seeds as a time allows.
+pub const SIMULATION: &str = "tests/simulation";
 
 /// What the tests said.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -101,7 +103,10 @@ impl Build {
         } else {
             cargo.args(["--test", "it"]);
         }
-        if tests.of == Path::new(BUILT_ALONE) {
+        if tests.of == Path::new(SIMULATION) {
+            cargo.arg("--release");
+        }
+        if BUILT_ALONE.iter().any(|alone| tests.of == Path::new(alone)) {
             cargo
                 .arg("--manifest-path")
                 .arg(self.tree.join(&tests.of).join("Cargo.toml"));

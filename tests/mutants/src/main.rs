@@ -1,7 +1,8 @@
 //! `make mutants`: applies each defect alone, expects a test to fail, and prints which one did. Exit code 1 where a defect
 //! was not found, or is none because it does not compile.
 //!
-//! `STAGEGATE_MUTANT=<name>[,<name>…]` runs these only.
+//! `STAGEGATE_MUTANT=<name>[,<name>…]` runs these only. `STAGEGATE_BY=simulation` asks the simulation alone, about the defects of
+//! the decision rules: `SIMULATE_S=60 FIRST=1` gives it a minute for each.
 
 use std::collections::BTreeSet;
 use std::io::Write as _;
@@ -11,7 +12,7 @@ use std::time::Instant;
 
 use anyhow::{Context as _, Result, bail, ensure};
 use serde_json::Value;
-use stagegate_mutants::build::{Build, Told};
+use stagegate_mutants::build::{Build, SIMULATION, Told};
 use stagegate_mutants::defect::{self, Defect, Tests};
 use stagegate_mutants::tree::Tree;
 
@@ -79,6 +80,16 @@ fn chosen(sources: &Path) -> Result<Vec<Defect>> {
         let names: BTreeSet<&str> = names.split(',').collect();
         defects.retain(|defect| names.contains(defect.name.as_str()));
         ensure!(defects.len() == names.len(), "not all of these are defects: {names:?}");
+    }
+    if std::env::var("STAGEGATE_BY").is_ok_and(|by| by == "simulation") {
+        defects.retain(|defect| defect.file.starts_with("host/decide/src"));
+        for defect in &mut defects {
+            defect.found_by = vec![Tests {
+                of: SIMULATION.into(),
+                filter: "no_new_seed".to_owned(),
+                is_unit: false,
+            }];
+        }
     }
     defects.sort_by_key(|defect| defect.found_by.first().map(|tests| tests.of.clone()));
     Ok(defects)

@@ -14,7 +14,7 @@ use stagegate_simulation::coverage::Coverage;
 use stagegate_simulation::oracle::Violation;
 use stagegate_simulation::run::run;
 use stagegate_simulation::script::Script;
-use stagegate_simulation::shrink::shrunk;
+use stagegate_simulation::shrink::smallest;
 
 /// Most characters of what is printed about a rule that was broken.
 const TOLD_CHARS: usize = 100;
@@ -48,33 +48,13 @@ fn one(seed: u64) -> ExitCode {
     match outcome.violation {
         Some(violation) => {
             println!("seed {seed} breaks the rule {}: {}", violation.rule, violation.text);
-            tell_smaller(seed, violation.rule);
+            println!("{}", smallest(seed, violation.rule));
             ExitCode::FAILURE
         }
         None => {
             println!("seed {seed} breaks no rule");
             ExitCode::SUCCESS
         }
-    }
-}
-
-fn tell_smaller(seed: u64, rule: &str) {
-    let script = shrunk(&Script::drawn(seed), rule);
-    let outcome = run(&script, true);
-    println!("\nThe smallest script found that breaks the rule {rule} (of seed {seed}):");
-    println!("{:?}", script.setting);
-    for (when, action) in &script.actions {
-        println!("{when:?}: {action:?}");
-    }
-    println!("\nWhat happens:");
-    for line in &outcome.trace {
-        println!("{line}");
-    }
-    if let Some(violation) = &outcome.violation {
-        println!("{}: {}", violation.rule, violation.text);
-    }
-    if let Some(case) = &outcome.case {
-        println!("\nThe decision that breaks it, as a file of host/decide/tests/cases:\n{case}");
     }
 }
 
@@ -106,7 +86,7 @@ fn many(first: u64, budget: Budget) -> ExitCode {
     );
     tell_coverage(&coverage);
     if let Some((seed, rule)) = worst {
-        tell_smaller(seed, rule);
+        println!("{}", smallest(seed, rule));
     }
     for (kind, seeds) in &broken {
         let named: Vec<String> = seeds.iter().take(SEEDS_MAX).map(u64::to_string).collect();

@@ -4,16 +4,46 @@ use crate::run::run;
 use crate::script::{Script, Setting};
 use crate::server::Resource;
 
-/// As small as taking away one part at a time makes it: actions in halves, quarters and so on, then what the world has that it need not
-/// have.
-#[must_use]
-pub fn shrunk(script: &Script, rule: &str) -> Script {
-    let breaks = |script: &Script| run(script, false).violation.is_some_and(|found| found.rule == rule);
+/// As small as it gets while `breaks` holds of it, by taking away one part at a time: actions in halves, quarters and so on, then what
+/// the world has that it need not have.
+pub fn shrunk(script: &Script, breaks: impl Fn(&Script) -> bool) -> Script {
     let mut best = script.clone();
-    while let Some(smaller) = smaller(&best).into_iter().find(breaks) {
+    while let Some(smaller) = smaller(&best).into_iter().find(&breaks) {
         best = smaller;
     }
     best
+}
+
+/// All that a person needs of a seed that breaks a rule: the smallest script that breaks it, what happens in that, and the fatal
+/// decision as a case file.
+#[must_use]
+pub fn smallest(seed: u64, rule: &str) -> String {
+    let breaks = |script: &Script| run(script, false).violation.is_some_and(|found| found.rule == rule);
+    let script = shrunk(&Script::drawn(seed), breaks);
+    let outcome = run(&script, true);
+    let mut lines = vec![
+        format!("The smallest script found that breaks the rule {rule} (of seed {seed}):"),
+        format!("{:?}", script.setting),
+    ];
+    lines.extend(
+        script
+            .actions
+            .iter()
+            .map(|(when, action)| format!("{when:?}: {action:?}")),
+    );
+    lines.push("\nWhat happens:".to_owned());
+    lines.extend(outcome.trace);
+    lines.extend(
+        outcome
+            .violation
+            .map(|violation| format!("{}: {}", violation.rule, violation.text)),
+    );
+    if let Some(case) = outcome.case {
+        lines.push(format!(
+            "\nThe decision that breaks it, as a file of host/decide/tests/cases:\n{case}"
+        ));
+    }
+    lines.join("\n")
 }
 
 /// Every script that has one part less, those that lack most first.
