@@ -66,7 +66,7 @@ lint: toolchain ## Formatting and clippy, warnings are errors
 	$(CARGO) clippy $(ALL) --all-targets -- --deny warnings
 
 bench: toolchain servers ## Run the benchmarks and print their ratios
-	$(CARGO) bench $(ALL) --no-fail-fast --bench condition --bench gate --bench large --bench playground --bench sandbox
+	$(CARGO) bench $(ALL) --no-fail-fast --bench condition --bench gate --bench large --bench playground --bench sandbox --bench simulation
 	$(CARGO) test $(ALL) --test it -- scenarios::scale --nocapture
 	$(CARGO) build --release $(ALL) --bin stagegate
 	STAGEGATE="$$($(TARGET))/release/stagegate" $(CARGO) bench $(ALL) --bench waiting

@@ -2,6 +2,7 @@
 //! their CEL text gives them.
 
 use std::collections::BTreeMap;
+use std::sync::LazyLock;
 
 use serde_json::Value;
 use stagegate_api::{Binding, CombinedStatus, StatusCollectorSpec, evidence, label};
@@ -109,6 +110,9 @@ impl KubeStellar {
     }
 }
 
+/// Asked for with every row.
+static OURS: LazyLock<StatusCollectorSpec> = LazyLock::new(evidence::collector_spec);
+
 /// A destination, and what it has reported.
 type Row<'a> = (String, Option<&'a Report>);
 
@@ -135,7 +139,6 @@ fn reports<'a>(binding: &Binding, fleet: &'a Fleet, key: &str) -> Vec<Row<'a>> {
 }
 
 fn evaluate(spec: &StatusCollectorSpec, object: &Workload, (cluster, report): (&str, Option<&Report>)) -> Evaluation {
-    let usual = evidence::collector_spec();
     let columns = spec.select.iter().map(|column| {
         if column.def == "inventory.name" {
             return Outcome::Value(Computed::String(cluster.to_owned()));
@@ -147,7 +150,7 @@ fn evaluate(spec: &StatusCollectorSpec, object: &Workload, (cluster, report): (&
                 None => Outcome::Error("no such key: availableReplicas".to_owned()),
             };
         }
-        if usual.select.contains(column) {
+        if OURS.select.contains(column) {
             return Outcome::Value(of_evidence(&column.name, object, report));
         }
         Outcome::Error("undeclared reference".to_owned())
