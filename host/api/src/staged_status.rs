@@ -86,10 +86,14 @@ pub struct StageStatus {
     /// How often the placement of this plan was opened or its selectors changed; old verdicts do not count for a new one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub attempt: Option<i64>,
-    /// When the placement was opened.
+    /// When this attempt was first seen placed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<DateTime>")]
     pub placed_at: Option<Time>,
+    /// When the placement was first seen open. A change of its clauses or clusters in place leaves it as it is, unlike placedAt.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<DateTime>")]
+    pub opened_at: Option<Time>,
     /// When the Binding's set of objects and destinations was last accepted as complete.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<DateTime>")]

@@ -27,6 +27,9 @@ const STATUS_BYTES_MAX: usize = 1024 * 1024;
 /// Reports have whole seconds, and the clocks of two API servers may differ by the settle time.
 const CLOCKS_MS: Millis = 4_000;
 
+/// So long after a restart of KubeStellar a set may be of an older spec.
+const AWAY_MS: Millis = 60_000;
+
 /// A rule that was broken.
 #[derive(Clone, Debug)]
 pub struct Violation {
@@ -245,6 +248,15 @@ fn promoted(
     };
     if binding.spec.destinations.is_empty() {
         return Some(("promotion", format!("stage {stage} passes without clusters")));
+    }
+    // KubeStellar may copy a generation that it has not resolved, and be away then: nobody can wait for that.
+    let was_away = kubestellar.process > 0 && millis(server.counter.now) < kubestellar.down_until + AWAY_MS;
+    let resolved = kubestellar.resolved.get(name.as_str());
+    if !was_away && resolved.is_some_and(|resolved| *resolved != placement.spec) {
+        return Some((
+            "promotion",
+            format!("stage {stage} passes on a set that was resolved before the last change of its placement"),
+        ));
     }
     for object in binding.spec.workload.objects() {
         let Some((key, content)) = judged(talk, spec.filter.as_deref(), object) else {

@@ -167,6 +167,10 @@ pub struct Setting {
     pub slow_reports: bool,
     pub slow_rollouts: bool,
     pub late_watches: bool,
+    /// The first stage passes over updates that no cluster acknowledges within two minutes.
+    pub accepts_unseen: bool,
+    /// KubeStellar's queue of BindingPolicies has a backlog.
+    pub slow_queue: bool,
 }
 
 const EDITS: [Edit; 6] = [
@@ -210,6 +214,9 @@ impl Script {
             let family = chance.pick(&families).copied().unwrap_or_default();
             let when = when(&mut chance, position > 0);
             actions.push((when, action(family, &mut chance)));
+            if chance.once_in(6) {
+                actions.extend(burst(&mut chance));
+            }
         }
         Self { seed, actions, setting }
     }
@@ -239,6 +246,8 @@ impl Setting {
             slow_reports: often(5),
             slow_rollouts: often(4),
             late_watches: often(6),
+            accepts_unseen: often(4),
+            slow_queue: often(6),
             soak: if often(4) {
                 Some(if often(2) { "10s" } else { "1m" })
             } else {
@@ -264,6 +273,29 @@ fn when(chance: &mut Seeded, has_previous: bool) -> When {
             When::At(chance.between(0, most))
         }
     }
+}
+
+/// What seldom comes together by chance: a cluster is away for long, and the workload is edited just before or after the Binding
+/// loses clusters.
+fn burst(chance: &mut Seeded) -> Vec<(When, Action)> {
+    let away = Action::Unreachable(chance.below(6), chance.between(40_000, 300_000));
+    let edits = [Edit::Spec, Edit::Replicas, Edit::Removal];
+    let edit = Action::EditWorkload(chance.below(2), chance.pick(&edits).copied().unwrap_or(Edit::Spec));
+    // A cluster is relabelled, a placement touched, or KubeStellar restarted.
+    let disturbances = [5, 7, 8];
+    let family = chance.pick(&disturbances).copied().unwrap_or(5);
+    let disturbance = action(family, chance);
+    let (first, second) = if chance.once_in(2) {
+        (edit, disturbance)
+    } else {
+        (disturbance, edit)
+    };
+    let soon = |chance: &mut Seeded| When::AfterPrevious(chance.between(0, 4_000));
+    vec![
+        (when(chance, false), away),
+        (soon(chance), first),
+        (soon(chance), second),
+    ]
 }
 
 fn action(family: usize, chance: &mut Seeded) -> Action {

@@ -331,7 +331,8 @@ impl World {
         if self.kubestellar.down_until > self.queue.now() {
             return;
         }
-        let delay = self.chance.between(1, 60);
+        let is_behind = self.script.setting.slow_queue && matches!(task, Task::SeePlacement(_));
+        let delay = self.chance.between(1, if is_behind { 12_000 } else { 60 });
         self.plan_kubestellar(vec![(self.queue.now() + delay, task)]);
     }
 

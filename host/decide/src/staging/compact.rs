@@ -26,9 +26,10 @@ impl Edited<'_> {
         let Begun {
             mut record,
             edits,
-            recorded,
+            pending,
+            ..
         } = self.begin(recorded);
-        let mut updates = recorded.map(|recorded| recorded.updates.clone()).unwrap_or_default();
+        let mut updates = pending.to_vec();
         let edited_at = record.edited_at.as_ref().map(|time| time.0);
         self.except_new_clusters(&mut updates, edited_at)?;
         if edits > 0 {

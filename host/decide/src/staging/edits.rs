@@ -70,8 +70,8 @@ pub struct Edited<'a> {
     pub clusters: &'a Clusters<'a>,
     /// When the placement's BindingPolicy was made, by the API server's clock and in whole seconds.
     pub placed_since: Option<Timestamp>,
-    /// When the placement was first recorded, by a controller's clock.
-    pub placed_at: Option<Timestamp>,
+    /// When the placement was first seen open, by a controller's clock; rounded up to whole seconds.
+    pub opened_at: Option<Timestamp>,
     /// Since when the Binding names this version of it, by this process's clock; `None`: this process has not seen it named.
     pub named_since: Option<Timestamp>,
     /// Not all clusters have been found to report in this attempt: of some the first report is still to be seen.
@@ -86,6 +86,8 @@ pub(super) struct Begun<'r> {
     /// Updates that are new.
     pub(super) edits: i64,
     pub(super) recorded: Option<&'r ObjectStatus>,
+    /// What clusters owed. Of an object that was made anew they still owe it: to them, that is one more update.
+    pub(super) pending: &'r [PendingUpdate],
 }
 
 impl<'a> Edited<'a> {
@@ -97,7 +99,7 @@ impl<'a> Edited<'a> {
             rows: subject.rows(),
             clusters,
             placed_since: (subject.placed.own.object.metadata.creation_timestamp.as_ref()).map(|time| time.0),
-            placed_at: (subject.placed.record.placed_at.as_ref()).map(|time| time.0),
+            opened_at: (subject.placed.record.opened_at.as_ref()).map(|time| time.0),
             named_since: subject.named_since(),
             is_unproven: !record::has_complete_evidence(subject.placed.record),
             now: facts.now,
@@ -111,6 +113,7 @@ impl<'a> Edited<'a> {
             mut record,
             edits,
             recorded,
+            pending,
         } = self.begin(recorded);
         let has_nothing_pending = recorded.is_some_and(|recorded| !is_unbound(recorded) && recorded.updates.is_empty());
         let is_as_before = edits == 0 && has_nothing_pending && self.clusters.new.is_empty();
@@ -125,7 +128,7 @@ impl<'a> Edited<'a> {
         if is_as_before && old_reports.is_empty() {
             return record;
         }
-        let mut owed = pending::by_cluster(recorded.map_or(&[], |recorded| &recorded.updates), &self.clusters.all);
+        let mut owed = pending::by_cluster(pending, &self.clusters.all);
         if edits > 0 {
             self.owe(&mut owed, edits, recorded);
         }
@@ -143,11 +146,13 @@ impl<'a> Edited<'a> {
     pub(super) fn begin<'r>(&self, recorded: Option<&'r ObjectStatus>) -> Begun<'r> {
         let is_other = |recorded: &ObjectStatus| recorded.uid != self.found.uid;
         let is_made_anew = recorded.is_some_and(is_other);
+        let pending = recorded.map_or(&[][..], |recorded| &recorded.updates);
         let recorded = recorded.filter(|recorded| !is_other(recorded));
         Begun {
             record: self.identity(recorded),
             edits: self.edits(recorded, is_made_anew),
             recorded,
+            pending,
         }
     }
 
@@ -349,8 +354,12 @@ impl<'a> Edited<'a> {
             .placed_since
             .filter(|_| self.is_unproven && !self.bound.create_only)?;
         // A clock of ours that is ahead of the server's must not end the wait.
-        let ends = after(later(self.placed_at, placed), self.settings.unseen_update());
-        let is_before = |row: &&EvidenceRow| matches!(row.at, Reported::At { seconds } if seconds < placed.as_second());
+        let ends = after(later(self.opened_at, placed), self.settings.unseen_update());
+        // While it was closed, it brought nothing to any cluster: what was reported then is about another placement's object.
+        let opened = self.opened_at.map_or(placed.as_second(), |opened| {
+            placed.as_second().max(opened.as_second().saturating_sub(1))
+        });
+        let is_before = |row: &&EvidenceRow| matches!(row.at, Reported::At { seconds } if seconds < opened);
         // What was never updated has one version; its report may still be about an object of the same name.
         let is_of_it = |row: &EvidenceRow| {
             let made = self.found.made_at.filter(|_| self.generation() == Some(1));

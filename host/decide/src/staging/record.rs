@@ -33,12 +33,16 @@ pub fn roll(recorded: Option<&StageStatus>, own: &Own<'_>, now: Timestamp) -> St
             ..recorded.clone()
         };
     }
+    // One that is closed has none; of one that an older release recorded, the time of its last attempt is the latest that it can be.
+    let opened_at =
+        same_placement.and_then(|recorded| recorded.opened_at.clone().or_else(|| recorded.placed_at.clone()));
     StageStatus {
         name: recorded.map(|recorded| recorded.name.clone()).unwrap_or_default(),
         state,
         plan: Some(own.plan.to_string()),
         attempt: Some(own.attempt),
         placed_at: Some(from(now)),
+        opened_at: Some(opened_at.unwrap_or_else(|| from(now))),
         binding_policy: Some(placement_of(own)),
         destinations: same_placement
             .map(|recorded| recorded.destinations.clone())

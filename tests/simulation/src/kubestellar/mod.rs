@@ -52,6 +52,8 @@ pub struct KubeStellar {
     combined_at: BTreeMap<(String, String), Millis>,
     /// What the rows of a CombinedStatus rest on, by its resourceVersion and cluster. For the oracle alone.
     pub basis: BTreeMap<String, BTreeMap<String, Truth>>,
+    /// The spec that the Binding of this name was last resolved from. For the oracle alone.
+    pub resolved: BTreeMap<String, BindingPolicySpec>,
 }
 
 /// How long a start takes to see things.
@@ -69,6 +71,7 @@ impl KubeStellar {
             process: self.process + 1,
             down_until: now + start.down_ms,
             basis: std::mem::take(&mut self.basis),
+            resolved: std::mem::take(&mut self.resolved),
             ..Self::default()
         };
         vec![(self.down_until, Task::Begin(start))]
@@ -224,7 +227,9 @@ impl KubeStellar {
                 break;
             }
         }
-        if is_refused && self.to_sync.insert(name.to_owned()) {
+        if !is_refused {
+            self.resolved.insert(name.to_owned(), policy.spec);
+        } else if self.to_sync.insert(name.to_owned()) {
             return vec![(now + RETRY_MS, Task::Sync(name.to_owned()))];
         }
         Vec::new()
