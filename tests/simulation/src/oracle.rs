@@ -4,7 +4,9 @@
 //! that the CombinedStatus rests on which the last reading before the write found; and the version in question is the one that
 //! the object had when that reading came to it. Two things nobody can know from there, and both are left out: whose edit a cluster
 //! has acknowledged where something in it scales the object, too; and, where two policies place an object, whether a report of
-//! the one was made before or after an edit of the same four seconds, by clocks that may differ.
+//! the one was made before or after an edit of the same four seconds, by clocks that may differ. And an update that only takes fields
+//! away, of which no time tells, counts as delivered two minutes after it was made: a cluster that was out of reach for so long has an
+//! older version, and where no record is of before the update nothing shows it.
 
 use std::collections::BTreeSet;
 
@@ -26,6 +28,9 @@ const STATUS_BYTES_MAX: usize = 1024 * 1024;
 
 /// Reports have whole seconds, and the clocks of two API servers may differ by the settle time.
 const CLOCKS_MS: Millis = 4_000;
+
+/// So long after an update of which no time tells, what a cluster has is taken for it.
+const UNTOLD_MS: Millis = 120_000;
 
 /// So long after a restart of KubeStellar a set may be of an older spec.
 const AWAY_MS: Millis = 60_000;
@@ -270,10 +275,12 @@ fn promoted(
             let truth = basis.and_then(|basis| basis.get(cluster));
             let is_told = oracle.scaled.contains(&(cluster.clone(), path.clone()));
             let is_at_once = |truth: &Truth| (truth.at - content.made_at).abs() <= CLOCKS_MS && oracle.has_two_policies;
-            let is_version = truth
-                .is_some_and(|truth| truth.content == content.id || object.create_only || is_told || is_at_once(truth));
-            let is_well = truth.is_some_and(|truth| truth.is_well) || spec.health == StageHealth::Ignored;
             let now = millis(server.counter.now);
+            let is_untold = content.is_untimed && now - content.made_at >= UNTOLD_MS;
+            let is_version = truth.is_some_and(|truth| {
+                truth.content == content.id || object.create_only || is_told || is_untold || is_at_once(truth)
+            });
+            let is_well = truth.is_some_and(|truth| truth.is_well) || spec.health == StageHealth::Ignored;
             let is_so_now = fleet.runs_well((cluster, &path), (content.id, now));
             if !(is_version && is_well || is_so_now) {
                 return Some((
@@ -328,10 +335,19 @@ fn uncovered((facts, plan): (&Facts, &Plan), name: &str, server: &Server) -> Opt
         let mut writes = plan.writes.iter();
         writes.any(|write| matches!(write, Write::Open(placement) if placement.name.as_str() == name))
     };
+    // What somebody else has given a placement to do, the policy does not answer for.
+    let is_as_wanted = |later: &stagegate_api::BindingPolicy| {
+        let policy = facts.policy.object.metadata.name.as_deref().unwrap_or_default();
+        let mut stages = facts.policy.object.spec.stages.iter();
+        stages.any(|stage| {
+            let is_its = Some(PlacementName::of(policy, &stage.name).as_str()) == later.metadata.name.as_deref();
+            is_its && stage.cluster_selectors == later.spec.cluster_selectors
+        })
+    };
     let owned = server
         .placements
         .all()
-        .filter(|(name, later)| is_owned(&later.metadata) && !is_new(name));
+        .filter(|(name, later)| is_owned(&later.metadata) && !is_new(name) && is_as_wanted(later));
     for (other, later) in owned {
         let selectors: Vec<Selector> = later
             .spec

@@ -95,7 +95,7 @@ impl World {
                 }
             }
             "ActiveStageRemoved" => self.remove_left_placements(),
-            "ConditionFalse" | "NothingKept" | "RowError" | "StatusCollectorMissing" => {
+            "InvalidSpec" | "ConditionFalse" | "NothingKept" | "RowError" | "StatusCollectorMissing" => {
                 // Status names the field of the policy that is wrong: a person puts it right.
                 let collectors = ["ConditionFalse", "StatusCollectorMissing"].contains(&reason);
                 self.mend_policy(collectors);

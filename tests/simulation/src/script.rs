@@ -214,9 +214,6 @@ impl Script {
             let family = chance.pick(&families).copied().unwrap_or_default();
             let when = when(&mut chance, position > 0);
             actions.push((when, action(family, &mut chance)));
-            if chance.once_in(6) {
-                actions.extend(burst(&mut chance));
-            }
         }
         Self { seed, actions, setting }
     }
@@ -273,29 +270,6 @@ fn when(chance: &mut Seeded, has_previous: bool) -> When {
             When::At(chance.between(0, most))
         }
     }
-}
-
-/// What seldom comes together by chance: a cluster is away for long, and the workload is edited just before or after the Binding
-/// loses clusters.
-fn burst(chance: &mut Seeded) -> Vec<(When, Action)> {
-    let away = Action::Unreachable(chance.below(6), chance.between(40_000, 300_000));
-    let edits = [Edit::Spec, Edit::Replicas, Edit::Removal];
-    let edit = Action::EditWorkload(chance.below(2), chance.pick(&edits).copied().unwrap_or(Edit::Spec));
-    // A cluster is relabelled, a placement touched, or KubeStellar restarted.
-    let disturbances = [5, 7, 8];
-    let family = chance.pick(&disturbances).copied().unwrap_or(5);
-    let disturbance = action(family, chance);
-    let (first, second) = if chance.once_in(2) {
-        (edit, disturbance)
-    } else {
-        (disturbance, edit)
-    };
-    let soon = |chance: &mut Seeded| When::AfterPrevious(chance.between(0, 4_000));
-    vec![
-        (when(chance, false), away),
-        (soon(chance), first),
-        (soon(chance), second),
-    ]
 }
 
 fn action(family: usize, chance: &mut Seeded) -> Action {

@@ -8,10 +8,6 @@ use stagegate_simulation::shrink::smallest;
 
 /// As many runs as a debug build makes in about half a minute.
 const SEEDS: std::ops::RangeInclusive<u64> = 1..=2_000;
-/// What the rules once did here: they counted a report about an object that had been made anew since; wrote status every second because
-/// of an object that is only created (two); waited for the removal of a placement that stays, and for that of one whose successor
-/// somebody had opened by hand.
-const FOUND: [u64; 5] = [1_531, 781, 1_668, 513, 3_808];
 /// For so long new seeds are tried where `SIMULATE_S` does not say.
 const FRESH_S: u64 = 30;
 
@@ -31,7 +27,7 @@ fn the_same_seed_gives_the_same_run() {
 #[test]
 fn no_stored_seed_breaks_a_rule() {
     let (mut decisions, mut broken) = (0, Vec::new());
-    for seed in FOUND.into_iter().chain(SEEDS) {
+    for seed in SEEDS {
         let outcome = run(&Script::drawn(seed), false);
         decisions += outcome.counts.decisions;
         let violation = outcome.violation;
