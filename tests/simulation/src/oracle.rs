@@ -5,8 +5,10 @@
 //! the object had when that reading came to it. Two things nobody can know from there, and both are left out: whose edit a cluster
 //! has acknowledged where something in it scales the object, too; and, where two policies place an object, whether a report of
 //! the one was made before or after an edit of the same four seconds, by clocks that may differ. And an update that only takes fields
-//! away, of which no time tells, counts as delivered two minutes after it was made: a cluster that was out of reach for so long has an
-//! older version, and where no record is of before the update nothing shows it.
+//! away, of which no time tells, counts as delivered two minutes after it was made, and so does one that is older than the placement of a
+//! policy that was made not long before it, or after it: a cluster that was out of reach for so long has an older version, and where no record is of before the update nothing shows it. Where
+//! two policies place an object, a cluster that has acknowledged the version which the one brought goes back to what the other had
+//! brought last when the first is taken away; the inventory alone shows that.
 
 use std::collections::BTreeSet;
 
@@ -244,6 +246,9 @@ fn promoted(
         return None;
     }
     let placement = facts.placements.get(name.as_str()).and_then(Decoded::object)?;
+    let made_at = |meta: &ObjectMeta| meta.creation_timestamp.as_ref().map_or(0, |time| millis(time.0));
+    let policy_since = made_at(&facts.policy.object.metadata);
+    let placed_since = made_at(&placement.metadata);
     let binding = facts
         .bindings
         .get(name.as_str())
@@ -276,9 +281,17 @@ fn promoted(
             let is_told = oracle.scaled.contains(&(cluster.clone(), path.clone()));
             let is_at_once = |truth: &Truth| (truth.at - content.made_at).abs() <= CLOCKS_MS && oracle.has_two_policies;
             let now = millis(server.counter.now);
-            let is_untold = content.is_untimed && now - content.made_at >= UNTOLD_MS;
+            let is_unremembered = content.is_untimed
+                || (content.made_at < placed_since + 1_000 && content.made_at < policy_since + UNTOLD_MS);
+            let is_untold = is_unremembered && now - content.made_at >= UNTOLD_MS;
+            let is_taken_back = |truth: &Truth| oracle.has_two_policies && truth.newest >= content.id;
             let is_version = truth.is_some_and(|truth| {
-                truth.content == content.id || object.create_only || is_told || is_untold || is_at_once(truth)
+                truth.content == content.id
+                    || object.create_only
+                    || is_told
+                    || is_untold
+                    || is_at_once(truth)
+                    || is_taken_back(truth)
             });
             let is_well = truth.is_some_and(|truth| truth.is_well) || spec.health == StageHealth::Ignored;
             let is_so_now = fleet.runs_well((cluster, &path), (content.id, now));
@@ -330,10 +343,13 @@ fn uncovered((facts, plan): (&Facts, &Plan), name: &str, server: &Server) -> Opt
         let owners = meta.owner_references.as_deref().unwrap_or_default();
         meta.name != leaving.metadata.name && owners.iter().any(|owner| owner.uid == uid)
     };
-    // One that is opened by the same plan was not looked at: what is taken away here is what the stage before it took over.
+    // One that the same plan opens or changes was not at the plan: what is taken away here is what the stage before it took over.
     let is_new = |name: &str| {
         let mut writes = plan.writes.iter();
-        writes.any(|write| matches!(write, Write::Open(placement) if placement.name.as_str() == name))
+        writes.any(|write| {
+            matches!(write, Write::Open(placement) | Write::Update(placement) | Write::Adopt(placement)
+                if placement.name.as_str() == name)
+        })
     };
     // What somebody else has given a placement to do, the policy does not answer for.
     let is_as_wanted = |later: &stagegate_api::BindingPolicy| {
@@ -356,6 +372,10 @@ fn uncovered((facts, plan): (&Facts, &Plan), name: &str, server: &Server) -> Opt
             .filter_map(|selector| Selector::try_from(selector).ok())
             .collect();
         let bound = server.bindings.get(other);
+        let read = facts
+            .bindings
+            .get(other)
+            .and_then(|entry| entry.object.as_ref()?.object());
         for destination in &binding.spec.destinations {
             // Nobody reads the inventory: where users move clusters, KubeStellar may not have named them yet.
             let cluster = server
@@ -364,7 +384,9 @@ fn uncovered((facts, plan): (&Facts, &Plan), name: &str, server: &Server) -> Opt
                 .filter(|cluster| !cluster.is_moved);
             let is_selected =
                 cluster.is_some_and(|cluster| selectors.iter().any(|selector| selector.matches(&cluster.labels())));
-            let is_named = bound.is_some_and(|bound| bound.spec.destinations.contains(destination));
+            // A restart of KubeStellar may have emptied it since it was read: no write can be conditional on a Binding.
+            let is_named = bound.is_some_and(|bound| bound.spec.destinations.contains(destination))
+                || read.is_some_and(|read| read.spec.destinations.contains(destination));
             if is_selected && !is_named {
                 let cluster = &destination.cluster_id;
                 return Some((

@@ -199,6 +199,10 @@ const POLICY_EDITS: [PolicyEdit; 14] = [
 ];
 /// Kinds of actions that a run may or may not know.
 const FAMILIES: usize = 12;
+/// One in so many actions is a burst.
+const BURSTS: usize = 6;
+/// What makes sets of clusters and placements come and go: labels of clusters, placements changed by hand, restarts of KubeStellar.
+const MOVING: [usize; 3] = [5, 7, 8];
 
 impl Script {
     /// Each run knows a random half of the kinds of actions (swarm testing: Groce et al. 2012): what hides behind frequent
@@ -213,7 +217,11 @@ impl Script {
         for position in 0..count {
             let family = chance.pick(&families).copied().unwrap_or_default();
             let when = when(&mut chance, position > 0);
-            actions.push((when, action(family, &mut chance)));
+            if chance.once_in(BURSTS) {
+                actions.extend(burst(when, &mut chance));
+            } else {
+                actions.push((when, action(family, &mut chance)));
+            }
         }
         Self { seed, actions, setting }
     }
@@ -270,6 +278,22 @@ fn when(chance: &mut Seeded, has_previous: bool) -> When {
             When::At(chance.between(0, most))
         }
     }
+}
+
+/// A cluster is away while an object is edited and something moves the sets, all within seconds. Drawn one by one, the three would
+/// hardly ever meet.
+fn burst(when: When, chance: &mut Seeded) -> [(When, Action); 3] {
+    let away = Action::Unreachable(chance.below(6), chance.between(40_000, 300_000));
+    let edits = [Edit::Spec, Edit::Replicas, Edit::Removal];
+    let edit = Action::EditWorkload(chance.below(2), chance.pick(&edits).copied().unwrap_or(Edit::Spec));
+    let moving = action(chance.pick(&MOVING).copied().unwrap_or(MOVING[0]), chance);
+    let (first, second) = if chance.once_in(2) {
+        (edit, moving)
+    } else {
+        (moving, edit)
+    };
+    let soon = |chance: &mut Seeded| When::AfterPrevious(chance.between(0, 4_000));
+    [(when, away), (soon(chance), first), (soon(chance), second)]
 }
 
 fn action(family: usize, chance: &mut Seeded) -> Action {

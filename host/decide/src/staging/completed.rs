@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use stagegate_api::{BoundObject, ObjectStatus, StageStatus};
 
 use super::binding_part::{Placed, destinations_of};
+use super::bound;
 use super::edits::{Clusters, Edited};
 use super::finding::Finding;
 use super::healthy::Tally;
@@ -14,7 +15,6 @@ use super::plan::{Event, Question};
 use super::reason::Reason;
 use super::record::{self, key_of};
 use super::rollout::{Draft, Rollout};
-use super::{bound, pending};
 
 impl Rollout<'_> {
     /// What the last stage lacks. `None`: it is healthy, or there is no health to watch.
@@ -122,14 +122,9 @@ impl Judging<'_> {
         let positions = record::positions(&placed.record.objects);
         for object in kept {
             let (subject, found) = self.subject(placed, object)?;
-            let mut entry = positions
-                .get(&bound::key(object))
-                .map(|at| placed.record.objects[*at].clone());
-            if let Some(entry) = &mut entry {
-                pending::keep_clusters(entry, &bound);
-            }
+            let entry = positions.get(&bound::key(object)).map(|at| &placed.record.objects[*at]);
             let edited = Edited::of(&subject, found, &clusters);
-            if let Some(missing) = entry.and_then(|entry| edited.missing(&entry, self.subjected.stage.unseen_updates)) {
+            if let Some(missing) = entry.and_then(|entry| edited.missing(entry, self.subjected.stage.unseen_updates)) {
                 return Err(missing);
             }
         }

@@ -7,7 +7,7 @@
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use stagegate_api::{BoundObject, EvidenceRow, ObjectStatus, PendingUpdate, Reported, UnseenUpdates};
 
@@ -16,7 +16,7 @@ use super::facts::{ObjectMeta, Settings};
 use super::finding::Finding;
 use super::pending::{self, ByCluster, Pending};
 use super::reason::Reason;
-use super::slot::{after, later};
+use super::slot::after;
 use super::{bound, kinds, record};
 
 /// Whether an entry is of the time before the placement was opened: no Binding has been compared with it.
@@ -74,6 +74,10 @@ pub struct Edited<'a> {
     pub opened_at: Option<Timestamp>,
     /// Since when the Binding names this version of it, by this process's clock; `None`: this process has not seen it named.
     pub named_since: Option<Timestamp>,
+    /// Since when the Binding names the object, where this process has seen it name another version of it before.
+    pub known_since: Option<Timestamp>,
+    /// When the policy was made, by the API server's clock and in whole seconds.
+    pub policy_since: Option<Timestamp>,
     /// Not all clusters have been found to report in this attempt: of some the first report is still to be seen.
     pub is_unproven: bool,
     pub now: Timestamp,
@@ -100,7 +104,9 @@ impl<'a> Edited<'a> {
             clusters,
             placed_since: (subject.placed.own.object.metadata.creation_timestamp.as_ref()).map(|time| time.0),
             opened_at: (subject.placed.record.opened_at.as_ref()).map(|time| time.0),
-            named_since: subject.named_since(),
+            named_since: subject.named().and_then(|named| named.since),
+            known_since: subject.named().and_then(|named| named.named_since),
+            policy_since: (facts.policy.object.metadata.creation_timestamp.as_ref()).map(|time| time.0),
             is_unproven: !record::has_complete_evidence(subject.placed.record),
             now: facts.now,
             settings: facts.settings,
@@ -137,7 +143,8 @@ impl<'a> Edited<'a> {
                 self.add(&mut owed, reporting, debt);
             }
         }
-        self.acknowledge(&mut owed);
+        let updated = record.edited_at.as_ref().map(|time| time.0);
+        self.acknowledge(&mut owed, updated);
         record.updates = pending::grouped(owed);
         record
     }
@@ -145,7 +152,7 @@ impl<'a> Edited<'a> {
     /// The record without what is pending, the updates since it was written, and what it was, if it was of this very object.
     pub(super) fn begin<'r>(&self, recorded: Option<&'r ObjectStatus>) -> Begun<'r> {
         let is_other = |recorded: &ObjectStatus| recorded.uid != self.found.uid;
-        let is_made_anew = recorded.is_some_and(is_other);
+        let is_made_anew = recorded.map_or_else(|| self.is_known_from_before(), is_other);
         let pending = recorded.map_or(&[][..], |recorded| &recorded.updates);
         let recorded = recorded.filter(|recorded| !is_other(recorded));
         Begun {
@@ -166,8 +173,15 @@ impl<'a> Edited<'a> {
         }
     }
 
-    fn generation(&self) -> Option<i64> {
+    pub(super) fn generation(&self) -> Option<i64> {
         counted_generation(self.bound, self.found)
+    }
+
+    /// Whether the Binding named the object before this one was made: then it named one that is gone. Creation times are whole
+    /// seconds, cut off.
+    fn is_known_from_before(&self) -> bool {
+        let made = self.found.made_at.map(|made| after(made, SignedDuration::from_secs(1)));
+        made.zip(self.known_since).is_some_and(|(made, known)| made > known)
     }
 
     /// Each of the clusters, and its row. Both are sorted by name.
@@ -249,6 +263,14 @@ impl<'a> Edited<'a> {
         told.zip(before).is_some_and(|(told, before)| told > before)
     }
 
+    /// The server's time of the update that is new.
+    fn time_of_update(&self, recorded: Option<&ObjectStatus>) -> Option<Timestamp> {
+        match recorded {
+            None if self.is_known_from_before() => self.found.made_at,
+            _ => self.found.edited_at.filter(|_| self.is_time_of_update(recorded)),
+        }
+    }
+
     fn edits_since(&self, recorded: Option<&ObjectStatus>) -> i64 {
         let Some(generation) = self.generation() else {
             return 0;
@@ -275,8 +297,8 @@ impl<'a> Edited<'a> {
     fn owe(&self, owed: &mut ByCluster, edits: i64, recorded: Option<&ObjectStatus>) {
         for (cluster, row) in self.reported_by(&self.clusters.all) {
             let reported_after = row
-                .filter(|_| self.is_time_of_update(recorded))
-                .and_then(|row| self.reported_after_update(row));
+                .zip(self.time_of_update(recorded))
+                .and_then(|(row, updated)| self.reported_after(row, updated));
             // The update was made and acknowledged while no controller watched: the report is later than the update, and so old
             // that transport has nothing more to deliver.
             if !owed.contains_key(cluster)
@@ -285,7 +307,29 @@ impl<'a> Edited<'a> {
                 continue;
             }
             let answered_at = reported_after.map(|_| record::from(self.now).0);
+            let edits = edits.saturating_add(self.missed_before(row, recorded));
             self.add(owed, (cluster, row), Debt { edits, answered_at });
+        }
+        // Who has left the stage for another one does not get the update less.
+        let has_left = |cluster: &str| !self.clusters.all.contains(cluster);
+        for (_, pending) in owed.iter_mut().filter(|(cluster, _)| has_left(cluster)) {
+            pending.owed = pending.owed.saturating_add(edits);
+            pending.answered_at = None;
+        }
+    }
+
+    /// Updates that came before the one at hand, and that the cluster had not acknowledged when the stage was opened: its report is
+    /// older than the last of them. That is on record from the stage before.
+    fn missed_before(&self, row: Option<&EvidenceRow>, recorded: Option<&ObjectStatus>) -> i64 {
+        let known = recorded.filter(|recorded| is_unbound(recorded));
+        let updated = known.and_then(|known| known.edited_at.as_ref());
+        let is_old = row
+            .zip(updated)
+            .is_some_and(|(row, updated)| self.reported_before(row, updated.0));
+        if is_old {
+            missed(known.and_then(|known| known.generation))
+        } else {
+            0
         }
     }
 
@@ -314,11 +358,17 @@ impl<'a> Edited<'a> {
     /// A cluster or an object that is new to the stage may have a report from before the last update: the cluster was away
     /// meanwhile, or another BindingPolicy placed the object.
     fn old_reports(&self, record: &ObjectStatus, recorded: Option<&ObjectStatus>) -> Vec<(Reporting<'a>, Debt)> {
-        let updated = record.edited_at.as_ref().map(|time| time.0);
-        let Some(updated) = updated.filter(|_| !self.bound.create_only) else {
+        let is_first_sight = recorded.is_none_or(is_unbound) || self.is_unproven;
+        // A report that is older than an object which was never updated is about another object of its name.
+        let made = self
+            .found
+            .made_at
+            .filter(|_| is_first_sight && self.generation() == Some(1));
+        let edited = record.edited_at.as_ref().map(|time| time.0);
+        let Some(updated) = edited.or(made).filter(|_| !self.bound.create_only) else {
             return Vec::new();
         };
-        let is_first_sight = recorded.is_none_or(is_unbound) || self.is_unproven;
+        let has_accepted = self.clusters.new.len() < self.clusters.all.len();
         let clusters = if is_first_sight {
             &self.clusters.all
         } else {
@@ -327,14 +377,25 @@ impl<'a> Edited<'a> {
         // There may be a thousand rows for each object: a cluster is looked up only for a report that is in doubt.
         let debt = |row: &'a EvidenceRow| {
             let is_old = self.reported_before(row, updated);
-            let is_in_doubt = || !is_first_sight && self.may_be_from_before(row, updated);
-            if !is_old && !is_in_doubt() {
-                return None;
-            }
-            let cluster = clusters.get(row.cluster.as_str())?;
             // If the report is of this version after all, nothing more will come.
-            let answered_at = (!is_old).then(|| record::from(self.now).0);
-            Some(((*cluster, Some(row)), Debt { edits: 1, answered_at }))
+            let in_doubt_since = || {
+                let has_joined = (has_accepted || !is_first_sight) && self.clusters.new.contains(row.cluster.as_str());
+                if has_joined && self.may_be_from_before(row, updated) {
+                    return Some(record::from(self.now).0);
+                }
+                let is_from_before = is_first_sight && self.is_of_before_opening(row);
+                self.placed_or_opened()
+                    .filter(|_| is_from_before && !self.is_surely_after(row, updated))
+            };
+            let answered_at = match (is_old, edited) {
+                (true, Some(_)) => None,
+                // The cluster counts generations of its own from 1 again.
+                (true, None) => Some(record::from(self.now).0),
+                (false, _) => Some(in_doubt_since().filter(|_| edited.is_some())?),
+            };
+            let cluster = clusters.get(row.cluster.as_str())?;
+            let edits = if is_old { missed(record.generation) } else { 1 };
+            Some(((*cluster, Some(row)), Debt { edits, answered_at }))
         };
         self.rows.iter().filter_map(debt).collect()
     }
@@ -346,36 +407,6 @@ impl<'a> Edited<'a> {
         matches!(row.at, Reported::At { .. }) && is_recent && self.reported_after(row, updated).is_none()
     }
 
-    /// The finding while a report may be about an older version, or an older object: it was made for another placement, before this
-    /// one. No time tells of an update that only takes fields away, so one may have come since. The report counts when the
-    /// placement is so old that transport has nothing more to deliver, or when another one has come.
-    fn doubtful(&self) -> Option<Finding> {
-        let placed = self
-            .placed_since
-            .filter(|_| self.is_unproven && !self.bound.create_only)?;
-        // A clock of ours that is ahead of the server's must not end the wait.
-        let ends = after(later(self.opened_at, placed), self.settings.unseen_update());
-        // While it was closed, it brought nothing to any cluster: what was reported then is about another placement's object.
-        let opened = self.opened_at.map_or(placed.as_second(), |opened| {
-            placed.as_second().max(opened.as_second().saturating_sub(1))
-        });
-        let is_before = |row: &&EvidenceRow| matches!(row.at, Reported::At { seconds } if seconds < opened);
-        // What was never updated has one version; its report may still be about an object of the same name.
-        let is_of_it = |row: &EvidenceRow| {
-            let made = self.found.made_at.filter(|_| self.generation() == Some(1));
-            made.is_some_and(|made| self.reported_after(row, made).is_some())
-        };
-        let mut rows = self.rows.iter().filter(|_| self.now < ends).filter(is_before);
-        let row = rows.find(|row| !is_of_it(row))?;
-        let text = format!(
-            "cluster {} reported on {} before the stage was placed, maybe about an older version: it \
-             counts at {ends}, or when the cluster reports anew",
-            row.cluster,
-            bound::key(self.bound)
-        );
-        Some(Finding::unknown(Reason::UpdatePending, text).wake_at(ends))
-    }
-
     /// Whether the cluster's last report is surely older than `time`. Reports have whole seconds; clocks of API servers may
     /// differ by the settle time.
     pub(super) fn reported_before(&self, row: &EvidenceRow, time: Timestamp) -> bool {
@@ -384,30 +415,32 @@ impl<'a> Edited<'a> {
         end.saturating_add(self.settings.settle_ms) < time.as_millisecond()
     }
 
-    fn reported_after_update(&self, row: &EvidenceRow) -> Option<Timestamp> {
-        self.reported_after(row, self.found.edited_at?)
-    }
-
     /// When the cluster last reported, if that is surely after an update of that time and not before KubeStellar had seen it: until
     /// then no cluster can have had it.
     pub(super) fn reported_after(&self, row: &EvidenceRow, edited_at: Timestamp) -> Option<Timestamp> {
         let Reported::At { seconds } = row.at else { return None };
         let is_before = |named: Timestamp| seconds < named.as_second();
-        if self.named_since.is_some_and(is_before) {
+        let is_named = self.found.resource_version == self.bound.resource_version;
+        if !is_named || self.named_since.is_some_and(is_before) {
             return None;
         }
-        let end = edited_at.as_second().saturating_add(1).saturating_mul(1_000);
-        let edited = end.saturating_add(self.settings.settle_ms);
-        let is_after = seconds.saturating_mul(1_000) >= edited;
-        is_after.then(|| Timestamp::from_second(seconds).ok()).flatten()
+        self.is_surely_after(row, edited_at)
+            .then(|| Timestamp::from_second(seconds).ok())
+            .flatten()
     }
 
-    fn acknowledge(&self, owed: &mut ByCluster) {
+    /// Whether the report is later than the update by more than clocks may differ.
+    fn is_surely_after(&self, row: &EvidenceRow, edited_at: Timestamp) -> bool {
+        let Reported::At { seconds } = row.at else { return false };
+        let end = edited_at.as_second().saturating_add(1).saturating_mul(1_000);
+        seconds.saturating_mul(1_000) >= end.saturating_add(self.settings.settle_ms)
+    }
+
+    fn acknowledge(&self, owed: &mut ByCluster, updated: Option<Timestamp>) {
         let window = self.settings.unseen_update();
         owed.retain(|cluster, pending| {
-            if let Some(row) = self.row(cluster)
-                && is_acknowledgement(pending, row)
-            {
+            let row = self.row(cluster);
+            if let Some(row) = row.filter(|row| is_acknowledgement(pending, row)) {
                 // A report that is older than the update was only unreadable until now. It takes one off what is owed, but only
                 // a real acknowledgement starts the wait for merged ones.
                 let is_older =
@@ -415,27 +448,39 @@ impl<'a> Edited<'a> {
                 pending.owed = pending.owed.saturating_sub(1);
                 pending.r#gen.clone_from(&row.r#gen);
                 pending.at = at_text(&row.at);
-                pending.answered_at = (!is_older).then(|| record::from(self.now).0);
+                pending.answered_at = (!is_older).then(|| pending.after_first(record::from(self.now).0));
             }
-            let merged = pending
-                .answered_at
-                .is_some_and(|answered| self.now.duration_since(answered) >= window);
-            pending.owed > 0 && !merged
+            let silent_since = pending.silent_since(self.reported_after_update(row, updated));
+            let is_merged = silent_since.is_some_and(|since| self.now.duration_since(since) >= window);
+            pending.owed > 0 && !is_merged
         });
+    }
+
+    /// When the cluster reported, if that is after the last update. What it acknowledged before, as while it went out of reach, says
+    /// nothing of that one. Both times are whole seconds. No allowance is made for clocks that differ: a cluster that has finished
+    /// within seconds reports nothing later, so it would be held for good.
+    fn reported_after_update(&self, row: Option<&EvidenceRow>, updated: Option<Timestamp>) -> Option<Timestamp> {
+        let seconds = at_of(row?)?;
+        let is_after = updated.is_none_or(|updated| seconds > updated.as_second());
+        Timestamp::from_second(seconds).ok().filter(|_| is_after)
     }
 
     /// The first pending update that holds the stage, if any, and when that may change by itself.
     pub fn missing(&self, record: &ObjectStatus, unseen: UnseenUpdates) -> Option<Finding> {
         let window = self.settings.unseen_update();
         let (mut overdue, mut pending): (Option<Finding>, Option<Finding>) = (None, None);
-        for update in &record.updates {
-            let since = update.answered_at.as_ref().unwrap_or(&update.edited_at).0;
+        for update in record.updates.iter().filter(|update| self.is_of_stage(update)) {
+            let updated = record.edited_at.as_ref().map(|time| time.0);
+            let rows = self.owing(update).into_iter().map(|cluster| self.row(cluster));
+            let reported = rows.filter_map(|row| self.reported_after_update(row, updated)).max();
+            let silent_since = Pending::of(update).silent_since(reported);
+            let since = silent_since.unwrap_or_else(|| update.answered_at.as_ref().unwrap_or(&update.edited_at).0);
             let is_over = self.now.duration_since(since) >= window;
             if unseen == UnseenUpdates::Accept && self.is_accepted(update) {
                 continue;
             }
             // An overdue one comes first: only a human can end it.
-            if is_over && update.answered_at.is_none() {
+            if is_over && silent_since.is_none() {
                 overdue.get_or_insert_with(|| self.overdue(update));
             } else {
                 // With Accept the time counts from the first of several updates, so that frequent updates do not put it off.
@@ -447,7 +492,21 @@ impl<'a> Edited<'a> {
                 pending.get_or_insert_with(|| self.pending(update).wake_at(ends));
             }
         }
-        overdue.or(pending).or_else(|| self.doubtful())
+        overdue
+            .or(pending)
+            .or_else(|| self.doubtful())
+            .or_else(|| self.unremembered())
+    }
+
+    /// Whether clusters of the stage owe it, not only some that have left.
+    fn is_of_stage(&self, update: &PendingUpdate) -> bool {
+        update.clusters.is_empty() || !self.owing(update).is_empty()
+    }
+
+    /// The clusters of the stage that owe it by name.
+    fn owing<'u>(&self, update: &'u PendingUpdate) -> Vec<&'u str> {
+        let names = update.clusters.iter().map(String::as_str);
+        names.filter(|cluster| self.clusters.all.contains(cluster)).collect()
     }
 
     /// The first unacknowledged update is old enough, and the last one was followed by an acknowledgement or is as old.
@@ -462,7 +521,7 @@ impl<'a> Edited<'a> {
             format!(
                 "{} not acknowledged the update of {} (generation {}): no status moved within {} s; {}, or set \
                  unseenUpdates: Accept on this stage",
-                have(&update.clusters),
+                have(&self.owing(update)),
                 bound::key(self.bound),
                 self.found.generation.unwrap_or_default(),
                 self.settings.unseen_update().as_secs(),
@@ -484,7 +543,7 @@ impl<'a> Edited<'a> {
             Reason::UpdatePending,
             format!(
                 "{} not acknowledged {count} of {} (generation {})",
-                have(&update.clusters),
+                have(&self.owing(update)),
                 bound::key(self.bound),
                 self.found.generation.unwrap_or_default()
             ),
@@ -492,8 +551,14 @@ impl<'a> Edited<'a> {
     }
 }
 
+/// Updates that a cluster may report one by one whose last report is older than the last of them: what was on its way to it when it
+/// went out of reach, and what transport has for it now. Those between are merged.
+fn missed(generation: Option<i64>) -> i64 {
+    generation.map_or(1, |generation| generation.saturating_sub(1).clamp(1, 2))
+}
+
 /// The clusters as the subject of a sentence.
-fn have(clusters: &[String]) -> String {
+fn have(clusters: &[&str]) -> String {
     match clusters {
         [] => "not all clusters have".to_owned(),
         [one] => format!("cluster {one} has"),

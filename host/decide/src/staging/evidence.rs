@@ -13,6 +13,7 @@ use super::binding_part::Placed;
 use super::facts::{Decoded, ObjectMeta};
 use super::finding::Finding;
 use super::kinds;
+use super::observe::NamedVersion;
 use super::reason::Reason;
 use super::slot::after;
 use super::{bound, collector};
@@ -35,11 +36,11 @@ impl<'a> Subject<'a> {
         bound::key(self.bound)
     }
 
-    /// Since when the Binding names the version that it names now, where this process saw it change.
-    pub fn named_since(&self) -> Option<Timestamp> {
+    /// What this process saw of the version that the Binding names.
+    pub fn named(&self) -> Option<&'a NamedVersion> {
         let placement = self.placed.stage.placement.as_str();
         let observed = &self.placed.facts.bindings.get(placement)?.observed;
-        observed.versions.get(&self.key().to_string())?.since
+        observed.versions.get(&self.key().to_string())
     }
 
     /// KubeStellar: `<object uid>.<BindingPolicy uid>`, in the object's namespace or its own for cluster-scoped ones.

@@ -14,6 +14,7 @@ mod bound;
 mod collector;
 mod compact;
 mod completed;
+mod doubt;
 mod drift;
 mod edits;
 mod evidence;

@@ -39,6 +39,19 @@ pub struct NamedVersion {
     /// Since when; `None`: since before this process saw the Binding for the first time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub since: Option<Timestamp>,
+    /// Since when the Binding names the object, where it has named another version of it before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub named_since: Option<Timestamp>,
+}
+
+impl NamedVersion {
+    fn first(version: &str, since: Option<Timestamp>) -> Self {
+        Self {
+            version: version.to_owned(),
+            since,
+            named_since: None,
+        }
+    }
 }
 
 /// What is known after seeing `binding` (`None`: gone, or not decodable) at `now`.
@@ -51,7 +64,7 @@ pub fn observe(previous: Option<&Observed>, binding: Option<&Binding>, now: Time
             members,
             since: now,
             lost_at: None,
-            versions: versions(binding, |_, _| None),
+            versions: versions(binding, |_, version| NamedVersion::first(version, None)),
         };
     };
     // A Binding that is gone keeps its owner's name, so that its return is known as a return.
@@ -62,12 +75,16 @@ pub fn observe(previous: Option<&Observed>, binding: Option<&Binding>, now: Time
             members,
             since: now,
             lost_at: None,
-            versions: versions(binding, |_, _| Some(now)),
+            versions: versions(binding, |_, version| NamedVersion::first(version, Some(now))),
         };
     }
     let versions = versions(binding, |name, version| match previous.versions.get(name) {
-        Some(known) if known.version == version => known.since,
-        _ => Some(now),
+        Some(known) if known.version == version => known.clone(),
+        Some(known) => NamedVersion {
+            named_since: known.named_since.or(known.since).or(Some(previous.since)),
+            ..NamedVersion::first(version, Some(now))
+        },
+        None => NamedVersion::first(version, Some(now)),
     });
     if members == previous.members {
         return Observed {
@@ -85,15 +102,11 @@ pub fn observe(previous: Option<&Observed>, binding: Option<&Binding>, now: Time
     }
 }
 
-fn versions(
-    binding: Option<&Binding>,
-    since: impl Fn(&str, &str) -> Option<Timestamp>,
-) -> BTreeMap<String, NamedVersion> {
+fn versions(binding: Option<&Binding>, seen: impl Fn(&str, &str) -> NamedVersion) -> BTreeMap<String, NamedVersion> {
     let named = binding.into_iter().flat_map(bound::objects).map(|object| {
         let name = bound::key(object).to_string();
-        let version = object.resource_version.clone();
-        let since = since(&name, &version);
-        (name, NamedVersion { version, since })
+        let seen = seen(&name, &object.resource_version);
+        (name, seen)
     });
     named.collect()
 }

@@ -3,10 +3,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use stagegate_api::staged_status::MAX_RECORDED;
 use stagegate_api::{ObjectStatus, PendingUpdate};
+
+use super::slot::after;
 
 /// The most that pending updates of one stage may take in status, in bytes of JSON: a quarter of what the whole status may take.
 pub const BYTES_MAX: usize = 256 * 1024;
@@ -38,6 +40,21 @@ impl Pending {
             edited_at: update.edited_at.0,
             answered_at: update.answered_at.as_ref().map(|time| time.0),
         }
+    }
+
+    /// The time of an acknowledgement, later than the first of the updates: a time that is not means a report in doubt.
+    pub fn after_first(&self, answered_at: Timestamp) -> Timestamp {
+        answered_at.max(after(self.since, SignedDuration::from_secs(1)))
+    }
+
+    /// Since when a cluster that has acknowledged one of several updates has told of no other one, if it has reported at all after
+    /// the last; or since when its only report has been in doubt.
+    pub fn silent_since(&self, reported_after_update: Option<Timestamp>) -> Option<Timestamp> {
+        let answered = self.answered_at?;
+        if answered <= self.since {
+            return Some(answered);
+        }
+        Some(answered.max(reported_after_update?))
     }
 }
 
@@ -112,7 +129,15 @@ pub fn names_bytes<'a>(names: impl Iterator<Item = &'a str>) -> usize {
     names.map(|name| name.len() + 3).sum()
 }
 
-/// Forgets what other clusters than these owe: a set without them was accepted.
+/// Forgets what these clusters owe, and entries without names.
+pub fn drop_clusters(object: &mut ObjectStatus, clusters: &BTreeSet<&str>) {
+    object.updates.retain_mut(|update| {
+        update.clusters.retain(|cluster| !clusters.contains(cluster.as_str()));
+        !update.clusters.is_empty()
+    });
+}
+
+/// Forgets what other clusters than these owe.
 pub fn keep_clusters(object: &mut ObjectStatus, clusters: &BTreeSet<&str>) {
     object.updates.retain_mut(|update| {
         let is_compact = update.clusters.is_empty();

@@ -47,9 +47,11 @@ pub fn roll(recorded: Option<&StageStatus>, own: &Own<'_>, now: Timestamp) -> St
         destinations: same_placement
             .map(|recorded| recorded.destinations.clone())
             .unwrap_or_default(),
-        objects: same_placement
-            .map(|recorded| recorded.objects.clone())
-            .unwrap_or_default(),
+        objects: match (same_placement, recorded) {
+            (Some(same), _) => same.objects.clone(),
+            (None, Some(other)) => of_removed(other).objects,
+            (None, None) => Vec::new(),
+        },
         unsettled_since: same_placement.and_then(|recorded| recorded.unsettled_since.clone()),
         ..StageStatus::default()
     }
@@ -76,21 +78,38 @@ pub fn of_closed(recorded: &StageStatus) -> StageStatus {
     }
 }
 
+/// What stays known of a placement that is gone: its objects, so that an edit before the next one is seen shows in the generation,
+/// and what its clusters owe. One that is out of reach runs what it ran, whichever placement brought that.
+pub fn of_removed(recorded: &StageStatus) -> StageStatus {
+    StageStatus {
+        objects: recorded.objects.iter().map(unbound).collect(),
+        ..StageStatus::default()
+    }
+}
+
+/// The entry as it is before a Binding of the placement has been seen.
+fn unbound(known: &ObjectStatus) -> ObjectStatus {
+    ObjectStatus {
+        resource_version: None,
+        collectors: Vec::new(),
+        baseline: None,
+        ..known.clone()
+    }
+}
+
 /// What is known of the bound objects when a placement is opened, from the one that was judged until then: an edit that is
 /// made before the new placement's Binding is seen for the first time shows in the generation.
-pub fn see_before_opening(record: &mut StageStatus, judged: &[ObjectStatus]) {
+/// Clusters that have left the judged stage, maybe for this one, take along what they owe.
+pub fn see_before_opening(record: &mut StageStatus, judged: &StageStatus) {
     let positions = positions(&record.objects);
-    for known in judged {
-        let seen = ObjectStatus {
-            resource_version: None,
-            collectors: Vec::new(),
-            baseline: None,
-            updates: Vec::new(),
-            ..known.clone()
-        };
+    let placed: BTreeSet<&str> = judged.destinations.iter().map(String::as_str).collect();
+    for known in &judged.objects {
+        let mut seen = unbound(known);
+        pending::drop_clusters(&mut seen, &placed);
         let position = positions.get(&key_of(known)).copied();
         match position.and_then(|position| record.objects.get_mut(position)) {
-            Some(older) if is_unbound(older) => *older = seen,
+            // What is owed was counted up to the generation that stands there.
+            Some(older) if is_unbound(older) && older.updates.is_empty() => *older = seen,
             Some(_) => {}
             None => record.objects.push(seen),
         }
@@ -142,7 +161,13 @@ pub fn settle(record: &mut StageStatus, accepted: &Accepted<'_>) {
             entry.baseline = own.baseline.map(str::to_owned);
         }
         entry.collectors.clone_from(&object.status_collectors);
-        pending::keep_clusters(entry, &clusters);
+    }
+    // Who has left may come to another stage, and owes there what it owes here.
+    let owed: usize = record.objects.iter().map(|entry| pending::bytes(&entry.updates)).sum();
+    if owed > pending::BYTES_MAX / 2 {
+        for entry in &mut record.objects {
+            pending::keep_clusters(entry, &clusters);
+        }
     }
     record.destinations = clusters.into_iter().map(str::to_owned).collect();
     record.settled_at = Some(Time(*now));

@@ -220,7 +220,7 @@ impl<'a> Rollout<'a> {
         if let Some(next) = next
             && draft.writes.iter().any(|write| matches!(write, Write::Open(_)))
         {
-            let judged = records[active].objects.clone();
+            let judged = records[active].clone();
             record::see_before_opening(&mut records[next], &judged);
         }
         draft.wake(finding.wake_at);

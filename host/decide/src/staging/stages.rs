@@ -188,6 +188,7 @@ impl<'a> Rollout<'a> {
                 let base = match (recorded, self.slots[index].own()) {
                     (Some(recorded), _) if open.is_some() => recorded.clone(),
                     (Some(recorded), Some(own)) if record::is_of(recorded, own) => record::of_closed(recorded),
+                    (Some(recorded), _) => record::of_removed(recorded),
                     _ => StageStatus::default(),
                 };
                 StageStatus {

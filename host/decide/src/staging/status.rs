@@ -117,6 +117,7 @@ pub fn write(facts: &Facts, standing: Standing) -> (Option<Write>, Vec<Event>) {
 /// The same, written even where nothing differs: it fails when the policy was edited since it was read.
 pub fn announce(facts: &Facts, mut standing: Standing) -> (Write, Vec<Event>) {
     standing.stages.iter_mut().for_each(make_printable);
+    standing.accepted = standing.accepted.map(|message| printable(&message));
     let policy = &facts.policy.object;
     let nothing = StagedBindingPolicyStatus::default();
     let old = policy.status.as_ref().unwrap_or(&nothing);
@@ -146,7 +147,7 @@ pub fn announce(facts: &Facts, mut standing: Standing) -> (Write, Vec<Event>) {
     (write, events)
 }
 
-/// Findings are printable already; other sentences about a stage name clusters and objects, too.
+/// Findings are printable already; other sentences about a stage name clusters, objects and placements, too.
 fn make_printable(stage: &mut StageStatus) {
     for text in stage.message.iter_mut().chain(&mut stage.not_judged) {
         *text = printable(text);

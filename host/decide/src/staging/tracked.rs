@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use stagegate_api::staged_status::MAX_RECORDED;
-use stagegate_api::{BoundObject, EvidenceRow, ObjectStatus, StageStatus};
+use stagegate_api::{BoundObject, EvidenceRow, ObjectStatus, StageState, StageStatus};
 
 use super::binding_part::{Placed, destinations_of};
 use super::edits::{Clusters, Edited, counted_generation, is_unbound};
@@ -12,6 +12,7 @@ use super::evidence::Subject;
 use super::facts::{Decoded, ObjectFacts, ObjectMeta};
 use super::finding::Finding;
 use super::judge::{Judging, Subjected};
+use super::pending::ByCluster;
 use super::plan::Question;
 use super::reason::Reason;
 use super::record::{self, key_of};
@@ -84,6 +85,8 @@ impl<'a> Judging<'a> {
         }
         let has_room = self.has_room_for_names(placed, (objects, &clusters), record);
         let elsewhere = self.elsewhere(&clusters);
+        // A stage that has passed accepts no other set.
+        let has_joined = !clusters.new.is_empty() && !accepted.is_empty() && record.state != StageState::Passed;
         let positions = record::positions(&record.objects);
         let mut room_taken = record.objects.iter().map(|entry| pending::bytes(&entry.updates)).sum();
         let objects = &objects[..objects.len().min(MAX_RECORDED)];
@@ -97,8 +100,11 @@ impl<'a> Judging<'a> {
                 found,
             };
             let edited = Edited::of(&subject, found, &clusters);
-            let taken_before = old.map_or(0, |old| pending::bytes(&old.updates));
-            let others = room_taken - taken_before;
+            let others = room_taken - old.map_or(0, |old| pending::bytes(&old.updates));
+            let joined = old
+                .filter(|_| has_joined)
+                .map(|old| with_what_joined_owe(edited, &elsewhere, old));
+            let old = joined.as_ref().or(old);
             let known = old.map_or(&[][..], |old| &old.updates);
             // Reports from before an update that was seen long ago are owed by name.
             let is_updated = || edited.begin(old).edits > 0;
@@ -227,6 +233,29 @@ fn inherit(edited: Edited<'_>, elsewhere: &[Elsewhere<'_>], entry: &mut ObjectSt
         owed.extend(there.into_iter().filter(|(cluster, _)| is_here(cluster)));
     }
     entry.updates = pending::grouped(owed);
+}
+
+/// The same of clusters that have joined this stage since, as another label makes them do: what is on record that they owe there,
+/// beside what they owe here.
+fn with_what_joined_owe(edited: Edited<'_>, elsewhere: &[Elsewhere<'_>], old: &ObjectStatus) -> ObjectStatus {
+    let owe_here: BTreeSet<&str> = (old.updates.iter())
+        .flat_map(|update| update.clusters.iter().map(String::as_str))
+        .collect();
+    let is_heir = |cluster: &String| {
+        let cluster = cluster.as_str();
+        edited.clusters.new.contains(cluster) && !owe_here.contains(cluster)
+    };
+    let key = key_of(old);
+    let mut owed = ByCluster::new();
+    for other in elsewhere {
+        let known = other.positions.get(&key).and_then(|at| other.record.objects.get(*at));
+        let updates = known.map_or(&[][..], |known| &known.updates);
+        let there = pending::by_cluster(updates, &other.shared.all).into_iter();
+        owed.extend(there.filter(|(cluster, _)| is_heir(cluster)));
+    }
+    let mut new = old.clone();
+    new.updates.extend(pending::grouped(owed));
+    new
 }
 
 /// The message about an update that no cluster can acknowledge. Such an update only restarts the settling.

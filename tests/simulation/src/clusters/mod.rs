@@ -33,6 +33,8 @@ pub struct Truth {
     pub at: Millis,
     pub content: u64,
     pub is_well: bool,
+    /// The newest version that the cluster has run since it has the object.
+    pub newest: u64,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -119,8 +121,10 @@ impl Member {
     pub fn apply(&mut self, now: Millis, mut observed_after: impl FnMut() -> Millis) -> Vec<String> {
         let mut desired: BTreeMap<&String, &Cargo> = BTreeMap::new();
         for (key, cargo) in self.works.values().flatten() {
+            // One that is only created never changes what is there; another one does.
+            let rank = |cargo: &Cargo| (!cargo.create_only, cargo.handed);
             let known = desired.entry(key).or_insert(cargo);
-            if known.handed < cargo.handed {
+            if rank(known) < rank(cargo) {
                 *known = cargo;
             }
         }
@@ -143,6 +147,8 @@ impl Member {
                         observed_after: observed_after(),
                         before: Status::default(),
                         content_before: 0,
+                        was_well_before: false,
+                        newest: cargo.content.id,
                         scaled: None,
                         is_sick: false,
                     };
@@ -151,6 +157,7 @@ impl Member {
                 Some(running) if running.content != cargo.content && !cargo.create_only => {
                     running.roll(now, observed_after(), |running| {
                         running.content = cargo.content;
+                        running.newest = running.newest.max(cargo.content.id);
                         // What is applied sets the number of replicas again, as server-side apply with force does.
                         running.scaled = None;
                         running.is_sick = false;
@@ -176,7 +183,8 @@ impl Member {
         let truth = Truth {
             at: now,
             content: running.observed_content(now),
-            is_well: running.is_well(now),
+            is_well: running.observed_well(now),
+            newest: running.newest,
         };
         let known = self.reports.get(key);
         if known.is_some_and(|known| known.status == status) {

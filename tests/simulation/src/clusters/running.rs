@@ -20,6 +20,8 @@ pub struct Running {
     /// The status before this version was observed, and the version that it was about.
     pub before: Status,
     pub content_before: u64,
+    pub was_well_before: bool,
+    pub newest: u64,
     /// What an autoscaler there has set.
     pub scaled: Option<i64>,
     /// Its processes have begun to fail.
@@ -58,6 +60,15 @@ impl Running {
             self.content_before
         } else {
             self.content.id
+        }
+    }
+
+    /// Whether what the status is about ran well.
+    pub fn observed_well(&self, now: Millis) -> bool {
+        if now < self.begun_at + self.observed_after {
+            self.was_well_before
+        } else {
+            self.is_well(now)
         }
     }
 
@@ -125,6 +136,7 @@ impl Running {
     /// Another spec: the rollout begins anew.
     pub fn roll(&mut self, now: Millis, observed_after: Millis, change: impl FnOnce(&mut Self)) {
         self.content_before = self.observed_content(now);
+        self.was_well_before = self.observed_well(now);
         self.before = self.status(now).unwrap_or_default();
         change(self);
         self.generation += 1;

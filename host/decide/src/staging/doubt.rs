@@ -1,0 +1,81 @@
+//! Reports of which nobody can tell what version they are about, because the placement, or the policy, is younger than the version
+//! before. They count when transport has nothing more to deliver. Must not record anything.
+
+use jiff::Timestamp;
+use stagegate_api::{EvidenceRow, Reported};
+
+use super::bound;
+use super::edits::Edited;
+use super::finding::Finding;
+use super::reason::Reason;
+use super::slot::{after, later};
+
+impl Edited<'_> {
+    /// The finding while a report may be about an older version, or an older object: it was made for another placement, before this
+    /// one. No time tells of an update that only takes fields away, so one may have come since. The report counts when the
+    /// placement is so old that transport has nothing more to deliver, or when another one has come.
+    pub(super) fn doubtful(&self) -> Option<Finding> {
+        let ends = self
+            .doubt_ends()
+            .filter(|_| self.is_unproven && !self.bound.create_only)?;
+        // What was never updated has one version; its report may still be about an object of the same name.
+        let is_of_it = |row: &EvidenceRow| {
+            let made = self.found.made_at.filter(|_| self.generation() == Some(1));
+            made.is_some_and(|made| self.reported_after(row, made).is_some())
+        };
+        let mut rows = self.rows.iter().filter(|row| self.is_of_before_opening(row));
+        let row = rows.find(|row| !is_of_it(row))?;
+        let text = format!(
+            "cluster {} reported on {} before the stage was placed, maybe about an older version: it \
+             counts at {ends}, or when the cluster reports anew",
+            row.cluster,
+            bound::key(self.bound)
+        );
+        Some(Finding::unknown(Reason::UpdatePending, text).wake_at(ends))
+    }
+
+    /// Until when a report of before the placement is in doubt. A clock of ours that is ahead of the server's must not end the wait.
+    fn doubt_ends(&self) -> Option<Timestamp> {
+        let ends = after(self.placed_or_opened()?, self.settings.unseen_update());
+        Some(ends).filter(|ends| self.now < *ends)
+    }
+
+    pub(super) fn placed_or_opened(&self) -> Option<Timestamp> {
+        Some(later(self.opened_at, self.placed_since?))
+    }
+
+    /// Whether the report is of a time at which the placement brought nothing to any cluster yet, and transport may still have
+    /// something to deliver: it is about another placement's object.
+    pub(super) fn is_of_before_opening(&self, row: &EvidenceRow) -> bool {
+        let Some(placed) = self.placed_since.filter(|_| self.doubt_ends().is_some()) else {
+            return false;
+        };
+        let opened = self.opened_at.map_or(placed.as_second(), |opened| {
+            placed.as_second().max(opened.as_second().saturating_sub(1))
+        });
+        matches!(row.at, Reported::At { seconds } if seconds < opened)
+    }
+
+    /// The finding while a cluster may still get, or report, the version before an update that no record of this policy is older than:
+    /// another policy may have placed the object, or this one before it was deleted and made anew. Who has a record knows what is owed.
+    pub(super) fn unremembered(&self) -> Option<Finding> {
+        let window = self.settings.unseen_update();
+        let is_updated = |generation| generation > 1;
+        let updated = (self.found.edited_at)
+            .filter(|_| self.is_unproven && !self.bound.create_only && self.generation().is_some_and(is_updated))?;
+        let ends = after(updated, window);
+        let is_before_placement = self.placed_since.is_some_and(|placed| updated <= placed);
+        let is_policy_younger = self.policy_since.is_some_and(|made| after(made, window) > updated);
+        if !(is_before_placement && is_policy_younger && self.now < ends) {
+            return None;
+        }
+        let row = self.rows.iter().find(|row| matches!(row.at, Reported::At { .. }))?;
+        let text = format!(
+            "{} was updated at {updated}, just before it was placed by this policy: what cluster {} reports may be about an older \
+             version that another placement has left; it counts at {ends}",
+            bound::key(self.bound),
+            row.cluster
+        );
+        Some(Finding::unknown(Reason::UpdatePending, text).wake_at(ends))
+    }
+}
