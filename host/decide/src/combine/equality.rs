@@ -10,7 +10,7 @@ pub(super) fn same(current: &CombinedStatus, wanted: &CombinedStatus, imitation:
         (combined.metadata.labels.clone().unwrap_or_default(), owners)
     };
     let same_result = if imitation.compare_one_way {
-        contains_new_rows
+        holds_old_rows
     } else {
         same_result
     };
@@ -32,11 +32,12 @@ fn same_result(current: &CollectorResult, wanted: &CollectorResult) -> bool {
         && (current.rows == wanted.rows || sorted(&current.rows) == sorted(&wanted.rows))
 }
 
-/// KubeStellar 0.30: errors do not count, and it is enough that each new row is among the old ones.
-fn contains_new_rows(current: &CollectorResult, wanted: &CollectorResult) -> bool {
+/// KubeStellar 0.30: errors do not count, and it is enough that there are as many rows and each old one is among the new.
+fn holds_old_rows(current: &CollectorResult, wanted: &CollectorResult) -> bool {
     current.name == wanted.name
         && current.column_names == wanted.column_names
-        && wanted.rows.iter().all(|row| current.rows.contains(row))
+        && current.rows.len() == wanted.rows.len()
+        && current.rows.iter().all(|row| wanted.rows.contains(row))
 }
 
 fn sorted(rows: &[Row]) -> Vec<String> {

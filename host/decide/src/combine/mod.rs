@@ -85,7 +85,7 @@ pub struct Evaluation {
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Imitation {
-    /// KubeStellar 0.30's equality: errors are ignored, and new rows that the old ones contain are no change.
+    /// KubeStellar 0.30's equality: errors are ignored, and as many rows that hold each old one are no change.
     pub compare_one_way: bool,
 }
 
