@@ -41,8 +41,8 @@ test: toolchain gates servers ## Run every test, the gates' cases also through t
 servers: ## Build the servers that the cluster tests start, once, into the user's cache
 	@tests/cluster/servers/build > /dev/null
 
-answers: toolchain servers ## Ask a real API server anew, and store what it answers to tests/cluster/requests
-	UPDATE_ANSWERS=1 $(CARGO) test $(ALL) --test it -- requests::the_real_server
+answers: toolchain servers ## Ask a real API server and KubeStellar anew, and store what they answer below tests/cluster
+	UPDATE_ANSWERS=1 UPDATE_RECORDINGS=1 $(CARGO) test $(ALL) --test it -- requests::the_real_server recordings::were_made
 
 kills: toolchain gates servers ## Kill a hundred leaders at random moments, on a real API server
 	$(BUILD)

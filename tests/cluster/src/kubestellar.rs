@@ -62,9 +62,11 @@ impl KubeStellar {
         Ok(())
     }
 
+    /// Gives when the first of its controllers began to work; returns when both do.
+    ///
     /// # Errors
     /// With the end of its log.
-    pub async fn start_again(&mut self) -> anyhow::Result<()> {
+    pub async fn start_again(&mut self) -> anyhow::Result<Instant> {
         let mut command = Command::new(&Assets::get()?.kubestellar);
         command.arg("--kubeconfig").arg(&self.kubeconfig).args([
             "--wds-name=wds1",
@@ -80,8 +82,16 @@ impl KubeStellar {
         let mut process = Process::start("KubeStellar", command, &self.log)?;
         self.starts += 1;
         let begun = Instant::now();
+        let (mut first, before) = (None, 2 * (self.starts as usize - 1));
         // Both its controllers say so, each time it is started.
-        while self.said("Started workers") < 2 * self.starts as usize {
+        loop {
+            let at_work = self.said("Started workers").saturating_sub(before);
+            if at_work > 0 {
+                first.get_or_insert_with(Instant::now);
+            }
+            if at_work > 1 {
+                break;
+            }
             process.check()?;
             if begun.elapsed() > STARTED_MAX {
                 bail!("KubeStellar does not get to work:\n{}", process.tail());
@@ -89,7 +99,7 @@ impl KubeStellar {
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
         self.process = Some(process);
-        Ok(())
+        Ok(first.unwrap_or(begun))
     }
 
     /// # Errors

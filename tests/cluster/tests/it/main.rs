@@ -5,6 +5,7 @@ mod gates;
 mod kstatus;
 mod leaders;
 mod like;
+mod recordings;
 mod requests;
 mod restricted;
 mod rights;
@@ -65,6 +66,7 @@ fn main() {
         }
     }
     trials.extend(requests::trials());
+    trials.push(recordings::trial());
     trials.push(Trial::test(
         "kstatus_says_of_policies_what_their_conditions_mean",
         || Ok(kstatus::agrees().map_err(|error| format!("{error:#}"))?),

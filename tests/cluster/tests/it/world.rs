@@ -207,7 +207,7 @@ impl World {
             }
             Part::KubeStellar => {
                 let kubestellar = self.kubestellar.as_mut().context("no KubeStellar here")?;
-                kubestellar.start_again().await
+                kubestellar.start_again().await.map(drop)
             }
             Part::ApiServer => self.plane()?.start_again(control_plane::Part::ApiServer).await,
             Part::Etcd => self.plane()?.start_again(control_plane::Part::Etcd).await,
