@@ -4,6 +4,7 @@
 //! The same seed gives the same run, byte for byte. What must never happen is judged by what the clusters really run
 //! ([`oracle`]); a run ends with peace, in which the rollout has to complete or status to say what a person must do ([`run`]).
 
+mod bare;
 mod case;
 pub mod clusters;
 pub mod controller;

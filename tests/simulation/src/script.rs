@@ -150,7 +150,7 @@ pub struct Script {
 }
 
 /// The world before anything happens.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Setting {
     /// Clusters of each stage; the first of them may be shared with the stage before.
     pub clusters: Vec<usize>,
@@ -224,6 +224,18 @@ impl Script {
             }
         }
         Self { seed, actions, setting }
+    }
+}
+
+impl Script {
+    /// Nothing is there and nobody does anything.
+    #[must_use]
+    pub fn bare(seed: u64) -> Self {
+        Self {
+            seed,
+            actions: Vec::new(),
+            setting: Setting::default(),
+        }
     }
 }
 

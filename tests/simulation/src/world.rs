@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::clusters::{Fleet, Member};
 use crate::controller::Process;
-use crate::controller::seen::{Watched, object_of, placement_of};
+use crate::controller::seen::Watched;
 use crate::controller::talk::Views;
 use crate::coverage::{Moment, Reached};
 use crate::kubestellar::{KubeStellar, Task};
@@ -98,6 +98,8 @@ pub struct World {
     pub is_settled: bool,
     /// Status has said nothing that a person could do.
     pub is_helpless: bool,
+    /// Neither transport nor garbage collector work.
+    pub(crate) is_bare: bool,
     told: Told,
     waiting: BTreeMap<usize, Vec<(usize, Millis)>>,
 }
@@ -105,16 +107,29 @@ pub struct World {
 impl World {
     #[must_use]
     pub fn new(script: Script, is_traced: bool) -> Self {
-        let chance = Seeded::new(script.seed, 2);
         let processes = 1 + usize::from(script.setting.two_processes);
-        let mut world = Self {
+        let mut world = Self::empty(script, is_traced);
+        world.processes = vec![Process::default(); processes];
+        world.found();
+        world.plan_actions();
+        for process in 0..processes {
+            let delay = world.chance.between(0, 500);
+            world.queue.after(delay, Event::Start(process));
+        }
+        world.queue.after(0, Event::Elect);
+        world
+    }
+
+    /// Before there is anything in it.
+    pub(crate) fn empty(script: Script, is_traced: bool) -> Self {
+        Self {
             server: Server::new(timestamp(0)),
             queue: Queue::default(),
             kubestellar: KubeStellar::default(),
             fleet: Fleet::default(),
-            processes: vec![Process::default(); processes],
+            processes: Vec::new(),
             views: Views::default(),
-            chance,
+            chance: Seeded::new(script.seed, 2),
             oracle: Oracle::of(script.setting.second_policy),
             counts: Counts::default(),
             trace: is_traced.then(Vec::new),
@@ -124,18 +139,11 @@ impl World {
             refuse_write: false,
             is_settled: false,
             is_helpless: false,
+            is_bare: false,
             told: Told::default(),
             waiting: BTreeMap::new(),
             script,
-        };
-        world.found();
-        world.plan_actions();
-        for process in 0..processes {
-            let delay = world.chance.between(0, 500);
-            world.queue.after(delay, Event::Start(process));
         }
-        world.queue.after(0, Event::Elect);
-        world
     }
 
     pub fn say(&mut self, line: impl FnOnce() -> String) {
@@ -305,7 +313,7 @@ impl World {
         }
         let told = member.reports.get(key).cloned();
         self.say(|| format!("{cluster} reports {key}: {told:?}"));
-        self.combine_object(key);
+        self.kubestellar_sees(Task::SeeReport(cluster.to_owned(), key.to_owned()));
     }
 
     fn kubestellar_works(&mut self, process: u64, task: Task) {
@@ -326,7 +334,7 @@ impl World {
         }
     }
 
-    fn kubestellar_sees(&mut self, task: Task) {
+    pub(crate) fn kubestellar_sees(&mut self, task: Task) {
         // Before its start it lists what is there.
         if self.kubestellar.down_until > self.queue.now() {
             return;
@@ -336,41 +344,20 @@ impl World {
         self.plan_kubestellar(vec![(self.queue.now() + delay, task)]);
     }
 
-    fn combine_object(&mut self, key: &str) {
-        let now = self.queue.now();
-        let bindings: Vec<String> = self.server.bindings.all().map(|(name, _)| name.clone()).collect();
-        for name in bindings {
-            let planned = self.kubestellar.plan_combine(key, &name, now);
-            self.plan_kubestellar(planned.into_iter().collect());
+    /// CombinedStatuses, of which somebody may have deleted one; gives whether the garbage collector has something to do.
+    fn kubestellar_sees_combined(&mut self, from: usize) -> bool {
+        let entries = self.server.combined.log()[from..].iter();
+        let entries: Vec<_> = entries.map(|entry| (entry.key.clone(), entry.after.clone())).collect();
+        let mut has_orphans = false;
+        for (key, after) in entries {
+            has_orphans |= after.is_some_and(|after| self.server.is_orphan_combined(&after));
+            self.kubestellar_sees(Task::SeeCombined(key));
         }
-    }
-
-    /// What somebody has deleted, KubeStellar makes anew.
-    fn combine_deleted(&mut self, from: usize) {
-        let log = self.server.combined.log();
-        let mut deleted = Vec::new();
-        for entry in log[from..].iter().filter(|entry| entry.after.is_none()) {
-            let versions = log.iter().rev().filter(|before| before.key == entry.key);
-            let last = versions.filter_map(|before| before.after.as_ref()).next();
-            deleted.extend(last.map(|last| (object_of(last), placement_of(last).to_owned())));
-        }
-        for (key, name) in deleted {
-            let planned = self.kubestellar.plan_combine(&key, &name, self.queue.now());
-            self.plan_kubestellar(planned.into_iter().collect());
-        }
-    }
-
-    fn combine_of(&mut self, name: &str) {
-        let now = self.queue.now();
-        let keys: Vec<String> = self.server.workloads.all().map(|(key, _)| key.clone()).collect();
-        for key in keys {
-            let planned = self.kubestellar.plan_combine(&key, name, now);
-            self.plan_kubestellar(planned.into_iter().collect());
-        }
+        has_orphans
     }
 
     /// Everybody who watches learns of what was written.
-    fn notify(&mut self) {
+    pub(crate) fn notify(&mut self) {
         let told = self.told;
         self.told = Told {
             policies: self.server.policies.log().len(),
@@ -416,14 +403,15 @@ impl World {
                 500
             };
             let delay = self.chance.between(20, slowest);
-            self.queue.after(delay, Event::HandOver(name.clone()));
-            self.combine_of(&name);
-        }
-        if told.collectors < now.collectors {
-            let names: Vec<String> = self.server.bindings.all().map(|(name, _)| name.clone()).collect();
-            for name in names {
-                self.combine_of(&name);
+            if !self.is_bare {
+                self.queue.after(delay, Event::HandOver(name.clone()));
             }
+            self.kubestellar_sees(Task::SeeBinding(name));
+        }
+        let collectors = self.server.collectors.log()[told.collectors..].iter();
+        let collectors: Vec<String> = collectors.map(|entry| entry.key.clone()).collect();
+        for name in collectors {
+            self.kubestellar_sees(Task::SeeCollector(name));
         }
         let workloads: Vec<(String, bool)> = self.server.workloads.log()[told.workloads..]
             .iter()
@@ -431,14 +419,13 @@ impl World {
             .collect();
         for (key, is_there) in workloads {
             has_orphans |= !is_there;
-            self.kubestellar_sees(Task::SeeObject(key.clone()));
-            self.combine_object(&key);
+            self.kubestellar_sees(Task::SeeObject(key));
         }
         if told.clusters < now.clusters {
             self.kubestellar_sees(Task::SeeInventory);
         }
-        self.combine_deleted(told.combined);
-        if has_orphans {
+        has_orphans |= self.kubestellar_sees_combined(told.combined);
+        if has_orphans && !self.is_bare {
             let delay = self.chance.between(5, 2_000);
             self.queue.after(delay, Event::CollectGarbage);
         }

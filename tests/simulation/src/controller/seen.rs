@@ -264,12 +264,6 @@ pub fn placement_of(combined: &CombinedStatus) -> &str {
     labelled(combined, label::BINDING_POLICY)
 }
 
-/// The object that it is of, as `namespace/name`.
-pub fn object_of(combined: &CombinedStatus) -> String {
-    let [namespace, name] = [label::NAMESPACE, label::NAME].map(|key| labelled(combined, key));
-    format!("{namespace}/{name}")
-}
-
 fn labelled<'a>(combined: &'a CombinedStatus, key: &str) -> &'a str {
     let labels = combined.metadata.labels.as_ref();
     labels.and_then(|labels| labels.get(key)).map_or("", String::as_str)

@@ -4,77 +4,50 @@
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use serde_json::Value;
-use stagegate_api::{Binding, CombinedStatus, StatusCollectorSpec, evidence, label};
-use stagegate_decide::combine::{
-    Collector, Computed, Evaluation, Facts, Imitation, Outcome, WorkloadObject, Write, decide,
+use stagegate_api::{
+    Binding, BindingSpec, BoundObject, CombinedStatus, Destination, StatusCollectorSpec, Workload as BoundObjects,
+    evidence,
 };
+use stagegate_decide::combine::{Collector, Computed, Evaluation, Facts, Imitation, Outcome, Write, decide};
 
-use super::KubeStellar;
+use super::status::{Combination, Noted};
+use super::{KubeStellar, Planned, RETRY_MS, Task};
 use crate::clusters::running::Status;
 use crate::clusters::{Fleet, Report};
-use crate::queue::timestamp;
-use crate::server::{Server, Workload, key_of, uid_of, version_of};
+use crate::queue::{Millis, timestamp};
+use crate::server::{Server, Workload, key_of, version_of};
 
 /// The expression of the users' StatusCollector.
 pub const AVAILABLE: &str = "returned.status.availableReplicas";
 
 impl KubeStellar {
-    /// Whether it was written; `None`: refused.
-    pub(super) fn combine(&mut self, server: &mut Server, fleet: &Fleet, (key, name): (&str, &str)) -> Option<bool> {
-        let Some(object) = server.workloads.get(key).cloned() else {
-            return Some(false);
-        };
-        let uid = uid_of(&object.metadata).to_owned();
-        let is_of = |combined: &CombinedStatus| {
-            let labels = combined.metadata.labels.as_ref();
-            labels
-                .and_then(|labels| labels.get(label::BINDING_POLICY))
-                .is_some_and(|of| of == name)
-                && combined
-                    .metadata
-                    .name
-                    .as_deref()
-                    .is_some_and(|own| own.starts_with(&format!("{uid}.")))
+    /// Writes the CombinedStatus of this key as it is wanted, or removes it.
+    pub(super) fn combine(&mut self, server: &mut Server, key: &str, now: Millis) -> Vec<Planned> {
+        let Some((binding, one)) = self.combination(key) else {
+            let _gone = server.combined.delete(&mut server.counter, (key, None));
+            return Vec::new();
         };
         let existing: Vec<_> = server
             .combined
-            .all()
-            .filter(|(_, combined)| is_of(combined))
-            .map(|(_, combined)| CombinedStatus::clone(combined))
+            .get(key)
+            .map(|live| CombinedStatus::clone(live))
+            .into_iter()
             .collect();
-        let binding = server.bindings.get(name).cloned();
-        let rows = binding
-            .as_deref()
-            .map(|binding| reports(binding, fleet, key))
-            .unwrap_or_default();
-        let collectors = evaluated(server, &object, &rows);
-        let of = object.key();
+        let (binding, collectors) = (one.binding(binding), one.noted());
         let facts = Facts {
-            object: &WorkloadObject {
-                uid,
-                group: of.group,
-                version: "v1".to_owned(),
-                kind: object.resource.kind().to_owned(),
-                resource: of.resource,
-                namespace: of.namespace,
-                name: of.name,
-            },
-            binding: binding.as_deref(),
+            object: &one.object,
+            binding: Some(&binding),
             collectors: &collectors,
             existing: &existing,
             report_namespace_exists: true,
             imitation: Imitation { compare_one_way: true },
         };
-        self.store(server, decide(&facts).writes, &rows)
-    }
-
-    /// The writes as they come, and what each rests on.
-    fn store(&mut self, server: &mut Server, writes: Vec<Write>, rows: &[Row<'_>]) -> Option<bool> {
-        let mut is_written = false;
+        let (writes, truths) = (decide(&facts).writes, one.truths.clone());
         for write in writes {
             let written = match write {
-                Write::Create(combined) => server.combined.create(&mut server.counter, combined).map(Some),
+                Write::Create(combined) => server.combined.create(&mut server.counter, combined),
                 Write::Update {
                     precondition,
                     combined_status,
@@ -85,67 +58,114 @@ impl KubeStellar {
                         object.metadata.labels = combined_status.metadata.labels;
                     };
                     let at = (own.as_str(), Some(&precondition));
-                    server.combined.update(&mut server.counter, at, update).map(Some)
+                    server.combined.update(&mut server.counter, at, update)
                 }
-                Write::Delete {
-                    namespace,
-                    name,
-                    precondition,
-                } => {
-                    let own = format!("{namespace}/{name}");
-                    let at = (own.as_str(), Some(&precondition));
-                    server.combined.delete(&mut server.counter, at).map(|()| None)
-                }
-                Write::CreateNamespace { .. } | Write::CollectorStatus { .. } | Write::BindingStatus { .. } => continue,
+                _ => continue,
             };
-            is_written = true;
-            if let Some(written) = written.ok()? {
-                let truths = rows.iter();
-                let truths = truths.filter_map(|(cluster, report)| Some((cluster.clone(), report.as_ref()?.truth)));
-                self.basis
-                    .insert(version_of(&written.metadata).to_owned(), truths.collect());
-            }
+            let Ok(written) = written else {
+                let again = self.to_combine.insert(key.to_owned());
+                return again
+                    .then(|| (now + RETRY_MS, Task::Combine(key.to_owned())))
+                    .into_iter()
+                    .collect();
+            };
+            self.basis
+                .insert(version_of(&written.metadata).to_owned(), truths.clone());
         }
-        Some(is_written)
+        Vec::new()
+    }
+}
+
+impl Combination {
+    /// A Binding of this object alone, as it was last noted.
+    fn binding(&self, name: &str) -> Binding {
+        let object = &self.object;
+        let owner = OwnerReference {
+            controller: Some(true),
+            uid: self.policy_uid.clone(),
+            ..OwnerReference::default()
+        };
+        let bound = BoundObject {
+            group: object.group.clone(),
+            resource: object.resource.clone(),
+            namespace: object.namespace.clone(),
+            name: object.name.clone(),
+            status_collectors: self.collectors.keys().cloned().collect(),
+            ..BoundObject::default()
+        };
+        let destination = |cluster: &String| Destination {
+            cluster_id: cluster.clone(),
+        };
+        Binding {
+            metadata: ObjectMeta {
+                name: Some(name.to_owned()),
+                owner_references: Some(vec![owner]),
+                ..ObjectMeta::default()
+            },
+            spec: BindingSpec {
+                workload: BoundObjects {
+                    namespace_scope: vec![bound],
+                    ..BoundObjects::default()
+                },
+                destinations: self.destinations.iter().map(destination).collect(),
+            },
+            status: None,
+        }
+    }
+
+    fn noted(&self) -> BTreeMap<String, Collector> {
+        let noted = self
+            .collectors
+            .iter()
+            .filter_map(|(name, noted)| Some((name, noted.as_ref()?)));
+        let collector = |(name, noted): (&String, &Noted)| {
+            let collector = Collector {
+                spec: noted.spec.clone(),
+                evaluations: noted.evaluations.clone(),
+            };
+            (name.clone(), collector)
+        };
+        noted.map(collector).collect()
+    }
+
+    /// Computes all columns for a cluster from what it has reported. Whether any value is another one.
+    pub(super) fn evaluate(&mut self, server: &Server, fleet: &Fleet, cluster: &str) -> bool {
+        let key = format!(
+            "{}/{}",
+            self.object.namespace.as_deref().unwrap_or_default(),
+            self.object.name
+        );
+        let object = server.workloads.get(&key);
+        let report = fleet.members.get(cluster).and_then(|member| member.reports.get(&key));
+        match report {
+            Some(report) => drop(self.truths.insert(cluster.to_owned(), report.truth)),
+            None => drop(self.truths.remove(cluster)),
+        }
+        let mut has_changed = false;
+        for noted in self.collectors.values_mut().flatten() {
+            let computed = evaluate(&noted.spec, object.map(AsRef::as_ref), (cluster, report));
+            has_changed |= noted.evaluations.get(cluster) != Some(&computed);
+            noted.evaluations.insert(cluster.to_owned(), computed);
+        }
+        has_changed
     }
 }
 
 /// Asked for with every row.
 static OURS: LazyLock<StatusCollectorSpec> = LazyLock::new(evidence::collector_spec);
 
-/// A destination, and what it has reported.
-type Row<'a> = (String, Option<&'a Report>);
-
-fn evaluated(server: &Server, object: &Workload, rows: &[Row<'_>]) -> BTreeMap<String, Collector> {
-    let collectors = server.collectors.all().map(|(name, collector)| {
-        let evaluations = rows
-            .iter()
-            .map(|(cluster, report)| (cluster.clone(), evaluate(&collector.spec, object, (cluster, *report))));
-        let collector = Collector {
-            spec: collector.spec.clone(),
-            evaluations: evaluations.collect(),
-        };
-        (name.clone(), collector)
-    });
-    collectors.collect()
-}
-
-fn reports<'a>(binding: &Binding, fleet: &'a Fleet, key: &str) -> Vec<Row<'a>> {
-    let report = |cluster: &str| fleet.members.get(cluster).and_then(|member| member.reports.get(key));
-    let destinations = binding.spec.destinations.iter();
-    destinations
-        .map(|one| (one.cluster_id.clone(), report(&one.cluster_id)))
-        .collect()
-}
-
-fn evaluate(spec: &StatusCollectorSpec, object: &Workload, (cluster, report): (&str, Option<&Report>)) -> Evaluation {
+fn evaluate(
+    spec: &StatusCollectorSpec,
+    object: Option<&Workload>,
+    (cluster, report): (&str, Option<&Report>),
+) -> Evaluation {
     let columns = spec.select.iter().map(|column| {
         if column.def == "inventory.name" {
             return Outcome::Value(Computed::String(cluster.to_owned()));
         }
         if column.def == AVAILABLE {
             let status = report.and_then(|report| report.status.as_ref());
-            return match status.filter(|_| object.resource.counts_replicas()) {
+            return match status.filter(|_| object.is_some_and(|object| object.resource.counts_replicas())) {
                 Some(status) => Outcome::Value(Computed::Int(status.available)),
                 None => Outcome::Error("no such key: availableReplicas".to_owned()),
             };
@@ -162,7 +182,7 @@ fn evaluate(spec: &StatusCollectorSpec, object: &Workload, (cluster, report): (&
 }
 
 /// A column of the evidence collector.
-fn of_evidence(name: &str, object: &Workload, report: Option<&Report>) -> Computed {
+fn of_evidence(name: &str, object: Option<&Workload>, report: Option<&Report>) -> Computed {
     let value = match name {
         "at" => match report.map(|report| report.at) {
             None => "1970-01-01T00:00:00Z".to_owned(),
@@ -171,7 +191,10 @@ fn of_evidence(name: &str, object: &Workload, report: Option<&Report>) -> Comput
                 .unwrap_or_else(|_| timestamp(0))
                 .to_string(),
         },
-        "desired" if object.resource.counts_replicas() => object.content.replicas.to_string(),
+        "desired" => match object.filter(|object| object.resource.counts_replicas()) {
+            Some(object) => object.content.replicas.to_string(),
+            None => String::new(),
+        },
         name => match Status::column(report.and_then(|report| report.status.as_ref()), name) {
             Value::String(text) => text,
             list => return Computed::Json(list),

@@ -59,6 +59,14 @@ impl Server {
     }
 }
 
+impl Server {
+    /// Whether its object is gone: KubeStellar may write a CombinedStatus for one that is.
+    #[must_use]
+    pub fn is_orphan_combined(&self, combined: &CombinedStatus) -> bool {
+        is_orphan(combined.meta(), &uids(&self.workloads))
+    }
+}
+
 fn uids<T: Stored>(kind: &Kind<T>) -> BTreeSet<String> {
     kind.all().map(|(_, object)| uid_of(object.meta()).to_owned()).collect()
 }

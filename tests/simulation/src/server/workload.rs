@@ -24,6 +24,19 @@ pub enum Resource {
 }
 
 impl Resource {
+    const ALL: [Self; 4] = [
+        Self::Deployment,
+        Self::StatefulSet,
+        Self::NetworkPolicy,
+        Self::ConfigMap,
+    ];
+
+    /// By its lower-case plural.
+    #[must_use]
+    pub fn of(plural: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|resource| resource.names().1 == plural)
+    }
+
     #[must_use]
     pub const fn names(self) -> (&'static str, &'static str) {
         match self {
