@@ -115,10 +115,31 @@ impl World {
                     let _gone = self.server.combined.delete(&mut self.server.counter, (&name, None));
                 }
             }
+            "CombinedStatusMissing" => return self.make_placement_anew(),
             "NoObjects" => self.edit_policy(PolicyEdit::Clause),
             _ => return false,
         }
         true
+    }
+
+    /// Deletes the BindingPolicy that status names, if it does.
+    fn make_placement_anew(&mut self) -> bool {
+        let Some(name) = self.placement_to_delete() else {
+            return false;
+        };
+        self.server
+            .placements
+            .delete(&mut self.server.counter, (&name, None))
+            .is_ok()
+    }
+
+    /// The BindingPolicy that a person shall delete, as status says.
+    pub(crate) fn placement_to_delete(&self) -> Option<String> {
+        let status = self.server.policies.get(POLICY)?.status.as_ref()?;
+        let conditions = status.conditions.iter();
+        let mut said = conditions.filter_map(|condition| condition.message.split_once("Delete BindingPolicy "));
+        let (_, rest) = said.next()?;
+        rest.split(';').next().map(str::to_owned)
     }
 
     /// Deletes what is placed for stages that the policy has no more, as status says.

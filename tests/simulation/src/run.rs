@@ -48,19 +48,22 @@ fn through(world: &mut World) -> Result<(), Violation> {
     let unrest = if world.script.actions.is_empty() { 0 } else { UNREST_MS };
     world.run_until(unrest)?;
     world.queue.after(0, Event::Settle);
-    let mut end = unrest;
     for _ in 0..HELPS_MAX {
-        end += REST_MS;
+        let end = world.queue.now() + REST_MS;
         while world.queue.now() < end && !is_completed(world) {
             let next = (world.queue.now() + 10_000).min(end);
             world.run_until(next)?;
+            // Nothing is gained by waiting for what never comes.
+            if world.placement_to_delete().is_some() {
+                break;
+            }
         }
         if is_completed(world) {
             return quiet(world);
         }
         let said = message(world);
         world.queue.after(0, Event::Help(reason(world)));
-        world.run_until(end)?;
+        world.run_until(world.queue.now())?;
         if world.is_helpless {
             return Err(Violation {
                 rule: "lively",

@@ -126,6 +126,12 @@ impl Settings {
         SignedDuration::from_millis(self.settle_ms.saturating_mul(10) / 3)
     }
 
+    /// By then a CombinedStatus has come, if it comes: 1 min for a settle time of 3 s. KubeStellar takes 7 s, and longer when it has
+    /// much to do.
+    pub fn combined(self) -> SignedDuration {
+        SignedDuration::from_millis(self.settle_ms.saturating_mul(20))
+    }
+
     /// How long an edit may stay unseen in a cluster, and how long a merged answer must stand: 2 min for a settle time
     /// of 3 s.
     pub fn unseen_update(self) -> SignedDuration {
