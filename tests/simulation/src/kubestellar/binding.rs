@@ -13,8 +13,8 @@ use crate::server::{Server, uid_of};
 #[derive(Clone, Debug, Default)]
 pub(super) struct Resolution {
     pub uid: String,
-    /// Since the process began.
-    is_seen: bool,
+    /// That was seen last; none since the process began.
+    generation: Option<i64>,
     spec: BindingPolicySpec,
     clusters: Vec<Cluster>,
     pub objects: BTreeMap<String, Selected>,
@@ -96,12 +96,12 @@ impl KubeStellar {
             self.resolutions.remove(&name);
             return vec![(now, Task::Note(name))];
         }
-        // The watch tells of every version; only another spec is worth a look.
+        // Another generation counts even where the spec is what it was, as after a change that was taken back.
         let known = self.resolutions.get(&name);
-        let is_news =
-            known.is_none_or(|known| !known.is_seen || known.uid != uid_of(&live.metadata) || known.spec != live.spec);
+        let is_news = known
+            .is_none_or(|known| known.uid != uid_of(&live.metadata) || known.generation != live.metadata.generation);
         let resolution = self.resolutions.entry(name.clone()).or_default();
-        resolution.is_seen = true;
+        resolution.generation = live.metadata.generation;
         resolution.uid = uid_of(&live.metadata).to_owned();
         resolution.spec = live.spec.clone();
         let has_moved = resolution.select_clusters(&self.clusters);
