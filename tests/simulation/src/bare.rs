@@ -87,6 +87,7 @@ impl World {
             at: now,
             content: 0,
             is_well: true,
+            newest: 0,
         };
         let report = status.map(|status| Report {
             status: Some(status),
