@@ -8,9 +8,9 @@ use stagegate_simulation::script::Script;
 use stagegate_simulation::shrink::smallest;
 
 /// As many runs as a debug build makes in about half a minute.
-const SEEDS: std::ops::RangeInclusive<u64> = 1..=2_000;
+const SEEDS: std::ops::RangeInclusive<u64> = 1..=600;
 /// For so long new seeds are tried where `SIMULATE_S` does not say.
-const FRESH_S: u64 = 3;
+const FRESH_S: u64 = 20;
 
 fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok()?.parse().ok()
@@ -35,7 +35,7 @@ fn no_stored_seed_breaks_a_rule() {
         broken.extend(violation.map(|violation| format!("seed {seed}: {}: {}", violation.rule, violation.text)));
     }
     assert!(broken.is_empty(), "{}", broken.join("\n"));
-    assert!(decisions > 80_000, "only {decisions} decisions");
+    assert!(decisions > 50_000, "only {decisions} decisions");
 }
 
 /// They are other ones each time; `FIRST` gives those of a run that failed.
@@ -58,7 +58,11 @@ fn no_new_seed_breaks_a_rule() {
         seed += 1;
     }
     // Straight to the terminal: what a green test prints by the macros is shown to nobody.
-    let told = writeln!(std::io::stderr(), "new seeds {first} to {}: none breaks a rule", seed - 1);
+    let told = writeln!(
+        std::io::stderr(),
+        "new seeds {first} to {}: none breaks a rule",
+        seed - 1
+    );
     assert!(told.is_ok(), "the seeds cannot be told");
     assert!(seed > first, "no seed was tried");
 }
