@@ -4,7 +4,7 @@
 //! that the CombinedStatus rests on which the last reading before the write found; and the version in question is the one that
 //! the object had when that reading came to it. Two things nobody can know from there, and both are left out: whose edit a cluster
 //! has acknowledged where something in it scales the object, too; and, where two policies place an object, whether a report of
-//! the one was made before or after an edit of the same four seconds, by clocks that may differ. And an update that only takes fields
+//! the one was made before or after an edit of the same five seconds, by clocks that may differ. And an update that only takes fields
 //! away, of which no time tells, counts as delivered two minutes after it was made, and so does one that is older than the placement of a
 //! policy that was made not long before it, or after it: a cluster that was out of reach for so long has an older version, and where no record is of before the update nothing shows it. Where
 //! two policies place an object, a cluster that has acknowledged the version which the one brought goes back to what the other had
@@ -28,8 +28,8 @@ use crate::server::{Content, Server, uid_of};
 /// A status never has more than this, in bytes of JSON.
 const STATUS_BYTES_MAX: usize = 1024 * 1024;
 
-/// Reports have whole seconds, and the clocks of two API servers may differ by the settle time.
-const CLOCKS_MS: Millis = 4_000;
+/// Reports and updates have whole seconds, and the clocks of two API servers may differ by the settle time.
+const CLOCKS_MS: Millis = 5_000;
 
 /// So long after an update of which no time tells, what a cluster has is taken for it.
 const UNTOLD_MS: Millis = 120_000;

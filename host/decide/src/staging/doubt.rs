@@ -1,5 +1,5 @@
-//! Reports of which nobody can tell what version they are about, because the placement, or the policy, is younger than the version
-//! before. They count when transport has nothing more to deliver. Must not record anything.
+//! Reports that may be about an older version, because the placement or the policy was created too late to have a record of that
+//! version. They count when transport has nothing more to deliver. Must not record anything.
 
 use jiff::Timestamp;
 use stagegate_api::{EvidenceRow, Reported};
@@ -26,8 +26,8 @@ impl Edited<'_> {
         let mut rows = self.rows.iter().filter(|row| self.is_of_before_opening(row));
         let row = rows.find(|row| !is_of_it(row))?;
         let text = format!(
-            "cluster {} reported on {} before the stage was placed, maybe about an older version: it \
-             counts at {ends}, or when the cluster reports anew",
+            "cluster {} reported on {} before the stage was opened, so the report may be about an older version: it counts from \
+             {ends} on; a new report from the cluster counts earlier",
             row.cluster,
             bound::key(self.bound)
         );
@@ -56,8 +56,8 @@ impl Edited<'_> {
         matches!(row.at, Reported::At { seconds } if seconds < opened)
     }
 
-    /// The finding while a cluster may still get, or report, the version before an update that no record of this policy is older than:
-    /// another policy may have placed the object, or this one before it was deleted and made anew. Who has a record knows what is owed.
+    /// The finding while a cluster may still get, or report, the version before an update, and this policy has no record from before that
+    /// update: another policy may have placed the object, or this one before it was deleted and created again.
     pub(super) fn unremembered(&self) -> Option<Finding> {
         let window = self.settings.unseen_update();
         let is_updated = |generation| generation > 1;
@@ -71,8 +71,8 @@ impl Edited<'_> {
         }
         let row = self.rows.iter().find(|row| matches!(row.at, Reported::At { .. }))?;
         let text = format!(
-            "{} was updated at {updated}, just before it was placed by this policy: what cluster {} reports may be about an older \
-             version that another placement has left; it counts at {ends}",
+            "{} was updated at {updated}, shortly before this policy placed it: the report of cluster {} may be about an older \
+             version that another BindingPolicy delivered; the report counts from {ends} on",
             bound::key(self.bound),
             row.cluster
         );

@@ -275,6 +275,7 @@ impl<'a> Edited<'a> {
         let Some(generation) = self.generation() else {
             return 0;
         };
+        // The Binding may name another version than at first because of an update of which no time tells.
         // KubeStellar saw the version in the Binding before its transport read the object; if the object has moved since,
         // what was delivered may be the older one.
         let has_moved = recorded.is_none_or(is_unbound) && self.found.resource_version != self.bound.resource_version;
@@ -282,7 +283,11 @@ impl<'a> Edited<'a> {
             Some(before) if before == generation => i64::from(has_moved),
             // Generations only grow while the uid stays; anything else is at least one update.
             Some(before) => generation.saturating_sub(before).max(1),
-            None if recorded.is_none() => i64::from(has_moved || self.may_be_edited_since_placed(generation)),
+            None if recorded.is_none() => i64::from(
+                has_moved
+                    || self.may_be_edited_since_placed(generation)
+                    || (generation > 1 && self.known_since.is_some()),
+            ),
             None => 0,
         }
     }
@@ -306,11 +311,13 @@ impl<'a> Edited<'a> {
             {
                 continue;
             }
-            let answered_at = reported_after.map(|_| record::from(self.now).0);
+            // What is in doubt is acknowledged by silence, too.
+            let in_doubt_since = reported_after.or(self.known_since.filter(|_| recorded.is_none()));
+            let answered_at = in_doubt_since.map(|_| record::from(self.now).0);
             let edits = edits.saturating_add(self.missed_before(row, recorded));
             self.add(owed, (cluster, row), Debt { edits, answered_at });
         }
-        // Who has left the stage for another one does not get the update less.
+        // A cluster that has moved to another stage still gets the update.
         let has_left = |cluster: &str| !self.clusters.all.contains(cluster);
         for (_, pending) in owed.iter_mut().filter(|(cluster, _)| has_left(cluster)) {
             pending.owed = pending.owed.saturating_add(edits);
@@ -350,7 +357,7 @@ impl<'a> Edited<'a> {
             at: row.map(|row| at_text(&row.at)).unwrap_or_default(),
             since: now,
             edited_at: now,
-            answered_at,
+            answered_at: answered_at.map(|answered| answered.min(now)),
         };
         owed.insert(cluster.to_owned(), pending);
     }
@@ -407,39 +414,13 @@ impl<'a> Edited<'a> {
         matches!(row.at, Reported::At { .. }) && is_recent && self.reported_after(row, updated).is_none()
     }
 
-    /// Whether the cluster's last report is surely older than `time`. Reports have whole seconds; clocks of API servers may
-    /// differ by the settle time.
-    pub(super) fn reported_before(&self, row: &EvidenceRow, time: Timestamp) -> bool {
-        let Reported::At { seconds } = row.at else { return false };
-        let end = seconds.saturating_add(1).saturating_mul(1_000);
-        end.saturating_add(self.settings.settle_ms) < time.as_millisecond()
-    }
-
-    /// When the cluster last reported, if that is surely after an update of that time and not before KubeStellar had seen it: until
-    /// then no cluster can have had it.
-    pub(super) fn reported_after(&self, row: &EvidenceRow, edited_at: Timestamp) -> Option<Timestamp> {
-        let Reported::At { seconds } = row.at else { return None };
-        let is_before = |named: Timestamp| seconds < named.as_second();
-        let is_named = self.found.resource_version == self.bound.resource_version;
-        if !is_named || self.named_since.is_some_and(is_before) {
-            return None;
-        }
-        self.is_surely_after(row, edited_at)
-            .then(|| Timestamp::from_second(seconds).ok())
-            .flatten()
-    }
-
-    /// Whether the report is later than the update by more than clocks may differ.
-    fn is_surely_after(&self, row: &EvidenceRow, edited_at: Timestamp) -> bool {
-        let Reported::At { seconds } = row.at else { return false };
-        let end = edited_at.as_second().saturating_add(1).saturating_mul(1_000);
-        seconds.saturating_mul(1_000) >= end.saturating_add(self.settings.settle_ms)
-    }
-
     fn acknowledge(&self, owed: &mut ByCluster, updated: Option<Timestamp>) {
         let window = self.settings.unseen_update();
         owed.retain(|cluster, pending| {
             let row = self.row(cluster);
+            if row.is_some_and(|row| at_of(row).is_none()) {
+                pending.forget_report();
+            }
             if let Some(row) = row.filter(|row| is_acknowledgement(pending, row)) {
                 // A report that is older than the update was only unreadable until now. It takes one off what is owed, but only
                 // a real acknowledgement starts the wait for merged ones.
@@ -454,15 +435,6 @@ impl<'a> Edited<'a> {
             let is_merged = silent_since.is_some_and(|since| self.now.duration_since(since) >= window);
             pending.owed > 0 && !is_merged
         });
-    }
-
-    /// When the cluster reported, if that is after the last update. What it acknowledged before, as while it went out of reach, says
-    /// nothing of that one. Both times are whole seconds. No allowance is made for clocks that differ: a cluster that has finished
-    /// within seconds reports nothing later, so it would be held for good.
-    fn reported_after_update(&self, row: Option<&EvidenceRow>, updated: Option<Timestamp>) -> Option<Timestamp> {
-        let seconds = at_of(row?)?;
-        let is_after = updated.is_none_or(|updated| seconds > updated.as_second());
-        Timestamp::from_second(seconds).ok().filter(|_| is_after)
     }
 
     /// The first pending update that holds the stage, if any, and when that may change by itself.
@@ -551,8 +523,8 @@ impl<'a> Edited<'a> {
     }
 }
 
-/// Updates that a cluster may report one by one whose last report is older than the last of them: what was on its way to it when it
-/// went out of reach, and what transport has for it now. Those between are merged.
+/// How many updates a cluster may still report one by one if its last report is older than the last update: the one that was on its
+/// way when it went out of reach, and the one that transport has for it now. Those between are merged.
 fn missed(generation: Option<i64>) -> i64 {
     generation.map_or(1, |generation| generation.saturating_sub(1).clamp(1, 2))
 }

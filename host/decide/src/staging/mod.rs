@@ -32,6 +32,7 @@ mod placing;
 mod plan;
 mod reason;
 mod record;
+mod reports;
 mod rollout;
 mod sign_of_life;
 mod slot;

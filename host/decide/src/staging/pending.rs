@@ -42,6 +42,15 @@ impl Pending {
         }
     }
 
+    /// The cluster has lost the object, and counts generations from 1 again when it gets it. Its first status may be about an older
+    /// version, as with every update of an object that has not been reported on.
+    pub fn forget_report(&mut self) {
+        if !(self.at.is_empty() && self.r#gen.is_empty()) {
+            self.owed = self.owed.saturating_add(1);
+            (self.at, self.r#gen) = (String::new(), String::new());
+        }
+    }
+
     /// The time of an acknowledgement, later than the first of the updates: a time that is not means a report in doubt.
     pub fn after_first(&self, answered_at: Timestamp) -> Timestamp {
         answered_at.max(after(self.since, SignedDuration::from_secs(1)))
@@ -135,6 +144,12 @@ pub fn drop_clusters(object: &mut ObjectStatus, clusters: &BTreeSet<&str>) {
         update.clusters.retain(|cluster| !clusters.contains(cluster.as_str()));
         !update.clusters.is_empty()
     });
+}
+
+/// Whether none of these clusters owes anything.
+pub fn is_free(updates: &[PendingUpdate], clusters: &BTreeSet<&str>) -> bool {
+    let owes = |update: &PendingUpdate| clusters.iter().any(|cluster| covers(update, cluster));
+    !updates.iter().any(owes)
 }
 
 /// Forgets what other clusters than these owe.

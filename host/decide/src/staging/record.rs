@@ -162,10 +162,12 @@ pub fn settle(record: &mut StageStatus, accepted: &Accepted<'_>) {
         }
         entry.collectors.clone_from(&object.status_collectors);
     }
-    // Who has left may come to another stage, and owes there what it owes here.
+    // A cluster that has left may come to another stage, and owes there what it owes here, as far as there is room. An entry
+    // without names cannot tell it from others.
     let owed: usize = record.objects.iter().map(|entry| pending::bytes(&entry.updates)).sum();
-    if owed > pending::BYTES_MAX / 2 {
-        for entry in &mut record.objects {
+    let has_no_room = owed > pending::BYTES_MAX / 2;
+    for entry in &mut record.objects {
+        if has_no_room || pending::is_compact(&entry.updates) {
             pending::keep_clusters(entry, &clusters);
         }
     }

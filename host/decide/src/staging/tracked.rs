@@ -12,7 +12,7 @@ use super::evidence::Subject;
 use super::facts::{Decoded, ObjectFacts, ObjectMeta};
 use super::finding::Finding;
 use super::judge::{Judging, Subjected};
-use super::pending::ByCluster;
+use super::pending::{ByCluster, Pending};
 use super::plan::Question;
 use super::reason::Reason;
 use super::record::{self, key_of};
@@ -73,8 +73,8 @@ impl<'a> Judging<'a> {
         Ok((subject, found))
     }
 
-    /// Brings the record of each object up to date with its updates and the clusters' acknowledgements. A cluster owes until a
-    /// set without it is accepted: that a Binding loses it for a while, as at a restart of KubeStellar, changes nothing.
+    /// Brings the record of each object up to date with its updates and the clusters' acknowledgements. A cluster holds its
+    /// stage until a set without it is accepted: that a Binding loses it for a while, as at a restart of KubeStellar, changes nothing.
     pub(super) fn track(&mut self, placed: &Placed<'_>, objects: &[&BoundObject], record: &mut StageStatus) {
         let accepted: Vec<String> = record.destinations.clone();
         let accepted: BTreeSet<&str> = accepted.iter().map(String::as_str).collect();
@@ -85,8 +85,8 @@ impl<'a> Judging<'a> {
         }
         let has_room = self.has_room_for_names(placed, (objects, &clusters), record);
         let elsewhere = self.elsewhere(&clusters);
-        // A stage that has passed accepts no other set.
-        let has_joined = !clusters.new.is_empty() && !accepted.is_empty() && record.state != StageState::Passed;
+        // Only a stage that is judged accepts another set.
+        let has_joined = !clusters.new.is_empty() && !accepted.is_empty() && record.state == StageState::Active;
         let positions = record::positions(&record.objects);
         let mut room_taken = record.objects.iter().map(|entry| pending::bytes(&entry.updates)).sum();
         let objects = &objects[..objects.len().min(MAX_RECORDED)];
@@ -108,11 +108,15 @@ impl<'a> Judging<'a> {
             let known = old.map_or(&[][..], |old| &old.updates);
             // Reports from before an update that was seen long ago are owed by name.
             let is_updated = || edited.begin(old).edits > 0;
-            let is_compact = pending::is_compact(known) || (known.is_empty() && !has_room && is_updated());
+            let is_compact =
+                pending::is_compact(known) || (pending::is_free(known, &clusters.all) && !has_room && is_updated());
             let compact = is_compact.then(|| edited.advance_compactly(old)).flatten();
             let mut entry = compact.unwrap_or_else(|| edited.advance(old));
             if old.is_none_or(is_unbound) {
                 inherit(edited, &elsewhere, &mut entry);
+            }
+            if !pending::is_room_for(&entry.updates, others) {
+                pending::keep_clusters(&mut entry, &clusters.all);
             }
             if !pending::is_room_for(&entry.updates, others) {
                 // The record stays as it is, so the next round finds the update again.
@@ -143,7 +147,8 @@ impl<'a> Judging<'a> {
         (objects, clusters): (&[&BoundObject], &Clusters<'_>),
         record: &StageStatus,
     ) -> bool {
-        let known = record.objects.iter().filter(|entry| !entry.updates.is_empty()).count();
+        let owes = |entry: &&ObjectStatus| !pending::is_free(&entry.updates, &clusters.all);
+        let known = record.objects.iter().filter(owes).count();
         let positions = record::positions(&record.objects);
         let is_updated = |object: &&&BoundObject| {
             let old = positions
@@ -235,8 +240,8 @@ fn inherit(edited: Edited<'_>, elsewhere: &[Elsewhere<'_>], entry: &mut ObjectSt
     entry.updates = pending::grouped(owed);
 }
 
-/// The same of clusters that have joined this stage since, as another label makes them do: what is on record that they owe there,
-/// beside what they owe here.
+/// The same for clusters that have joined this stage since, for instance because their labels changed: adds what the records of other
+/// stages say that they owe.
 fn with_what_joined_owe(edited: Edited<'_>, elsewhere: &[Elsewhere<'_>], old: &ObjectStatus) -> ObjectStatus {
     let owe_here: BTreeSet<&str> = (old.updates.iter())
         .flat_map(|update| update.clusters.iter().map(String::as_str))
@@ -245,13 +250,18 @@ fn with_what_joined_owe(edited: Edited<'_>, elsewhere: &[Elsewhere<'_>], old: &O
         let cluster = cluster.as_str();
         edited.clusters.new.contains(cluster) && !owe_here.contains(cluster)
     };
+    // One that has acknowledged it here does not owe it for ever because the other stage does not hear of it any more.
+    let is_unpaid = |cluster: &str, pending: &Pending| {
+        let row = edited.row(cluster);
+        row.is_none_or(|row| row.r#gen.is_empty() || row.r#gen == pending.r#gen)
+    };
     let key = key_of(old);
     let mut owed = ByCluster::new();
     for other in elsewhere {
         let known = other.positions.get(&key).and_then(|at| other.record.objects.get(*at));
         let updates = known.map_or(&[][..], |known| &known.updates);
         let there = pending::by_cluster(updates, &other.shared.all).into_iter();
-        owed.extend(there.filter(|(cluster, _)| is_heir(cluster)));
+        owed.extend(there.filter(|(cluster, pending)| is_heir(cluster) && is_unpaid(cluster, pending)));
     }
     let mut new = old.clone();
     new.updates.extend(pending::grouped(owed));
