@@ -13,7 +13,8 @@ use super::slot::{after, later};
 impl Edited<'_> {
     /// The finding while a report may be about an older version, or an older object: it was made for another placement, before this
     /// one. No time tells of an update that only takes fields away, so one may have come since. The report counts when the
-    /// placement is so old that transport has nothing more to deliver, or when another one has come.
+    /// placement is so old that transport has nothing more to deliver, or when the cluster reports again; one that may be older
+    /// than the last update is owed by its generation as well.
     pub(super) fn doubtful(&self) -> Option<Finding> {
         let ends = self
             .doubt_ends()

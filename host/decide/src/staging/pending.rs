@@ -56,7 +56,7 @@ impl Pending {
         answered_at.max(after(self.since, SignedDuration::from_secs(1)))
     }
 
-    /// Since when a cluster that has acknowledged one of several updates has told of no other one, if it has reported at all after
+    /// Since when a cluster that has acknowledged one of several updates has acknowledged no other one, if it has reported at all after
     /// the last; or since when its only report has been in doubt.
     pub fn silent_since(&self, reported_after_update: Option<Timestamp>) -> Option<Timestamp> {
         let answered = self.answered_at?;

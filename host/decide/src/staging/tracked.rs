@@ -217,6 +217,12 @@ struct Elsewhere<'a> {
     shared: Clusters<'a>,
 }
 
+impl Elsewhere<'_> {
+    fn known(&self, key: &ObjectKey) -> Option<&ObjectStatus> {
+        self.positions.get(key).and_then(|at| self.record.objects.get(*at))
+    }
+}
+
 /// The object is new to this stage, but another stage places it, too: what its clusters owe there, they owe here. Their old
 /// status counts at once under the new placement, so an update made between the last round and this stage's Binding would
 /// be judged by reports from before it.
@@ -224,8 +230,7 @@ fn inherit(edited: Edited<'_>, elsewhere: &[Elsewhere<'_>], entry: &mut ObjectSt
     let key = key_of(entry);
     let mut owed = pending::by_cluster(&entry.updates, &edited.clusters.all);
     for other in elsewhere {
-        let known = other.positions.get(&key).and_then(|at| other.record.objects.get(*at));
-        let Some(known) = known else { continue };
+        let Some(known) = other.known(&key) else { continue };
         let is_followed = !is_unbound(known) && known.uid == entry.uid;
         let there = Edited {
             clusters: &other.shared,
@@ -258,8 +263,7 @@ fn with_what_joined_owe(edited: Edited<'_>, elsewhere: &[Elsewhere<'_>], old: &O
     let key = key_of(old);
     let mut owed = ByCluster::new();
     for other in elsewhere {
-        let known = other.positions.get(&key).and_then(|at| other.record.objects.get(*at));
-        let updates = known.map_or(&[][..], |known| &known.updates);
+        let updates = other.known(&key).map_or(&[][..], |known| &known.updates);
         let there = pending::by_cluster(updates, &other.shared.all).into_iter();
         owed.extend(there.filter(|(cluster, pending)| is_heir(cluster) && is_unpaid(cluster, pending)));
     }
