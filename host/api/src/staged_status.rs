@@ -248,7 +248,8 @@ pub struct PendingUpdate {
     /// When the last of them was seen.
     #[schemars(with = "DateTime")]
     pub edited_at: Time,
-    /// When each of the clusters last acknowledged an update since.
+    /// When each of the clusters last acknowledged one of these updates. A time that is not later than `since` is no
+    /// acknowledgement: it is the time since which a report has been in doubt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<DateTime>")]
     pub answered_at: Option<Time>,

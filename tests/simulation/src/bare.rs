@@ -1,4 +1,4 @@
-//! A world in which nobody does anything but KubeStellar and the caller, who is the garbage collector, too. For whoever tries what KubeStellar does
+//! A world in which only KubeStellar and the caller act; the caller is the garbage collector, too. For whoever tries what KubeStellar does
 //! alone.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;

@@ -228,7 +228,7 @@ impl Script {
 }
 
 impl Script {
-    /// Nothing is there and nobody does anything.
+    /// Nothing is there, and no user and no fault acts.
     #[must_use]
     pub fn bare(seed: u64) -> Self {
         Self {

@@ -344,7 +344,7 @@ impl World {
         self.plan_kubestellar(vec![(self.queue.now() + delay, task)]);
     }
 
-    /// CombinedStatuses, of which somebody may have deleted one; gives whether the garbage collector has something to do.
+    /// CombinedStatuses, of which a user may have deleted one; gives whether the garbage collector has something to do.
     fn kubestellar_sees_combined(&mut self, from: usize) -> bool {
         let entries = self.server.combined.log()[from..].iter();
         let entries: Vec<_> = entries.map(|entry| (entry.key.clone(), entry.after.clone())).collect();

@@ -57,12 +57,12 @@ fn no_new_seed_breaks_a_rule() {
         }
         seed += 1;
     }
-    // Straight to the terminal: what a green test prints by the macros is shown to nobody.
+    // Straight to the terminal: libtest hides what a green test prints by the macros.
     let told = writeln!(
         std::io::stderr(),
         "new seeds {first} to {}: none breaks a rule",
         seed - 1
     );
-    assert!(told.is_ok(), "the seeds cannot be told");
+    assert!(told.is_ok(), "cannot write the seeds to standard error");
     assert!(seed > first, "no seed was tried");
 }

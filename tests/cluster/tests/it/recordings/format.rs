@@ -237,7 +237,7 @@ fn row_text(row: &Value, roles: &Roles) -> String {
     cells.iter().map(text).collect::<Vec<_>>().join(" | ")
 }
 
-/// Versions that show no change are left out: who else writes an object is nobody's business here.
+/// Versions that show no change are left out: writes by others than KubeStellar are not compared.
 pub fn changes(versions: impl IntoIterator<Item = Written>) -> Vec<Written> {
     let mut last: BTreeMap<String, Value> = BTreeMap::new();
     let mut changes = Vec::new();
