@@ -37,12 +37,19 @@ impl Edited<'_> {
 
     /// Until when a report of before the placement is in doubt. A clock of ours that is ahead of the server's must not end the wait.
     fn doubt_ends(&self) -> Option<Timestamp> {
-        let ends = after(self.placed_or_opened()?, self.settings.unseen_update());
+        let ends = after(self.delivers_since()?, self.settings.unseen_update());
         Some(ends).filter(|ends| self.now < *ends)
     }
 
-    pub(super) fn placed_or_opened(&self) -> Option<Timestamp> {
-        Some(later(self.opened_at, self.placed_since?))
+    /// When the placement can first have brought the object to a cluster.
+    pub(super) fn delivers_since(&self) -> Option<Timestamp> {
+        Some(later(self.bound_since(), later(self.opened_at, self.placed_since?)))
+    }
+
+    /// Since when the Binding names the object, if this process has seen it come. After a restart KubeStellar may name it much later
+    /// than the placement was opened.
+    fn bound_since(&self) -> Option<Timestamp> {
+        self.known_since.or(self.named_since)
     }
 
     /// Whether the report is of a time at which the placement brought nothing to any cluster yet, and transport may still have
@@ -55,6 +62,7 @@ impl Edited<'_> {
             placed.as_second().max(opened.as_second().saturating_sub(1))
         });
         matches!(row.at, Reported::At { seconds } if seconds < opened)
+            || self.bound_since().is_some_and(|bound| self.reported_before(row, bound))
     }
 
     /// The finding while a cluster may still get, or report, the version before an update, and this policy has no record from before that

@@ -164,11 +164,11 @@ impl<'a> Edited<'a> {
     }
 
     /// Updates since the record was written. A new object under an old one's name reaches the clusters as an update: their last
-    /// reports are about the old one.
+    /// reports are about the old one. So it is with createOnly: KubeStellar may have overlooked that the old one was gone.
     fn edits(&self, recorded: Option<&ObjectStatus>, is_made_anew: bool) -> i64 {
         match self.generation() {
-            _ if self.bound.create_only => 0,
             Some(_) if is_made_anew => 1,
+            _ if self.bound.create_only => 0,
             _ => self.edits_since(recorded),
         }
     }
@@ -391,7 +391,7 @@ impl<'a> Edited<'a> {
                     return Some(record::from(self.now).0);
                 }
                 let is_from_before = is_first_sight && self.is_of_before_opening(row);
-                self.placed_or_opened()
+                self.delivers_since()
                     .filter(|_| is_from_before && !self.is_surely_after(row, updated))
             };
             let answered_at = match (is_old, edited) {
