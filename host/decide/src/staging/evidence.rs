@@ -377,7 +377,11 @@ impl<'a> Subject<'a> {
                 strange.get_or_insert(row);
             }
             let Some(row) = rows.next_if(|row| row.cluster == *cluster) else {
-                let text = format!("the evidence about {key} has no row for cluster {cluster} yet");
+                let text = format!(
+                    "the evidence about {key} has no row for cluster {cluster} yet: KubeStellar adds it about 5 s after the \
+                     Binding; if none comes, delete StatusCollector {}: it is made anew, and KubeStellar asks every cluster again",
+                    evidence::collector_name()
+                );
                 return Err(Finding::unknown(Reason::DestinationsDiffer, text));
             };
             if rows.peek().is_some_and(|next| next.cluster == row.cluster) {

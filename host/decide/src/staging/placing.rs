@@ -227,9 +227,10 @@ impl Rollout<'_> {
     }
 
     /// The placements before the latest one at the plan go, when it demonstrably serves what they served.
-    pub(super) fn remove_previous(&self, draft: &mut Draft, records: &mut [StageStatus]) {
+    /// What is missing where one stays.
+    pub(super) fn remove_previous(&self, draft: &mut Draft, records: &mut [StageStatus]) -> Option<Finding> {
         if self.policy.spec.paused {
-            return;
+            return None;
         }
         // A closed one that no stage needs selects nothing: it may go without proof.
         for own in self.gone.iter().filter_map(Slot::closed) {
@@ -239,21 +240,17 @@ impl Rollout<'_> {
             });
         }
         if self.checked.previous_stages == PreviousStages::Keep || self.active_gone().is_some() {
-            return;
+            return None;
         }
         let is_current = |index: usize| self.slots[index].open().is_some_and(|own| self.is_current(index, own));
         // One behind the active stage that is not as the spec has it was opened by hand: it takes nothing over.
         let active = self.active().unwrap_or(self.last());
         let is_served = |index: &usize| self.is_open_at_plan(*index) && (*index <= active || is_current(*index));
-        let Some(latest) = (0..self.slots.len()).rev().find(is_served) else {
-            return;
-        };
-        let Some(own) = self.slots[latest].open().filter(|_| is_current(latest)) else {
-            return;
-        };
+        let latest = (0..self.slots.len()).rev().find(is_served)?;
+        let own = self.slots[latest].open().filter(|_| is_current(latest))?;
         // A failed stage waits for a human, who may want to go back to what ran before.
         if records[latest].state == StageState::Failed {
-            return;
+            return None;
         }
         let record = record::roll(self.recorded(latest), own, self.facts.now);
         let placed = Placed {
@@ -262,6 +259,7 @@ impl Rollout<'_> {
             own,
             record: &record,
         };
+        let mut staying = None;
         for earlier in 0..latest {
             let Some(previous) = self.slots[earlier].own().filter(|_| self.has_passed(earlier)) else {
                 continue;
@@ -303,9 +301,13 @@ impl Rollout<'_> {
                     // Status comes after it: when it tells of the stage, this placement is gone.
                     records[earlier].binding_policy = None;
                 }
-                Err(finding) => draft.wake(finding.wake_at),
+                Err(finding) => {
+                    draft.wake(finding.wake_at);
+                    staying.get_or_insert(finding);
+                }
             }
         }
+        staying
     }
 
     pub(super) fn open_spec(&self, index: usize) -> BindingPolicySpec {

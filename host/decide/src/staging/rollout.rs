@@ -129,7 +129,10 @@ impl<'a> Rollout<'a> {
             }
             (None, Some(active)) => self.advance(active, &mut draft, &mut records),
         };
-        self.remove_previous(&mut draft, &mut records);
+        let standing = match self.remove_previous(&mut draft, &mut records) {
+            Some(staying) if standing.reason == Reason::Soaking => self.soaking_after(&staying, standing),
+            _ => standing,
+        };
         self.finish(draft, records, standing)
     }
 
@@ -259,6 +262,12 @@ impl<'a> Rollout<'a> {
                 if has_passed { waiting } else { finding }
             }
         }
+    }
+
+    /// The soak has not started because a placement before this one stays: the reason of that is what a user can act on.
+    fn soaking_after(&self, staying: &Finding, standing: Standing) -> Standing {
+        let message = format!("{}; {}", staying.message, standing.message);
+        self.standing_of(&Finding::unknown(staying.reason, message), standing.active_stage)
     }
 
     fn completed(&self) -> Standing {
