@@ -21,7 +21,7 @@ use stagegate_decide::staging::{Decoded, Facts, Plan, Read, Write};
 use crate::clusters::{Fleet, Truth};
 use crate::controller::talk::Talk;
 use crate::coverage::{Coverage, Reached};
-use crate::kubestellar::KubeStellar;
+use crate::kubestellar::{KubeStellar, is_what_is_selected};
 use crate::queue::{Millis, millis};
 use crate::server::{Content, Server, uid_of};
 
@@ -262,7 +262,8 @@ fn promoted(
     // KubeStellar may copy a generation that it has not resolved, and be away then: nobody can wait for that.
     let was_away = kubestellar.process > 0 && millis(server.counter.now) < kubestellar.down_until + AWAY_MS;
     let resolved = kubestellar.resolved.get(name.as_str());
-    if !was_away && resolved.is_some_and(|resolved| *resolved != placement.spec) {
+    let is_older = resolved.is_some_and(|resolved| *resolved != placement.spec);
+    if !was_away && is_older && !is_what_is_selected(placement, &binding.spec, server) {
         return Some((
             "promotion",
             format!("stage {stage} passes on a set that was resolved before the last change of its placement"),

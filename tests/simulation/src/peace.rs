@@ -109,6 +109,9 @@ impl World {
                     self.edit_workload(position, Edit::Spec);
                 }
             }
+            "DestinationsDiffer" if let Some(name) = self.told("delete StatusCollector ", ':') => {
+                let _gone = self.server.collectors.delete(&mut self.server.counter, (&name, None));
+            }
             "DestinationsDiffer" | "CombinedStatusStale" => {
                 let names: Vec<String> = self.server.combined.all().map(|(name, _)| name.clone()).collect();
                 for name in names {
@@ -135,11 +138,16 @@ impl World {
 
     /// The BindingPolicy that a person shall delete, as status says.
     pub(crate) fn placement_to_delete(&self) -> Option<String> {
+        self.told("Delete BindingPolicy ", ';')
+    }
+
+    /// What status names between these words and this character.
+    fn told(&self, words: &str, end: char) -> Option<String> {
         let status = self.server.policies.get(POLICY)?.status.as_ref()?;
         let conditions = status.conditions.iter();
-        let mut said = conditions.filter_map(|condition| condition.message.split_once("Delete BindingPolicy "));
+        let mut said = conditions.filter_map(|condition| condition.message.split_once(words));
         let (_, rest) = said.next()?;
-        rest.split(';').next().map(str::to_owned)
+        rest.split(end).next().map(str::to_owned)
     }
 
     /// Deletes what is placed for stages that the policy has no more, as status says.

@@ -1,6 +1,6 @@
 //! One run: the script, then peace, then what must have come of it.
 
-use stagegate_api::{Phase, StagedBindingPolicy, StagedBindingPolicyStatus};
+use stagegate_api::{Phase, StageState, StagedBindingPolicy, StagedBindingPolicyStatus};
 
 use crate::case;
 use crate::coverage::Coverage;
@@ -13,7 +13,7 @@ use crate::world::{Counts, Event, POLICY, World};
 const UNREST_MS: Millis = 600_000;
 /// By then the rollout has completed after all is well, or status says what a person must do.
 const REST_MS: Millis = 900_000;
-/// How often a person does what status says.
+/// How often a person does what status says before another stage passes.
 const HELPS_MAX: usize = 6;
 /// For so long nothing is written then.
 const QUIET_MS: Millis = 600_000;
@@ -48,7 +48,8 @@ fn through(world: &mut World) -> Result<(), Violation> {
     let unrest = if world.script.actions.is_empty() { 0 } else { UNREST_MS };
     world.run_until(unrest)?;
     world.queue.after(0, Event::Settle);
-    for _ in 0..HELPS_MAX {
+    let (mut helps, mut passed) = (0, 0);
+    while helps < HELPS_MAX {
         let end = world.queue.now() + REST_MS;
         while world.queue.now() < end && !is_completed(world) {
             let next = (world.queue.now() + 10_000).min(end);
@@ -62,6 +63,10 @@ fn through(world: &mut World) -> Result<(), Violation> {
             return quiet(world);
         }
         let said = message(world);
+        if stages_passed(world) > passed {
+            (helps, passed) = (0, stages_passed(world));
+        }
+        helps += 1;
         world.queue.after(0, Event::Help(reason(world)));
         world.run_until(world.queue.now())?;
         if world.is_helpless {
@@ -89,6 +94,11 @@ fn through(world: &mut World) -> Result<(), Violation> {
 fn status(world: &World) -> Option<&StagedBindingPolicyStatus> {
     let policy = world.server.policies.get(POLICY)?;
     policy.status.as_ref()
+}
+
+fn stages_passed(world: &World) -> usize {
+    let stages = status(world).into_iter().flat_map(|status| &status.stages);
+    stages.filter(|stage| stage.state == StageState::Passed).count()
 }
 
 fn is_completed(world: &World) -> bool {

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use stagegate_api::{BindingPolicy, BindingPolicySpec, BoundObject};
+use stagegate_api::{BindingPolicy, BindingPolicySpec, BindingSpec, BoundObject};
 use stagegate_decide::binding::{self, Candidate, Clauses, Cluster, Imitation, Selector, Write};
 
 use super::{FINALIZER, KubeStellar, Planned, RETRY_MS, Task};
@@ -135,11 +135,7 @@ impl KubeStellar {
     }
 
     pub(super) fn see_inventory(&mut self, server: &Server, now: Millis) -> Vec<Planned> {
-        let clusters = server.clusters.all().map(|(name, cluster)| Cluster {
-            name: name.clone(),
-            labels: cluster.labels(),
-        });
-        self.clusters = clusters.collect();
+        self.clusters = inventory(server);
         let clusters = &self.clusters;
         let resolutions = self.resolutions.iter_mut();
         let moved = resolutions.filter_map(|(name, one)| one.select_clusters(clusters).then(|| name.clone()));
@@ -192,6 +188,34 @@ impl KubeStellar {
         }
         planned
     }
+}
+
+/// Whether the Binding's set is what the BindingPolicy selects now, whichever spec it was resolved from. For the oracle alone.
+pub fn is_what_is_selected(policy: &BindingPolicy, binding: &BindingSpec, server: &Server) -> bool {
+    let mut resolution = Resolution::of(policy);
+    resolution.select_clusters(&inventory(server));
+    for (key, object) in server.workloads.all() {
+        resolution.select(key, Some(&(uid_of(&object.metadata).to_owned(), object.candidate())));
+    }
+    let named = binding.destinations.iter().map(|one| one.cluster_id.clone()).collect();
+    // The versions may be older: that is another rule's concern.
+    let as_asked = |object: &BoundObject| BoundObject {
+        resource_version: String::new(),
+        ..object.clone()
+    };
+    let selected = resolution.objects.values().map(|one| as_asked(&one.bound));
+    let bound: Vec<BoundObject> = binding.workload.objects().map(as_asked).collect();
+    resolution.destinations() == named
+        && selected.len() == bound.len()
+        && selected.into_iter().all(|one| bound.contains(&one))
+}
+
+fn inventory(server: &Server) -> Vec<Cluster> {
+    let clusters = server.clusters.all().map(|(name, cluster)| Cluster {
+        name: name.clone(),
+        labels: cluster.labels(),
+    });
+    clusters.collect()
 }
 
 /// Whether the server took it.

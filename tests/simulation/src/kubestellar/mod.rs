@@ -7,6 +7,7 @@ mod binding;
 mod combine;
 mod status;
 
+pub use binding::is_what_is_selected;
 pub use combine::AVAILABLE;
 
 use std::collections::{BTreeMap, BTreeSet};
