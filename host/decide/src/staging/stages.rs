@@ -155,9 +155,9 @@ impl<'a> Rollout<'a> {
                         .unwrap_or_default();
                     let message = self.joined(index, &base).or_else(|| base.message.clone());
                     let passed_at = base.passed_at.clone().or(Some(record::from(self.facts.now)));
-                    // Objects of a placement that is gone need no tracking.
+                    // A cluster that is out of reach keeps what a placement that is gone brought: the next one has to know which version.
                     let objects = match &self.slots[index] {
-                        Slot::Absent => Vec::new(),
+                        Slot::Absent => record::of_removed(&base).objects,
                         _ => base.objects.clone(),
                     };
                     return StageStatus {
