@@ -87,4 +87,26 @@ impl Edited<'_> {
         );
         Some(Finding::unknown(Reason::UpdatePending, text).wake_at(ends))
     }
+
+    /// The finding while a cluster reports a later generation than the object has had: the report is about an older object of this name,
+    /// of which this policy has no record, unless something in the cluster edits the object.
+    pub(super) fn of_another_object(&self) -> Option<Finding> {
+        let window = self.settings.unseen_update();
+        let made = (self.found.made_at).filter(|_| self.is_unproven && self.generation() == Some(1))?;
+        let ends = after(made, window);
+        let is_policy_younger = self.policy_since.is_some_and(|since| after(since, window) > made);
+        if !is_policy_younger || self.now >= ends {
+            return None;
+        }
+        let is_later = |row: &&EvidenceRow| row.r#gen.parse::<i64>().is_ok_and(|generation| generation > 1);
+        let row = self.rows.iter().find(is_later)?;
+        let text = format!(
+            "cluster {} reports generation {} of {}, which has generation 1 and was made at {made}: the report may be about an older \
+             object of this name; it counts from {ends} on",
+            row.cluster,
+            row.r#gen,
+            bound::key(self.bound)
+        );
+        Some(Finding::unknown(Reason::UpdatePending, text).wake_at(ends))
+    }
 }

@@ -311,8 +311,9 @@ impl<'a> Edited<'a> {
             {
                 continue;
             }
-            // What is in doubt is acknowledged by silence, too.
-            let in_doubt_since = reported_after.or(self.known_since.filter(|_| recorded.is_none()));
+            // What is in doubt is acknowledged by silence, too; a report from before an update of a known time is not in doubt.
+            let is_old = row.is_some_and(|row| self.is_from_before_update(row));
+            let in_doubt_since = reported_after.or(self.known_since.filter(|_| recorded.is_none() && !is_old));
             let answered_at = in_doubt_since.map(|_| record::from(self.now).0);
             let edits = edits.saturating_add(self.missed_before(row, recorded));
             self.add(owed, (cluster, row), Debt { edits, answered_at });
@@ -468,6 +469,7 @@ impl<'a> Edited<'a> {
             .or(pending)
             .or_else(|| self.doubtful())
             .or_else(|| self.unremembered())
+            .or_else(|| self.of_another_object())
     }
 
     /// Whether clusters of the stage owe it, not only some that have left.

@@ -14,6 +14,13 @@ impl Edited<'_> {
         end.saturating_add(self.settings.settle_ms) < time.as_millisecond()
     }
 
+    /// Whether the cluster's last report is surely older than the last update of which a time tells.
+    pub(super) fn is_from_before_update(&self, row: &EvidenceRow) -> bool {
+        let is_updated = self.generation().is_some_and(|generation| generation > 1);
+        let updated = self.found.edited_at.filter(|_| is_updated);
+        updated.is_some_and(|updated| self.reported_before(row, updated))
+    }
+
     /// When the cluster last reported, if that is surely after an update of that time and not before KubeStellar had seen it: until
     /// then no cluster can have had it.
     pub(super) fn reported_after(&self, row: &EvidenceRow, edited_at: Timestamp) -> Option<Timestamp> {
