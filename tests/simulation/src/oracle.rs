@@ -106,7 +106,7 @@ impl Oracle {
                 foreign(facts, placement.name.as_str(), parts.2)
             }
             Write::Remove { name, .. } => {
-                foreign(facts, name.as_str(), parts.2).or_else(|| uncovered((facts, plan), name.as_str(), parts.2))
+                foreign(facts, name.as_str(), parts.2).or_else(|| uncovered((facts, plan), name.as_str(), parts))
             }
             _ => None,
         };
@@ -259,11 +259,9 @@ fn promoted(
     if binding.spec.destinations.is_empty() {
         return Some(("promotion", format!("stage {stage} passes without clusters")));
     }
-    // KubeStellar may copy a generation that it has not resolved, and be away then: nobody can wait for that.
-    let was_away = kubestellar.process > 0 && millis(server.counter.now) < kubestellar.down_until + AWAY_MS;
     let resolved = kubestellar.resolved.get(name.as_str());
     let is_older = resolved.is_some_and(|resolved| *resolved != placement.spec);
-    if !was_away && is_older && !is_what_is_selected(placement, &binding.spec, server) {
+    if !was_away(kubestellar, server) && is_older && !is_what_is_selected(placement, &binding.spec, server) {
         return Some((
             "promotion",
             format!("stage {stage} passes on a set that was resolved before the last change of its placement"),
@@ -310,6 +308,11 @@ fn promoted(
     None
 }
 
+/// KubeStellar may copy a generation that it has not resolved, and be away then: nobody can wait for that.
+fn was_away(kubestellar: &KubeStellar, server: &Server) -> bool {
+    kubestellar.process > 0 && millis(server.counter.now) < kubestellar.down_until + AWAY_MS
+}
+
 /// The object's kind and version, if it is one that clusters can report on and the filter keeps.
 fn judged(talk: &Talk, filter: Option<&str>, object: &BoundObject) -> Option<(ObjectKey, Content)> {
     let key = ObjectKey {
@@ -333,7 +336,14 @@ fn version_of_reports(facts: &Facts, key: &ObjectKey, placement: &str) -> Option
 
 /// Whether a cluster that another stage selects would lose the workload before KubeStellar names it there. Whether the workload
 /// has then arrived nobody can tell: both placements would show the same reports, and status says so.
-fn uncovered((facts, plan): (&Facts, &Plan), name: &str, server: &Server) -> Option<(&'static str, String)> {
+fn uncovered(
+    (facts, plan): (&Facts, &Plan),
+    name: &str,
+    (kubestellar, _, server): Parts<'_>,
+) -> Option<(&'static str, String)> {
+    if was_away(kubestellar, server) {
+        return None;
+    }
     let leaving = server
         .placements
         .get(name)

@@ -14,7 +14,7 @@ const UNREST_MS: Millis = 600_000;
 /// By then the rollout has completed after all is well, or status says what a person must do.
 const REST_MS: Millis = 900_000;
 /// How often a person does what status says before another stage passes.
-const HELPS_MAX: usize = 6;
+const HELPS_MAX: usize = 9;
 /// For so long nothing is written then.
 const QUIET_MS: Millis = 600_000;
 

@@ -241,7 +241,7 @@ impl World {
             }
             Action::Unreachable(position, for_ms) => {
                 if let Some((_, member)) = self.member(position) {
-                    member.unreachable_until = now + for_ms;
+                    member.unreachable_until = member.unreachable_until.max(now + for_ms);
                 }
             }
             Action::Sicken(position, object) => self.sicken(position, object, true),
