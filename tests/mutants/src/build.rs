@@ -116,6 +116,8 @@ impl Build {
         let output = cargo
             .current_dir(&self.tree)
             .env("CARGO_TARGET_DIR", &self.target)
+            // One crate differs from the build before.
+            .env("CARGO_INCREMENTAL", "1")
             .output()
             .context("running cargo")?;
         if !output.status.success() {

@@ -46,10 +46,10 @@ impl Edited<'_> {
         Some(later(self.bound_since(), later(self.opened_at, self.placed_since?)))
     }
 
-    /// Since when the Binding names the object, if this process has seen it come. After a restart KubeStellar may name it much later
-    /// than the placement was opened.
+    /// Since when the Binding names the object: after a restart KubeStellar may name it much later than the placement was opened. It
+    /// makes the CombinedStatus then, so a process that has not seen the object come goes by the age of that.
     fn bound_since(&self) -> Option<Timestamp> {
-        self.known_since.or(self.named_since)
+        self.known_since.or(self.named_since).or(self.combined_since)
     }
 
     /// Whether the report is of a time at which the placement brought nothing to any cluster yet, and transport may still have
@@ -74,8 +74,7 @@ impl Edited<'_> {
             .filter(|_| self.is_unproven && !self.bound.create_only && self.generation().is_some_and(is_updated))?;
         let ends = after(updated, window);
         let is_before_placement = self.placed_since.is_some_and(|placed| updated <= placed);
-        let is_policy_younger = self.policy_since.is_some_and(|made| after(made, window) > updated);
-        if !(is_before_placement && is_policy_younger && self.now < ends) {
+        if !(is_before_placement && self.is_policy_too_young(updated) && self.now < ends) {
             return None;
         }
         let row = self.rows.iter().find(|row| matches!(row.at, Reported::At { .. }))?;
@@ -94,8 +93,7 @@ impl Edited<'_> {
         let window = self.settings.unseen_update();
         let made = (self.found.made_at).filter(|_| self.is_unproven && self.generation() == Some(1))?;
         let ends = after(made, window);
-        let is_policy_younger = self.policy_since.is_some_and(|since| after(since, window) > made);
-        if !is_policy_younger || self.now >= ends {
+        if !self.is_policy_too_young(made) || self.now >= ends {
             return None;
         }
         let is_later = |row: &&EvidenceRow| row.r#gen.parse::<i64>().is_ok_and(|generation| generation > 1);
@@ -108,5 +106,11 @@ impl Edited<'_> {
             bound::key(self.bound)
         );
         Some(Finding::unknown(Reason::UpdatePending, text).wake_at(ends))
+    }
+
+    /// Whether the policy cannot have a record of what was delivered before that time: it was made after it, or shortly before.
+    fn is_policy_too_young(&self, time: Timestamp) -> bool {
+        let window = self.settings.unseen_update();
+        self.policy_since.is_some_and(|made| after(made, window) > time)
     }
 }

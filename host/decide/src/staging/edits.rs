@@ -76,6 +76,8 @@ pub struct Edited<'a> {
     pub named_since: Option<Timestamp>,
     /// Since when the Binding names the object, where this process has seen it name another version of it before.
     pub known_since: Option<Timestamp>,
+    /// When its CombinedStatus was made, by the API server's clock and rounded up to whole seconds.
+    pub combined_since: Option<Timestamp>,
     /// When the policy was made, by the API server's clock and in whole seconds.
     pub policy_since: Option<Timestamp>,
     /// Not all clusters have been found to report in this attempt: of some the first report is still to be seen.
@@ -106,6 +108,9 @@ impl<'a> Edited<'a> {
             opened_at: (subject.placed.record.opened_at.as_ref()).map(|time| time.0),
             named_since: subject.named().and_then(|named| named.since),
             known_since: subject.named().and_then(|named| named.named_since),
+            combined_since: (subject.combined().ok())
+                .and_then(|view| view.metadata.creation_timestamp.as_ref())
+                .map(|made| after(made.0, SignedDuration::from_secs(1))),
             policy_since: (facts.policy.object.metadata.creation_timestamp.as_ref()).map(|time| time.0),
             is_unproven: !record::has_complete_evidence(subject.placed.record),
             now: facts.now,
@@ -408,8 +413,8 @@ impl<'a> Edited<'a> {
         self.rows.iter().filter_map(debt).collect()
     }
 
-    /// Whether nobody can tell if the report of a cluster that has just joined is from before the last update. It counts when nothing
-    /// has come for so long that transport has nothing more to deliver.
+    /// Whether the report of a cluster that has just joined may be from before the last update. It counts when nothing has come for
+    /// so long that transport has nothing more to deliver.
     fn may_be_from_before(&self, row: &EvidenceRow, updated: Timestamp) -> bool {
         let is_recent = self.now.duration_since(updated) < self.settings.unseen_update();
         matches!(row.at, Reported::At { .. }) && is_recent && self.reported_after(row, updated).is_none()

@@ -89,17 +89,21 @@ impl<'a> Subject<'a> {
             .zip(set_since)
             .map(|(made, set)| after(made.max(set), facts.settings.combined()));
         match due {
-            Some(due) if due <= facts.now => Finding::unknown(
+            // While the policy is paused no BindingPolicy is made.
+            Some(due) if due <= facts.now && !facts.policy.object.spec.paused => Finding::unknown(
                 Reason::CombinedStatusMissing,
                 format!(
-                    "{text}, and it may never come: KubeStellar overlooks that an object is made anew within 2 s. Delete BindingPolicy \
-                    {placement}; it is made anew, and until then the workload is away from its clusters"
+                    "{text}, and it may never come: KubeStellar does not notice when an object is deleted and made anew within 2 s. \
+                    Delete BindingPolicy {placement}; it is made anew, and until then the workload is away from its clusters"
                 ),
             ),
             due => {
-                let text = format!("{text}: KubeStellar writes it some 7 s after the BindingPolicy");
+                let text = format!("{text}: KubeStellar writes it about 7 s after the BindingPolicy is created");
                 let finding = Finding::unknown(Reason::CombinedStatusMissing, text);
-                due.map_or(finding.clone(), |due| finding.wake_at(due))
+                match due.filter(|due| *due > facts.now) {
+                    Some(due) => finding.wake_at(due),
+                    None => finding,
+                }
             }
         }
     }
@@ -377,12 +381,7 @@ impl<'a> Subject<'a> {
                 strange.get_or_insert(row);
             }
             let Some(row) = rows.next_if(|row| row.cluster == *cluster) else {
-                let text = format!(
-                    "the evidence about {key} has no row for cluster {cluster} yet: KubeStellar adds it about 5 s after the \
-                     Binding; if none comes, delete StatusCollector {}: it is made anew, and KubeStellar asks every cluster again",
-                    evidence::collector_name()
-                );
-                return Err(Finding::unknown(Reason::DestinationsDiffer, text));
+                return Err(self.no_row(cluster));
             };
             if rows.peek().is_some_and(|next| next.cluster == row.cluster) {
                 return Err(Finding::unknown(
@@ -397,12 +396,35 @@ impl<'a> Subject<'a> {
             Some(row) => Err(Finding::unknown(
                 Reason::DestinationsDiffer,
                 format!(
-                    "the evidence about {key} still has a row for cluster {}, which is no destination: KubeStellar drops it some 5 s \
+                    "the evidence about {key} still has a row for cluster {}, which is no destination: KubeStellar drops it about 5 s \
                      after the Binding; if it stays, {}",
                     row.cluster,
                     remedy(view)
                 ),
             )),
+        }
+    }
+
+    /// KubeStellar adds no row for a placement that was closed and opened within its two seconds.
+    fn no_row(&self, cluster: &str) -> Finding {
+        let (key, facts) = (self.key(), self.placed.facts);
+        let text = format!("the evidence about {key} has no row for cluster {cluster} yet");
+        let binding = facts.bindings.get(self.placed.stage.placement.as_str());
+        let due = binding.map(|binding| after(binding.observed.since, facts.settings.combined()));
+        match due {
+            Some(due) if facts.now < due => Finding::unknown(
+                Reason::DestinationsDiffer,
+                format!("{text}: KubeStellar adds it about 5 s after the Binding"),
+            )
+            .wake_at(due),
+            _ => Finding::unknown(
+                Reason::DestinationsDiffer,
+                format!(
+                    "{text}, and it may never come: delete StatusCollector {}; it is made anew, and KubeStellar asks every cluster \
+                     again",
+                    evidence::collector_name()
+                ),
+            ),
         }
     }
 
