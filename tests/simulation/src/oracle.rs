@@ -1,14 +1,18 @@
 //! What must never happen, by what the clusters really run. Must not decide, nor be asked by anything that does.
 //!
-//! A stage that passes is wrong if some cluster neither runs the version well nor has told so. The horizon: a controller can know what the API server holds, no more. So a cluster counts as it was when it made the report
-//! that the CombinedStatus rests on which the last reading before the write found; and the version in question is the one that
-//! the object had when that reading came to it. Two things nobody can know from there, and both are left out: whose edit a cluster
-//! has acknowledged where something in it scales the object, too; and, where two policies place an object, whether a report of
-//! the one was made before or after an edit of the same five seconds, by clocks that may differ. And an update that only takes fields
-//! away, of which no time tells, counts as delivered two minutes after it was made, and so does one that is older than the placement of a
-//! policy that was made not long before it, or after it: a cluster that was out of reach for so long has an older version, and where no record is of before the update nothing shows it. Where
-//! two policies place an object, a cluster that has acknowledged the version which the one brought goes back to what the other had
-//! brought last when the first is taken away; the inventory alone shows that.
+//! A stage passes wrongly if some cluster neither runs the version well nor has reported that it does. The horizon: a controller can
+//! know only what the API server holds. So a cluster counts as it was when it made the report on which the CombinedStatus rests that
+//! the last reading before the write found; and the version in question is the one that the object had when that reading came to it.
+//!
+//! Four things cannot be known from there, and are left out:
+//! - whose update a cluster has acknowledged, where something in it scales the object, too;
+//! - where two policies place an object: whether a report of the one was made before or after an update within the same five
+//!   seconds, by clocks that may differ;
+//! - whether an update that only takes fields away, of which no time tells, has reached a cluster. It counts as delivered two minutes
+//!   after it was made, and so does one that is older than the placement of a policy that was made shortly before it, or after it: a
+//!   cluster that was out of reach for so long has an older version, and without a record from before the update nothing shows that;
+//! - where two policies place an object and one of them is taken away: that a cluster which has acknowledged its version goes back to
+//!   what the other had brought. Only the inventory shows that.
 
 use std::collections::BTreeSet;
 
@@ -308,7 +312,7 @@ fn promoted(
     None
 }
 
-/// KubeStellar may copy a generation that it has not resolved, and be away then: nobody can wait for that.
+/// KubeStellar may copy a generation that it has not resolved, and go down then: no wait is long enough for that.
 fn was_away(kubestellar: &KubeStellar, server: &Server) -> bool {
     kubestellar.process > 0 && millis(server.counter.now) < kubestellar.down_until + AWAY_MS
 }
@@ -335,15 +339,12 @@ fn version_of_reports(facts: &Facts, key: &ObjectKey, placement: &str) -> Option
 }
 
 /// Whether a cluster that another stage selects would lose the workload before KubeStellar names it there. Whether the workload
-/// has then arrived nobody can tell: both placements would show the same reports, and status says so.
+/// has then arrived cannot be told: both placements would show the same reports, and status says so.
 fn uncovered(
     (facts, plan): (&Facts, &Plan),
     name: &str,
     (kubestellar, _, server): Parts<'_>,
 ) -> Option<(&'static str, String)> {
-    if was_away(kubestellar, server) {
-        return None;
-    }
     let leaving = server
         .placements
         .get(name)
@@ -382,13 +383,20 @@ fn uncovered(
             .iter()
             .filter_map(|selector| Selector::try_from(selector).ok())
             .collect();
+        let is_older = kubestellar
+            .resolved
+            .get(other)
+            .is_none_or(|resolved| *resolved != later.spec);
+        if is_older && was_away(kubestellar, server) {
+            continue;
+        }
         let bound = server.bindings.get(other);
         let read = facts
             .bindings
             .get(other)
             .and_then(|entry| entry.object.as_ref()?.object());
         for destination in &binding.spec.destinations {
-            // Nobody reads the inventory: where users move clusters, KubeStellar may not have named them yet.
+            // No controller reads the inventory: where users move clusters, KubeStellar may not have named them yet.
             let cluster = server
                 .clusters
                 .get(&destination.cluster_id)

@@ -12,7 +12,7 @@ use crate::users::{OBJECTS, STAGES};
 use crate::world::{Event, POLICY, World};
 
 impl World {
-    /// Everything is well from now on, and nobody does anything any more.
+    /// Everything is well from now on, and no user does anything any more.
     pub fn settle_down(&mut self) {
         self.say(|| "all is well from now on".to_owned());
         let now = self.queue.now();
@@ -109,7 +109,7 @@ impl World {
                     self.edit_workload(position, Edit::Spec);
                 }
             }
-            "DestinationsDiffer" if let Some(name) = self.told("delete StatusCollector ", ':') => {
+            "DestinationsDiffer" if let Some(name) = self.told("delete StatusCollector ", ';') => {
                 let _gone = self.server.collectors.delete(&mut self.server.counter, (&name, None));
             }
             "DestinationsDiffer" | "CombinedStatusStale" => {

@@ -15,7 +15,7 @@ const CONFLICTS_MAX: u32 = 8;
 const UNANSWERED_MS: Millis = 1_000;
 /// The first wait after a request that failed.
 const RETRY_MS: Millis = 1_000;
-/// How long a lease lasts that nobody renews.
+/// How long a lease lasts that is not renewed.
 const LEASE_MS: Millis = 15_000;
 
 /// What comes after a step.
@@ -53,7 +53,7 @@ impl World {
         self.queue.after(0, Event::Elect);
     }
 
-    /// Whoever is up and first takes a lease that nobody holds.
+    /// Gives a lease that is free to the first process that is up.
     pub fn elect(&mut self) {
         let now = self.queue.now();
         if self

@@ -41,7 +41,7 @@ impl Server {
         }
     }
 
-    /// Removes what is owned by nobody who is there: the garbage collector.
+    /// Removes what no existing object owns: the garbage collector.
     pub fn collect_garbage(&mut self) {
         collect(&mut self.placements, &mut self.counter, &uids(&self.policies));
         collect(&mut self.bindings, &mut self.counter, &uids(&self.placements));
