@@ -6,7 +6,8 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::ResourceExt as _;
 use stagegate_api::{
-    CheckStatus, ObjectStatus, Outcome, Phase, StageState, StageStatus, StagedBindingPolicy, StagedBindingPolicyStatus,
+    CheckStatus, ObjectStatus, Outcome, PendingUpdate, Phase, StageState, StageStatus, StagedBindingPolicy,
+    StagedBindingPolicyStatus,
 };
 
 use super::line::seconds;
@@ -110,7 +111,12 @@ fn of_stage(name: &str, record: Option<&StageStatus>, width: usize, now: Timesta
     let mut lines = vec![head.and(DIM, &times(record, now))];
     if matches!(state, StageState::Active | StageState::Failed) {
         lines.extend(record.checks.iter().map(of_check));
-        lines.extend(record.objects.iter().flat_map(owed));
+        lines.extend(
+            record
+                .objects
+                .iter()
+                .flat_map(|object| owed(object, &record.destinations)),
+        );
         if !record.not_judged.is_empty() {
             lines.push(Line::default().and(DIM, &format!("      not judged: {}", record.not_judged.join(", "))));
         }
@@ -141,8 +147,9 @@ fn of_check(check: &CheckStatus) -> Line {
         )
 }
 
-/// What clusters have not answered since an edit, and what each last said.
-fn owed(object: &ObjectStatus) -> Vec<Line> {
+/// The clusters of the stage that have not acknowledged an update, and what each last reported. One that has left the stage does not
+/// hold it up.
+fn owed(object: &ObjectStatus, destinations: &[String]) -> Vec<Line> {
     let namespace = object
         .namespace
         .as_ref()
@@ -155,14 +162,24 @@ fn owed(object: &ObjectStatus) -> Vec<Line> {
         );
         Line::default().and(AnsiColor::Magenta.on_default(), &text)
     };
-    let last = |update: &stagegate_api::PendingUpdate| match update.r#gen.as_str() {
+    let last = |update: &PendingUpdate| match update.r#gen.as_str() {
+        _ if update.at.is_empty() => "edited, no report yet".to_owned(),
         "" => format!("edited, last report {}", update.at),
         generation => format!("edited, last report {} of generation {generation}", update.at),
     };
-    object
-        .updates
-        .iter()
-        .map(|update| about(&clusters(&update.clusters), last(update)))
+    let is_left = |cluster: &String| !destinations.is_empty() && !destinations.contains(cluster);
+    let owing = |update: &PendingUpdate| -> Vec<String> {
+        let names = update.clusters.iter().filter(|cluster| !is_left(cluster));
+        names.cloned().collect()
+    };
+    (object.updates.iter())
+        .map(|update| (owing(update), update))
+        .filter_map(|(owing, update)| match (owing.as_slice(), update.clusters.as_slice()) {
+            // An entry without names is that of many clusters.
+            ([], []) => Some(about("some clusters", last(update))),
+            ([], _) => None,
+            (owing, _) => Some(about(&clusters(owing), last(update))),
+        })
         .collect()
 }
 
