@@ -104,7 +104,11 @@ impl Build {
             cargo.args(["--test", "it"]);
         }
         if tests.of == Path::new(SIMULATION) {
-            cargo.arg("--release");
+            // It has to be fast, but it is built a hundred times.
+            cargo
+                .arg("--release")
+                .env("CARGO_PROFILE_RELEASE_LTO", "off")
+                .env("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "16");
         }
         if BUILT_ALONE.iter().any(|alone| tests.of == Path::new(alone)) {
             cargo
