@@ -86,7 +86,7 @@ impl<'a> Judging<'a> {
         let has_room = self.has_room_for_names(placed, (objects, &clusters), record);
         let elsewhere = self.elsewhere(&clusters);
         // Only a stage that is judged accepts another set.
-        let has_joined = !clusters.new.is_empty() && !accepted.is_empty() && record.state == StageState::Active;
+        let has_joined = !clusters.new.is_empty() && record.state == StageState::Active;
         let positions = record::positions(&record.objects);
         let mut room_taken = record.objects.iter().map(|entry| pending::bytes(&entry.updates)).sum();
         let objects = &objects[..objects.len().min(MAX_RECORDED)];
@@ -101,8 +101,10 @@ impl<'a> Judging<'a> {
             };
             let edited = Edited::of(&subject, found, &clusters);
             let others = room_taken - old.map_or(0, |old| pending::bytes(&old.updates));
+            // What is new at the first sight of the Binding inherits below.
+            let is_first_sight = |old: &ObjectStatus| accepted.is_empty() && is_unbound(old);
             let joined = old
-                .filter(|_| has_joined)
+                .filter(|old| has_joined && !is_first_sight(old))
                 .map(|old| with_what_joined_owe(edited, &elsewhere, old));
             let old = joined.as_ref().or(old);
             let known = old.map_or(&[][..], |old| &old.updates);
