@@ -11,8 +11,10 @@
 //! so every rule is tested by a file of facts. Whatever the program may do to the world is a variant of a `Write`.
 
 pub mod binding;
+mod checks;
 pub mod combine;
 pub mod health;
 pub mod names;
 pub mod printable;
 pub mod staging;
+mod time;

@@ -7,6 +7,8 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use stagegate_api::hex;
 
+const DNS_LABEL_LEN_MAX: usize = 63;
+
 /// The name of a stage's BindingPolicy and Binding: `<policy>.stage.<stage>`, as the Go stager has it. It is only ever
 /// built, never parsed: a policy may be called `a.stage.b`.
 ///
@@ -130,4 +132,14 @@ impl<'de> Deserialize<'de> for ObjectKey {
             .parse()
             .map_err(serde::de::Error::custom)
     }
+}
+
+/// Whether it is a DNS label (RFC 1123).
+pub fn is_dns_label(name: &str) -> bool {
+    let inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+    !name.is_empty()
+        && name.len() <= DNS_LABEL_LEN_MAX
+        && name.bytes().all(inner)
+        && !name.starts_with('-')
+        && !name.ends_with('-')
 }

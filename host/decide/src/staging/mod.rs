@@ -9,67 +9,44 @@
 //!
 //! Assumptions: the caller answers questions truthfully and carries out writes in order, each under its precondition.
 
-mod binding_part;
-mod bound;
-mod collector;
-mod compact;
-mod completed;
-mod doubt;
-mod drift;
-mod edits;
 mod evidence;
-mod facts;
-mod finding;
-mod gate_facts;
-mod gates;
-mod handover;
-mod healthy;
-mod judge;
-mod kinds;
-mod observe;
-mod pending;
-mod placing;
+mod input;
 mod plan;
-mod reason;
-mod record;
-mod reports;
 mod rollout;
-mod sign_of_life;
-mod slot;
-mod soak;
-mod spec;
-mod stages;
 mod status;
-mod tracked;
 
-use stagegate_api::{DownsyncClause, Phase, StageState};
+use stagegate_api::{Phase, StageState};
 
-pub use collector::{has_our_spec, object as evidence_collector};
-pub use evidence::COMBINED_STATUS_BYTES_MAX;
-pub use facts::{
-    BindingFacts, Compilation, Decoded, EvidenceCollectorFacts, Facts, ObjectFacts, ObjectMeta, PolicyFacts, Read,
-    Settings, Verdict, VerdictKey,
-};
-pub use gate_facts::{
+pub use crate::checks::answers::{Compilation, Read};
+pub use crate::checks::gate_call::{
     CombinedRef, ConfigAnswer, ConfigKey, EarlierVerdict, GateAnswer, GateCall, GateDestination, GateEvidenceRow,
     GateHealth, GateNamespaces, GateObject, GateRequest, GateVerdict, Module, ModuleFacts, Source, SourceEntry,
 };
-pub use kinds::{is_never_returned, is_without_status};
-pub use observe::{NamedVersion, Observed, observe};
-pub use placing::newest_lease;
-pub use plan::{Decision, Event, Evidence, Placement, Plan, Precondition, Question, Root, Write};
-pub use reason::Reason;
+pub use crate::checks::question::{Evidence, Question, Root};
+pub use crate::checks::reason::Reason;
+pub use crate::checks::verdict::{Verdict, VerdictKey};
+pub use evidence::collector::{has_our_spec, object as evidence_collector};
+pub use evidence::combined_status::COMBINED_STATUS_BYTES_MAX;
+pub use evidence::kinds::{is_never_returned, is_without_status};
+pub use input::clauses::plan_of;
+pub use input::facts::{
+    BindingFacts, Decoded, EvidenceCollectorFacts, Facts, ObjectFacts, ObjectMeta, PolicyFacts, Settings,
+};
+pub use input::observed::{NamedVersion, Observed, observe};
+pub use plan::{Decision, Event, Placement, Plan, Precondition, Write};
+pub use rollout::placing::newest_lease;
 pub use status::is_news;
 
-use crate::names::Digest;
-use finding::Finding;
-use rollout::Rollout;
+use crate::checks::finding::Finding;
+use crate::checks::gates;
+use input::{placement, spec};
+use rollout::{Rollout, placing};
 use status::Standing;
 
 /// What to do about one policy now.
 pub fn decide(facts: &Facts) -> Decision {
     let policy = &facts.policy.object;
-    if policy.metadata.deletion_timestamp.is_some() || !slot::is_identified(&policy.metadata) {
+    if policy.metadata.deletion_timestamp.is_some() || !placement::is_identified(&policy.metadata) {
         return Decision::Act(Plan::default());
     }
     if placing::is_view_stale(facts) {
@@ -88,42 +65,28 @@ pub fn decide(facts: &Facts) -> Decision {
         }
     };
     let rollout = Rollout::new(facts, &checked);
-    let mut questions = spec::compile_questions(&checked, facts);
-    questions.extend(gates::questions(facts, rollout.ahead().map(|(_, stage)| stage)));
+    let mut questions = spec::compile_questions(&checked, facts.answers());
+    questions.extend(gates::questions(
+        facts.answers(),
+        rollout.ahead().flat_map(|(_, stage)| &stage.gates),
+    ));
     if !questions.is_empty() {
         return Decision::Ask(questions);
     }
-    let refused = spec::refused_expressions(&checked, facts);
+    let refused = spec::refused_expressions(&checked, facts.answers());
     if !refused.is_empty() {
         let finding = Finding::unknown(Reason::InvalidExpression, refused.join("; "));
         return refuse(facts, finding, rollout.stamps());
     }
-    let refused = gates::refused_configs(facts, rollout.ahead());
+    let gates_ahead = rollout
+        .ahead()
+        .map(|(index, stage)| (index, stage.name.as_str(), stage.gates.as_slice()));
+    let refused = gates::refused_configs(facts.answers(), gates_ahead);
     if !refused.is_empty() {
         let finding = Finding::unknown(Reason::InvalidGateConfig, refused.join("; "));
         return refuse(facts, finding, rollout.stamps());
     }
     rollout.decide()
-}
-
-/// The plan that these clauses are: what a rollout moves. Our collector is no part of it, and neither is the
-/// difference between an absent and an empty list, which KubeStellar does not make.
-pub fn plan_of(downsync: &[DownsyncClause]) -> Digest {
-    let mut clauses = collector::without_evidence(downsync);
-    for clause in &mut clauses {
-        drop_empty(&mut clause.resources);
-        drop_empty(&mut clause.namespaces);
-        drop_empty(&mut clause.object_names);
-        drop_empty(&mut clause.namespace_selectors);
-        drop_empty(&mut clause.object_selectors);
-    }
-    Digest::of(&clauses)
-}
-
-fn drop_empty<T>(list: &mut Option<Vec<T>>) {
-    if list.as_ref().is_some_and(Vec::is_empty) {
-        *list = None;
-    }
 }
 
 /// A policy that cannot be carried out: everything placed stays placed, status and an Event say why.

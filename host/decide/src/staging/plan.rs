@@ -8,9 +8,8 @@ use jiff::Timestamp;
 use serde::Serialize;
 use stagegate_api::{BindingPolicy, BindingPolicySpec, StagedBindingPolicyStatus, StatusCollector};
 
-use super::facts::VerdictKey;
-use super::gate_facts::{ConfigKey, GateCall, SourceEntry};
-use crate::names::{Digest, ObjectKey, PlacementName};
+use crate::checks::question::Question;
+use crate::names::PlacementName;
 
 /// What to do about one policy now.
 #[derive(Clone, Debug, Serialize)]
@@ -19,57 +18,6 @@ pub enum Decision {
     /// Answer these, put the answers among the facts, and ask again at once. Never empty.
     Ask(Vec<Question>),
     Act(Plan),
-}
-
-#[derive(Clone, Debug, PartialEq, Serialize)]
-#[serde(rename_all = "camelCase", rename_all_fields = "camelCase")]
-pub enum Question {
-    /// Does this expression compile? Answer: `Facts::compiled`.
-    Compile { digest: Digest, text: String, root: Root },
-    /// A metadata GET of the object, of which the Binding names this resourceVersion. Answer: `Facts::objects`.
-    Object {
-        key: ObjectKey,
-        version: String,
-        resource_version: String,
-    },
-    /// Evaluate the expression. Answer: `Facts::verdicts`, under the digest of the evidence that was really used: when
-    /// the object has moved on, the question stays open and its watch event brings the next one.
-    Check {
-        key: VerdictKey,
-        text: String,
-        evidence: Evidence,
-    },
-    /// Read this entry of a ConfigMap that had this version, verify, compile and describe it. Answer: `Facts::modules`.
-    Module { source: SourceEntry, version: String },
-    /// Does the component's own schema take this config (JSON text)? Answer: `Facts::configs`.
-    Config {
-        key: ConfigKey,
-        source: SourceEntry,
-        config: String,
-    },
-    /// Run the gate. Answer: `Facts::gate_verdicts`, if every CombinedStatus still has the digest that is named.
-    Gate(Box<GateCall>),
-    /// Read everything anew from the API server, as [`super::facts::Read::Anew`] says: nothing is placed on a cache.
-    ReadAnew,
-}
-
-/// The variables an expression may use.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub enum Root {
-    /// `downsyncClause`: a filter.
-    Clause,
-    /// `combinedStatus`, and `obj` as its other documented name: a condition.
-    CombinedStatus,
-}
-
-#[derive(Clone, Debug, PartialEq, Serialize)]
-#[serde(rename_all = "camelCase", rename_all_fields = "camelCase")]
-pub enum Evidence {
-    /// The value of `downsyncClause`.
-    Clause(serde_json::Value),
-    /// The CombinedStatus of this name; its digest is the key's.
-    CombinedStatus { namespace: String, name: String },
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]

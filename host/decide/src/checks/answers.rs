@@ -1,0 +1,58 @@
+//! What is known when the checks of a stage are evaluated: the time, and the answers to questions so far. Must not evaluate anything.
+
+use std::collections::BTreeMap;
+
+use jiff::{SignedDuration, Timestamp};
+use serde::Deserialize;
+
+use super::gate_call::{ConfigAnswer, ConfigKey, GateNamespaces, GateVerdict, ModuleFacts, Source, SourceEntry};
+use super::verdict::{Verdict, VerdictKey};
+use crate::names::Digest;
+
+/// A view of a controller's facts.
+#[derive(Clone, Copy, Debug)]
+pub struct Answers<'a> {
+    pub now: Timestamp,
+    pub read: &'a Read,
+    /// Since when this process watches without a gap.
+    pub watching_since: Option<Timestamp>,
+    /// After how long a gate that gave no verdict is asked again.
+    pub retry_after: SignedDuration,
+    /// Which expressions compile, by the digest of their text.
+    pub compiled: &'a BTreeMap<Digest, Compilation>,
+    pub verdicts: &'a BTreeMap<VerdictKey, Verdict>,
+    /// Namespaces whose ConfigMaps may be run.
+    pub gate_namespaces: &'a GateNamespaces,
+    /// The ConfigMaps that gates name, by `namespace/name`; one that is missing here was not looked at.
+    pub sources: &'a BTreeMap<String, Source>,
+    /// What the ConfigMaps' entries hold.
+    pub modules: &'a BTreeMap<SourceEntry, ModuleFacts>,
+    pub configs: &'a BTreeMap<ConfigKey, ConfigAnswer>,
+    pub gate_verdicts: &'a BTreeMap<VerdictKey, GateVerdict>,
+}
+
+/// Where the facts come from.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", rename_all_fields = "camelCase")]
+pub enum Read {
+    /// From watches: may be late, so nothing is placed on it.
+    #[default]
+    Cached,
+    /// Policy, BindingPolicies, Bindings, CombinedStatuses, collectors and the kept objects' metadata, all read from
+    /// the API server after the decision to read them.
+    Anew {
+        /// Collection resourceVersion of the CombinedStatus list of that reading.
+        baseline: String,
+        /// When the reading began; a slow API server may take long. `None`: at the time of the facts.
+        #[serde(default)]
+        began_at: Option<Timestamp>,
+    },
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Compilation {
+    Compiles,
+    /// With the place in the text; at most 256 characters.
+    Refused(String),
+}

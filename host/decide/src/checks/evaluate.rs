@@ -1,0 +1,114 @@
+//! Expressions over evidence, and one finding for all checks. Must not gather evidence.
+
+use stagegate_api::Outcome;
+
+use super::answers::Answers;
+use super::finding::Finding;
+use super::question::{Evidence, Question};
+use super::reason::Reason;
+use super::spec::Expression;
+use super::verdict::{Verdict, VerdictKey};
+use crate::names::Digest;
+
+/// What a condition must be true for.
+pub struct Value<'a> {
+    /// As messages name it.
+    pub name: String,
+    /// Of what the condition sees.
+    pub digest: Digest,
+    pub evidence: Evidence,
+    /// What clusters reported, for the message that the condition is false.
+    pub reported: Box<dyn Fn() -> String + 'a>,
+}
+
+/// Looks for verdicts among the answers, and asks for those that are missing.
+pub struct Evaluator<'q, 'a> {
+    pub answers: Answers<'a>,
+    pub attempt: i64,
+    pub questions: &'q mut Vec<Question>,
+}
+
+impl<'a> Evaluator<'_, 'a> {
+    pub fn verdict(&mut self, check: &Expression, digest: Digest, evidence: Evidence) -> Option<&'a Verdict> {
+        let key = VerdictKey {
+            check: check.digest.clone(),
+            evidence: digest,
+            attempt: self.attempt,
+        };
+        let verdict = self.answers.verdicts.get(&key);
+        if verdict.is_none() {
+            self.questions.push(Question::Check {
+                key,
+                text: check.text.clone(),
+                evidence,
+            });
+        }
+        verdict
+    }
+
+    /// One finding over all values. What is unknown of any of them comes before what is false for another.
+    pub fn condition(
+        &mut self,
+        stage: &str,
+        condition: &Expression,
+        values: Vec<Result<Value<'_>, Finding>>,
+    ) -> Finding {
+        let count = values.len();
+        let (mut unknown, mut hold) = (None, None);
+        for value in values {
+            let Value {
+                name,
+                digest,
+                evidence,
+                reported,
+            } = match value {
+                Ok(value) => value,
+                Err(finding) => {
+                    unknown.get_or_insert(finding);
+                    continue;
+                }
+            };
+            match self.verdict(condition, digest, evidence) {
+                Some(Verdict::True) => {}
+                Some(Verdict::False) => {
+                    let text = || format!("the condition of stage {stage} is false for {name}: {}", reported());
+                    hold.get_or_insert_with(|| Finding::hold(Reason::ConditionFalse, text()));
+                }
+                Some(Verdict::Unknown { message }) => {
+                    let text = format!(
+                        "the condition of stage {stage} failed for {name}: {message}; correct spec.stages[].condition or the \
+                         StatusCollector it reads"
+                    );
+                    unknown.get_or_insert_with(|| Finding::unknown(Reason::ConditionError, text));
+                }
+                None => {
+                    unknown.get_or_insert_with(|| Finding::unknown(Reason::ConditionError, "not evaluated yet"));
+                }
+            }
+        }
+        unknown
+            .or(hold)
+            .unwrap_or_else(|| Finding::pass(Reason::ConditionTrue, format!("true for {count} object(s)")))
+    }
+}
+
+/// One finding for all: what failed, then what is unknown, then what holds; the first of its kind. That this process is new
+/// comes last: it must not hide what another check says.
+pub fn worst(findings: Vec<Finding>) -> Result<Finding, Finding> {
+    let rank = |finding: &Finding| match finding.outcome {
+        Outcome::Fail => 0,
+        Outcome::Unknown if !finding.is_restart => 1,
+        Outcome::Hold => 2,
+        Outcome::Unknown => 3,
+        Outcome::Pass => 4,
+    };
+    if let Some(worst) = findings
+        .iter()
+        .filter(|finding| rank(finding) < 4)
+        .min_by_key(|finding| rank(finding))
+    {
+        return Err(worst.clone());
+    }
+    let last = findings.into_iter().next();
+    Ok(last.unwrap_or_else(|| Finding::pass(Reason::Complete, "complete")))
+}

@@ -1,0 +1,573 @@
+//! Updated objects: whether every cluster has acknowledged each update. Must not judge whether the update works there.
+//!
+//! The only trace of an update that comes back from a cluster is `gen` (observedGeneration there, counted by the
+//! cluster) and `at` (when its status last changed, whole seconds). A cluster owes an acknowledgement for each update;
+//! transport may merge updates, so one is enough if none follows for a while.
+
+use crate::staging::input::recorded::has_complete_evidence;
+use crate::time::round_up_to_second;
+use std::cmp::Ordering;
+use std::collections::BTreeSet;
+
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use stagegate_api::{BoundObject, EvidenceRow, ObjectStatus, PendingUpdate, Reported, UnseenUpdates};
+
+use crate::checks::finding::Finding;
+use crate::checks::reason::Reason;
+use crate::staging::evidence::combined_status::Subject;
+use crate::staging::evidence::pending::{ByCluster, Pending};
+use crate::staging::evidence::{kinds, pending};
+use crate::staging::input::binding_view;
+use crate::staging::input::facts::{ObjectMeta, Settings};
+use crate::staging::input::recorded::is_unbound;
+use crate::time::after;
+
+/// The generation by which updates of the object are counted. `None` for a kind without a status, too: no cluster could ever
+/// acknowledge an update of it, so it is tracked like a kind without generations.
+pub(crate) fn counted_generation(bound: &BoundObject, found: &ObjectMeta) -> Option<i64> {
+    found
+        .generation
+        .filter(|_| !kinds::is_without_status(&bound.group, &bound.resource))
+}
+
+/// A cluster and its row.
+type Reporting<'a> = (&'a str, Option<&'a EvidenceRow>);
+
+/// What a cluster owes from now on.
+#[derive(Clone, Copy, Debug)]
+struct Debt {
+    edits: i64,
+    /// When an acknowledgement was seen that may be the last one of several updates.
+    answered_at: Option<Timestamp>,
+}
+
+/// The clusters of a stage that owe acknowledgements.
+#[derive(Clone, Debug)]
+pub struct Clusters<'a> {
+    /// Those of the Binding and of the set that was accepted last.
+    pub all: BTreeSet<&'a str>,
+    /// Those that the set which was accepted last does not have.
+    pub new: BTreeSet<&'a str>,
+}
+
+impl<'a> Clusters<'a> {
+    pub fn of(bound: impl IntoIterator<Item = &'a str>, accepted: &BTreeSet<&'a str>) -> Self {
+        let all: BTreeSet<&str> = accepted.iter().copied().chain(bound).collect();
+        let new = all.difference(accepted).copied().collect();
+        Self { all, new }
+    }
+}
+
+/// What is known of one object while its stage is judged.
+#[derive(Clone, Copy, Debug)]
+pub struct Edited<'a> {
+    pub bound: &'a BoundObject,
+    pub found: &'a ObjectMeta,
+    /// The evidence rows of its CombinedStatus, sorted by cluster; empty while there is none.
+    pub rows: &'a [EvidenceRow],
+    pub clusters: &'a Clusters<'a>,
+    /// When the placement's BindingPolicy was made, by the API server's clock and in whole seconds.
+    pub placed_since: Option<Timestamp>,
+    /// When the placement was first seen open, by a controller's clock; rounded up to whole seconds.
+    pub opened_at: Option<Timestamp>,
+    /// Since when the Binding names this version of it, by this process's clock; `None`: this process has not seen it named.
+    pub named_since: Option<Timestamp>,
+    /// Since when the Binding names the object, where this process has seen it name another version of it before.
+    pub known_since: Option<Timestamp>,
+    /// When its CombinedStatus was made, by the API server's clock and rounded up to whole seconds.
+    pub combined_since: Option<Timestamp>,
+    /// When the policy was made, by the API server's clock and in whole seconds.
+    pub policy_since: Option<Timestamp>,
+    /// Not all clusters have been found to report in this attempt: of some the first report is still to be seen.
+    pub is_unproven: bool,
+    pub now: Timestamp,
+    pub settings: Settings,
+}
+
+/// How an object's record begins in this round.
+pub(crate) struct Begun<'r> {
+    pub(crate) record: ObjectStatus,
+    /// Updates that are new.
+    pub(crate) edits: i64,
+    pub(crate) recorded: Option<&'r ObjectStatus>,
+    /// What clusters owed. Of an object that was made anew they still owe it: to them, that is one more update.
+    pub(crate) pending: &'r [PendingUpdate],
+}
+
+impl<'a> Edited<'a> {
+    pub fn of(subject: &Subject<'a>, found: &'a ObjectMeta, clusters: &'a Clusters<'a>) -> Self {
+        let facts = subject.placed.facts;
+        Self {
+            bound: subject.bound,
+            found,
+            rows: subject.rows(),
+            clusters,
+            placed_since: (subject.placed.own.object.metadata.creation_timestamp.as_ref()).map(|time| time.0),
+            opened_at: (subject.placed.record.opened_at.as_ref()).map(|time| time.0),
+            named_since: subject.named().and_then(|named| named.since),
+            known_since: subject.named().and_then(|named| named.named_since),
+            combined_since: (subject.combined().ok())
+                .and_then(|view| view.metadata.creation_timestamp.as_ref())
+                .map(|made| after(made.0, SignedDuration::from_secs(1))),
+            policy_since: (facts.policy.object.metadata.creation_timestamp.as_ref()).map(|time| time.0),
+            is_unproven: !has_complete_evidence(subject.placed.record),
+            now: facts.now,
+            settings: facts.settings,
+        }
+    }
+
+    /// The record, brought up to date: new updates become pending, acknowledged ones are taken off.
+    pub fn advance(&self, recorded: Option<&ObjectStatus>) -> ObjectStatus {
+        let Begun {
+            mut record,
+            edits,
+            recorded,
+            pending,
+        } = self.begin(recorded);
+        let has_nothing_pending = recorded.is_some_and(|recorded| !is_unbound(recorded) && recorded.updates.is_empty());
+        let is_as_before = edits == 0 && has_nothing_pending && self.clusters.new.is_empty();
+        if is_as_before && !self.is_unproven {
+            return record;
+        }
+        let old_reports = if edits > 0 {
+            Vec::new()
+        } else {
+            self.old_reports(&record, recorded)
+        };
+        if is_as_before && old_reports.is_empty() {
+            return record;
+        }
+        let mut owed = pending::by_cluster(pending, &self.clusters.all);
+        if edits > 0 {
+            self.owe(&mut owed, edits, recorded);
+        }
+        for (reporting, debt) in old_reports {
+            if !owed.contains_key(reporting.0) {
+                self.add(&mut owed, reporting, debt);
+            }
+        }
+        let updated = record.edited_at.as_ref().map(|time| time.0);
+        self.acknowledge(&mut owed, updated);
+        record.updates = pending::grouped(owed);
+        record
+    }
+
+    /// The record without what is pending, the updates since it was written, and what it was, if it was of this very object.
+    pub(crate) fn begin<'r>(&self, recorded: Option<&'r ObjectStatus>) -> Begun<'r> {
+        let is_other = |recorded: &ObjectStatus| recorded.uid != self.found.uid;
+        let is_made_anew = recorded.map_or_else(|| self.is_known_from_before(), is_other);
+        let pending = recorded.map_or(&[][..], |recorded| &recorded.updates);
+        let recorded = recorded.filter(|recorded| !is_other(recorded));
+        Begun {
+            record: self.identity(recorded),
+            edits: self.edits(recorded, is_made_anew),
+            recorded,
+            pending,
+        }
+    }
+
+    /// Updates since the record was written. A new object under an old one's name reaches the clusters as an update: their last
+    /// reports are about the old one. So it is with createOnly: KubeStellar may have overlooked that the old one was gone.
+    fn edits(&self, recorded: Option<&ObjectStatus>, is_made_anew: bool) -> i64 {
+        match self.generation() {
+            Some(_) if is_made_anew => 1,
+            _ if self.bound.create_only => 0,
+            _ => self.edits_since(recorded),
+        }
+    }
+
+    pub(crate) fn generation(&self) -> Option<i64> {
+        counted_generation(self.bound, self.found)
+    }
+
+    /// Whether the Binding named the object before this one was made: then it named one that is gone. Creation times are whole
+    /// seconds, cut off.
+    fn is_known_from_before(&self) -> bool {
+        let made = self.found.made_at.map(|made| after(made, SignedDuration::from_secs(1)));
+        made.zip(self.known_since).is_some_and(|(made, known)| made > known)
+    }
+
+    /// Each of the clusters, and its row. Both are sorted by name.
+    pub(crate) fn reported_by<'c>(
+        &self,
+        clusters: &'c BTreeSet<&'c str>,
+    ) -> impl Iterator<Item = (&'c str, Option<&'a EvidenceRow>)> {
+        let mut rows = self.rows.iter().peekable();
+        clusters.iter().map(move |cluster| {
+            while let Some(row) = rows.peek() {
+                match row.cluster.as_str().cmp(cluster) {
+                    Ordering::Less => drop(rows.next()),
+                    Ordering::Equal => return (*cluster, rows.next()),
+                    Ordering::Greater => break,
+                }
+            }
+            (*cluster, None)
+        })
+    }
+
+    pub fn row(&self, cluster: &str) -> Option<&'a EvidenceRow> {
+        let found = self.rows.binary_search_by(|row| row.cluster.as_str().cmp(cluster));
+        found.ok().map(|at| &self.rows[at])
+    }
+
+    fn identity(&self, recorded: Option<&ObjectStatus>) -> ObjectStatus {
+        // While nothing is delivered (createOnly), the last delivered generation stays on record: a later change of
+        // createOnly then finds what is owed.
+        let generation = match recorded {
+            Some(recorded) if self.bound.create_only => recorded.generation,
+            _ => self.generation(),
+        };
+        ObjectStatus {
+            group: self.bound.group.clone(),
+            resource: self.bound.resource.clone(),
+            namespace: binding_view::key(self.bound).namespace,
+            name: self.bound.name.clone(),
+            uid: self.found.uid.clone(),
+            generation,
+            // A status write moves the version but is no update: it is kept only where it stands for a first sight.
+            resource_version: recorded
+                .and_then(|recorded| recorded.resource_version.clone())
+                .or_else(|| Some(self.bound.resource_version.clone())),
+            mark: self.generation().is_none().then(|| self.found.mark.clone()),
+            // The collectors belong to the baseline: both are renewed when the placement settles.
+            collectors: recorded.map(|recorded| recorded.collectors.clone()).unwrap_or_default(),
+            baseline: recorded.and_then(|recorded| recorded.baseline.clone()),
+            edited_at: self.edited_at(recorded).map(Time),
+            updates: Vec::new(),
+        }
+    }
+
+    /// When the generation last moved, by the API server's clock. The known time is kept while the generation stays: a later
+    /// change of labels may move the server's time, but not the generation.
+    fn edited_at(&self, recorded: Option<&ObjectStatus>) -> Option<Timestamp> {
+        let generation = self.generation().filter(|generation| *generation > 1)?;
+        let known = recorded.and_then(|recorded| recorded.edited_at.as_ref());
+        if self.bound.create_only && recorded.is_some() {
+            // Its generation stays on record too: it would differ in every round.
+            return known.map(|time| time.0);
+        }
+        match recorded {
+            Some(recorded) if recorded.generation == Some(generation) && known.is_some() => known.map(|time| time.0),
+            Some(recorded) if recorded.generation.is_some_and(|before| before != generation) => {
+                // An update that only removes fields leaves no time in managedFields; now is the latest that it can be.
+                let told = self.found.edited_at.filter(|_| self.is_time_of_update(Some(recorded)));
+                Some(told.unwrap_or_else(|| round_up_to_second(self.now).0))
+            }
+            _ => self.found.edited_at,
+        }
+    }
+
+    /// Whether the server's time belongs to the update that moved the generation after the record was written, not to an
+    /// earlier one.
+    fn is_time_of_update(&self, recorded: Option<&ObjectStatus>) -> bool {
+        let Some(recorded) = recorded else { return false };
+        let before = recorded.edited_at.as_ref().map(|time| time.0).or(self.found.made_at);
+        let told = self.found.edited_at;
+        told.zip(before).is_some_and(|(told, before)| told > before)
+    }
+
+    /// The server's time of the update that is new.
+    fn time_of_update(&self, recorded: Option<&ObjectStatus>) -> Option<Timestamp> {
+        match recorded {
+            None if self.is_known_from_before() => self.found.made_at,
+            _ => self.found.edited_at.filter(|_| self.is_time_of_update(recorded)),
+        }
+    }
+
+    fn edits_since(&self, recorded: Option<&ObjectStatus>) -> i64 {
+        let Some(generation) = self.generation() else {
+            return 0;
+        };
+        // The Binding may name another version than at first because of an update of which no time tells.
+        // KubeStellar saw the version in the Binding before its transport read the object; if the object has moved since,
+        // what was delivered may be the older one.
+        let has_moved = recorded.is_none_or(is_unbound) && self.found.resource_version != self.bound.resource_version;
+        match recorded.and_then(|recorded| recorded.generation) {
+            Some(before) if before == generation => i64::from(has_moved),
+            // Generations only grow while the uid stays; anything else is at least one update.
+            Some(before) => generation.saturating_sub(before).max(1),
+            None if recorded.is_none() => i64::from(
+                has_moved
+                    || self.may_be_edited_since_placed(generation)
+                    || (generation > 1 && self.known_since.is_some()),
+            ),
+            None => 0,
+        }
+    }
+
+    /// There is no record of the object from when its placement was opened, so an older version of it may have been delivered.
+    /// The placement was opened at or after the creation of the BindingPolicy; both times are the server's.
+    fn may_be_edited_since_placed(&self, generation: i64) -> bool {
+        let is_before = |(edited, placed)| edited < placed;
+        generation > 1 && !self.found.edited_at.zip(self.placed_since).is_some_and(is_before)
+    }
+
+    fn owe(&self, owed: &mut ByCluster, edits: i64, recorded: Option<&ObjectStatus>) {
+        for (cluster, row) in self.reported_by(&self.clusters.all) {
+            let reported_after = row
+                .zip(self.time_of_update(recorded))
+                .and_then(|(row, updated)| self.reported_after(row, updated));
+            // The update was made and acknowledged while no controller watched: the report is later than the update, and so old
+            // that transport has nothing more to deliver.
+            if !owed.contains_key(cluster)
+                && reported_after.is_some_and(|at| self.now.duration_since(at) >= self.settings.unseen_update())
+            {
+                continue;
+            }
+            // What is in doubt is acknowledged by silence, too; a report from before an update of a known time is not in doubt.
+            let is_old = row.is_some_and(|row| self.is_from_before_update(row));
+            let in_doubt_since = reported_after.or(self.known_since.filter(|_| recorded.is_none() && !is_old));
+            let answered_at = in_doubt_since.map(|_| round_up_to_second(self.now).0);
+            let edits = edits.saturating_add(self.missed_before(row, recorded));
+            self.add(owed, (cluster, row), Debt { edits, answered_at });
+        }
+        // A cluster that has moved to another stage still gets the update.
+        let has_left = |cluster: &str| !self.clusters.all.contains(cluster);
+        for (_, pending) in owed.iter_mut().filter(|(cluster, _)| has_left(cluster)) {
+            pending.owed = pending.owed.saturating_add(edits);
+            pending.answered_at = None;
+        }
+    }
+
+    /// Updates that came before the one at hand, and that the cluster had not acknowledged when the stage was opened: its report is
+    /// older than the last of them. That is on record from the stage before.
+    fn missed_before(&self, row: Option<&EvidenceRow>, recorded: Option<&ObjectStatus>) -> i64 {
+        let known = recorded.filter(|recorded| is_unbound(recorded));
+        let updated = known.and_then(|known| known.edited_at.as_ref());
+        let is_old = row
+            .zip(updated)
+            .is_some_and(|(row, updated)| self.reported_before(row, updated.0));
+        if is_old {
+            missed(known.and_then(|known| known.generation))
+        } else {
+            0
+        }
+    }
+
+    fn add(&self, owed: &mut ByCluster, (cluster, row): Reporting<'_>, Debt { edits, answered_at }: Debt) {
+        let now = round_up_to_second(self.now).0;
+        if let Some(pending) = owed.get_mut(cluster) {
+            pending.owed = pending.owed.saturating_add(edits);
+            pending.edited_at = now;
+            pending.answered_at = answered_at;
+            return;
+        }
+        // A cluster that has reported no status yet owes one acknowledgement more: its first status may be about the older version.
+        let has_status = row.is_some_and(|row| matches!(row.at, Reported::At { .. }));
+        let first = i64::from(!has_status);
+        let pending = Pending {
+            owed: edits.saturating_add(first),
+            r#gen: row.map(|row| row.r#gen.clone()).unwrap_or_default(),
+            at: row.map(|row| at_text(&row.at)).unwrap_or_default(),
+            since: now,
+            edited_at: now,
+            answered_at: answered_at.map(|answered| answered.min(now)),
+        };
+        owed.insert(cluster.to_owned(), pending);
+    }
+
+    /// A cluster or an object that is new to the stage may have a report from before the last update: the cluster was away
+    /// meanwhile, or another BindingPolicy placed the object.
+    fn old_reports(&self, record: &ObjectStatus, recorded: Option<&ObjectStatus>) -> Vec<(Reporting<'a>, Debt)> {
+        let is_first_sight = recorded.is_none_or(is_unbound) || self.is_unproven;
+        // A report that is older than an object which was never updated is about another object of its name.
+        let made = self
+            .found
+            .made_at
+            .filter(|_| is_first_sight && self.generation() == Some(1));
+        let edited = record.edited_at.as_ref().map(|time| time.0);
+        let Some(updated) = edited.or(made).filter(|_| !self.bound.create_only) else {
+            return Vec::new();
+        };
+        let has_accepted = self.clusters.new.len() < self.clusters.all.len();
+        let clusters = if is_first_sight {
+            &self.clusters.all
+        } else {
+            &self.clusters.new
+        };
+        // There may be a thousand rows for each object: a cluster is looked up only for a report that is in doubt.
+        let debt = |row: &'a EvidenceRow| {
+            let is_old = self.reported_before(row, updated);
+            // If the report is of this version after all, nothing more will come.
+            let in_doubt_since = || {
+                let has_joined = (has_accepted || !is_first_sight) && self.clusters.new.contains(row.cluster.as_str());
+                if has_joined && self.may_be_from_before(row, updated) {
+                    return Some(round_up_to_second(self.now).0);
+                }
+                let is_from_before = is_first_sight && self.is_of_before_opening(row);
+                self.delivers_since()
+                    .filter(|_| is_from_before && !self.is_surely_after(row, updated))
+            };
+            let answered_at = match (is_old, edited) {
+                (true, Some(_)) => None,
+                // The cluster counts generations of its own from 1 again.
+                (true, None) => Some(round_up_to_second(self.now).0),
+                (false, _) => Some(in_doubt_since().filter(|_| edited.is_some())?),
+            };
+            let cluster = clusters.get(row.cluster.as_str())?;
+            let edits = if is_old { missed(record.generation) } else { 1 };
+            Some(((*cluster, Some(row)), Debt { edits, answered_at }))
+        };
+        self.rows.iter().filter_map(debt).collect()
+    }
+
+    /// Whether the report of a cluster that has just joined may be from before the last update. It counts when nothing has come for
+    /// so long that transport has nothing more to deliver.
+    fn may_be_from_before(&self, row: &EvidenceRow, updated: Timestamp) -> bool {
+        let is_recent = self.now.duration_since(updated) < self.settings.unseen_update();
+        matches!(row.at, Reported::At { .. }) && is_recent && self.reported_after(row, updated).is_none()
+    }
+
+    fn acknowledge(&self, owed: &mut ByCluster, updated: Option<Timestamp>) {
+        let window = self.settings.unseen_update();
+        owed.retain(|cluster, pending| {
+            let row = self.row(cluster);
+            if row.is_some_and(|row| at_of(row).is_none()) {
+                pending.forget_report();
+            }
+            if let Some(row) = row.filter(|row| is_acknowledgement(pending, row)) {
+                // A report that is older than the update was only unreadable until now. It takes one off what is owed, but only
+                // a real acknowledgement starts the wait for merged ones.
+                let is_older =
+                    pending.at.is_empty() && pending.r#gen.is_empty() && self.reported_before(row, pending.edited_at);
+                pending.owed = pending.owed.saturating_sub(1);
+                pending.r#gen.clone_from(&row.r#gen);
+                pending.at = at_text(&row.at);
+                pending.answered_at = (!is_older).then(|| pending.after_first(round_up_to_second(self.now).0));
+            }
+            let silent_since = pending.silent_since(self.reported_after_update(row, updated));
+            let is_merged = silent_since.is_some_and(|since| self.now.duration_since(since) >= window);
+            pending.owed > 0 && !is_merged
+        });
+    }
+
+    /// The first pending update that holds the stage, if any, and when that may change by itself.
+    pub fn missing(&self, record: &ObjectStatus, unseen: UnseenUpdates) -> Option<Finding> {
+        let window = self.settings.unseen_update();
+        let (mut overdue, mut pending): (Option<Finding>, Option<Finding>) = (None, None);
+        for update in record.updates.iter().filter(|update| self.is_of_stage(update)) {
+            let updated = record.edited_at.as_ref().map(|time| time.0);
+            let rows = self.owing(update).into_iter().map(|cluster| self.row(cluster));
+            let reported = rows.filter_map(|row| self.reported_after_update(row, updated)).max();
+            let silent_since = Pending::of(update).silent_since(reported);
+            let since = silent_since.unwrap_or_else(|| update.answered_at.as_ref().unwrap_or(&update.edited_at).0);
+            let is_over = self.now.duration_since(since) >= window;
+            if unseen == UnseenUpdates::Accept && self.is_accepted(update) {
+                continue;
+            }
+            // An overdue one comes first: only a human can end it.
+            if is_over && silent_since.is_none() {
+                overdue.get_or_insert_with(|| self.overdue(update));
+            } else {
+                // With Accept the time counts from the first of several updates, so that frequent updates do not put it off.
+                let first = after(update.since.0, window);
+                let ends = match unseen {
+                    UnseenUpdates::Accept if first > self.now => first.min(after(since, window)),
+                    _ => after(since, window),
+                };
+                pending.get_or_insert_with(|| self.pending(update).wake_at(ends));
+            }
+        }
+        overdue
+            .or(pending)
+            .or_else(|| self.doubtful())
+            .or_else(|| self.unremembered())
+            .or_else(|| self.of_another_object())
+    }
+
+    /// Whether clusters of the stage owe it, not only some that have left.
+    fn is_of_stage(&self, update: &PendingUpdate) -> bool {
+        update.clusters.is_empty() || !self.owing(update).is_empty()
+    }
+
+    /// The clusters of the stage that owe it by name.
+    fn owing<'u>(&self, update: &'u PendingUpdate) -> Vec<&'u str> {
+        let names = update.clusters.iter().map(String::as_str);
+        names.filter(|cluster| self.clusters.all.contains(cluster)).collect()
+    }
+
+    /// The first unacknowledged update is old enough, and the last one was followed by an acknowledgement or is as old.
+    fn is_accepted(&self, update: &PendingUpdate) -> bool {
+        let is_over = |time: Timestamp| self.now.duration_since(time) >= self.settings.unseen_update();
+        is_over(update.since.0) && (update.answered_at.is_some() || is_over(update.edited_at.0))
+    }
+
+    fn overdue(&self, update: &PendingUpdate) -> Finding {
+        Finding::unknown(
+            Reason::UpdateNotSeen,
+            format!(
+                "{} not acknowledged the update of {} (generation {}): no status moved within {} s; {}, or set \
+                 unseenUpdates: Accept on this stage",
+                have(&self.owing(update)),
+                binding_view::key(self.bound),
+                self.found.generation.unwrap_or_default(),
+                self.settings.unseen_update().as_secs(),
+                if self.bound.create_only {
+                    binding_view::remedy(self.bound)
+                } else {
+                    "update the object once more when the cluster reports again"
+                }
+            ),
+        )
+    }
+
+    fn pending(&self, update: &PendingUpdate) -> Finding {
+        let count = match update.owed {
+            1 => "1 update".to_owned(),
+            count => format!("{count} updates"),
+        };
+        Finding::unknown(
+            Reason::UpdatePending,
+            format!(
+                "{} not acknowledged {count} of {} (generation {})",
+                have(&self.owing(update)),
+                binding_view::key(self.bound),
+                self.found.generation.unwrap_or_default()
+            ),
+        )
+    }
+}
+
+/// How many updates a cluster may still report one by one if its last report is older than the last update: the one that was on its
+/// way when it went out of reach, and the one that transport has for it now. Those between are merged.
+fn missed(generation: Option<i64>) -> i64 {
+    generation.map_or(1, |generation| generation.saturating_sub(1).clamp(1, 2))
+}
+
+/// The clusters as the subject of a sentence.
+fn have(clusters: &[&str]) -> String {
+    match clusters {
+        [] => "not all clusters have".to_owned(),
+        [one] => format!("cluster {one} has"),
+        [one, other] => format!("clusters {one} and {other} have"),
+        [one, rest @ ..] => format!("cluster {one} and {} others have", rest.len()),
+    }
+}
+
+/// Whether the row is about another state of the object than the recorded one. `at` has whole seconds, so an acknowledgement
+/// within the same second counts if `gen` differs; an older one never does.
+pub(crate) fn is_acknowledgement(pending: &Pending, row: &EvidenceRow) -> bool {
+    let Some(seconds) = at_of(row) else { return false };
+    let before: Option<i64> = pending.at.parse().ok();
+    if pending.r#gen.is_empty() && row.r#gen.is_empty() {
+        return before.is_none_or(|before| seconds > before);
+    }
+    !row.r#gen.is_empty() && row.r#gen != pending.r#gen && before.is_none_or(|before| seconds >= before)
+}
+
+/// When the status last moved, in seconds since 1970.
+pub(crate) const fn at_of(row: &EvidenceRow) -> Option<i64> {
+    match row.at {
+        Reported::At { seconds } => Some(seconds),
+        Reported::Never | Reported::WithoutStatus => None,
+    }
+}
+
+/// Seconds since 1970 as text; empty for "nothing yet".
+fn at_text(at: &Reported) -> String {
+    match at {
+        Reported::At { seconds } => seconds.to_string(),
+        Reported::Never | Reported::WithoutStatus => String::new(),
+    }
+}

@@ -1,0 +1,286 @@
+//! Whether the Binding of a placement is ours, whole and at rest. Must not look at any status.
+
+use crate::staging::input::recorded::key_of;
+use std::collections::BTreeSet;
+
+use jiff::Timestamp;
+use kube::ResourceExt as _;
+use stagegate_api::staged_status::MAX_RECORDED;
+use stagegate_api::{Binding, BoundObject, StageStatus, annotation};
+
+use crate::checks::finding::Finding;
+use crate::checks::reason::Reason;
+use crate::staging::input::binding_view;
+use crate::staging::input::facts::{BindingFacts, Decoded, Facts};
+use crate::staging::input::placement::Own;
+use crate::staging::input::spec::CheckedStage;
+use crate::time::{after, later};
+
+/// An open placement at the plan, about to be judged.
+#[derive(Clone, Copy, Debug)]
+pub struct Placed<'a> {
+    pub facts: &'a Facts,
+    pub stage: &'a CheckedStage,
+    pub own: &'a Own<'a>,
+    /// What status says of this attempt, see [`crate::staging::status::stage::roll`].
+    pub record: &'a StageStatus,
+}
+
+/// A Binding that belongs to the placement.
+#[derive(Clone, Debug)]
+pub struct Bound<'a> {
+    pub binding: &'a Binding,
+    pub objects: Vec<&'a BoundObject>,
+    pub destinations: Vec<&'a str>,
+    /// Its set was not accepted before: this is a new acceptance.
+    pub is_newly_settled: bool,
+}
+
+impl<'a> Placed<'a> {
+    /// The Binding, whatever its state, if it is this placement's.
+    pub fn binding(&self) -> Result<(&'a BindingFacts, &'a Binding), Finding> {
+        let name = &self.stage.placement;
+        let missing = || {
+            Finding::unknown(
+                Reason::BindingMissing,
+                format!("no Binding {name} yet: KubeStellar writes it about 2 s after the BindingPolicy"),
+            )
+        };
+        let entry = self.facts.bindings.get(name.as_str()).ok_or_else(missing)?;
+        match entry.object.as_ref().ok_or_else(missing)? {
+            Decoded::Undecodable { error } => Err(Finding::unknown(
+                Reason::Undecodable,
+                format!("Binding {name} cannot be read ({error}): another KubeStellar version may have written it"),
+            )),
+            Decoded::Object(binding) if binding_view::owner_uid(binding) != Some(self.own.uid()) => {
+                Err(Finding::unknown(
+                    Reason::BindingNotOurs,
+                    format!(
+                        "Binding {name} was not made for this BindingPolicy (uid {}): waiting for KubeStellar to \
+                    replace it",
+                        self.own.uid()
+                    ),
+                ))
+            }
+            // A finalizer keeps it while transport takes the workload away, whatever the clusters reported last.
+            Decoded::Object(binding) if binding.metadata.deletion_timestamp.is_some() => Err(Finding::unknown(
+                Reason::BindingMissing,
+                format!("Binding {name} is being deleted: waiting for KubeStellar to write it anew"),
+            )),
+            Decoded::Object(binding) => Ok((entry, binding)),
+        }
+    }
+
+    /// The Binding, if it is whole and has been at rest for long enough.
+    pub fn complete(&self) -> Result<Bound<'a>, Finding> {
+        let (entry, binding) = self.binding()?;
+        let name = &self.stage.placement;
+        if !self.own.is_synced() {
+            return Err(Finding::unknown(
+                Reason::BindingPolicyNotSynced,
+                format!(
+                    "KubeStellar has not taken generation {} of BindingPolicy {name} yet",
+                    self.own.object.metadata.generation.unwrap_or_default()
+                ),
+            ));
+        }
+        let bound = Bound {
+            binding,
+            objects: binding_view::objects(binding),
+            destinations: binding_view::destinations(binding),
+            is_newly_settled: true,
+        };
+        self.require_members(&bound)?;
+        self.require_no_errors(binding)?;
+        self.require_rest(entry, bound)
+    }
+
+    fn require_members(&self, bound: &Bound<'_>) -> Result<(), Finding> {
+        let name = &self.stage.placement;
+        if bound.destinations.is_empty() {
+            return Err(Finding::unknown(
+                Reason::NoDestinations,
+                format!(
+                    "Binding {name} names no cluster: label a ManagedCluster so that it matches clusterSelectors \
+                    of stage {}, or correct the selectors",
+                    self.stage.name
+                ),
+            ));
+        }
+        if bound.objects.is_empty() {
+            return Err(Finding::unknown(
+                Reason::NoObjects,
+                format!("Binding {name} names no object: create what spec.downsync selects, or correct its clauses"),
+            ));
+        }
+        let largest = bound.objects.len().max(bound.destinations.len());
+        if largest > MAX_RECORDED {
+            return Err(Finding::unknown(
+                Reason::TooManyObjects,
+                format!(
+                    "Binding {name} has {largest} objects or clusters, at most {MAX_RECORDED} can be judged: \
+                    split the policy"
+                ),
+            ));
+        }
+        Ok(())
+    }
+
+    /// KubeStellar's transport takes the workload of the whole Binding away when a template fails for one cluster; what
+    /// the clusters reported before stands for a while.
+    fn require_no_errors(&self, binding: &Binding) -> Result<(), Finding> {
+        let errors = binding
+            .status
+            .as_ref()
+            .map(|status| status.errors.as_slice())
+            .unwrap_or_default();
+        let Some(error) = errors.first() else { return Ok(()) };
+        let error: String = error.chars().take(256).collect();
+        Err(Finding::unknown(
+            Reason::TransportError,
+            format!(
+                "KubeStellar cannot deliver Binding {} ({error}): correct the object or the cluster's properties",
+                self.stage.placement
+            ),
+        ))
+    }
+
+    /// A set counts when it has stood long enough: the settle time, and ten times that after a change in place, or when
+    /// something was lost from it and no edit of ours explains the loss. A set that was accepted stays so until it changes.
+    fn require_rest(&self, entry: &BindingFacts, bound: Bound<'a>) -> Result<Bound<'a>, Finding> {
+        let (facts, record) = (self.facts, self.record);
+        let settled_at = record.settled_at.as_ref().map(|time| time.0);
+        let unsettled_since = record.unsettled_since.as_ref().map(|time| time.0);
+        let since = later(
+            unsettled_since,
+            later(record.placed_at.as_ref().map(|time| time.0), entry.observed.since),
+        );
+        let missing = if settled_at.is_some() {
+            missing_from(record, &bound)
+        } else {
+            Vec::new()
+        };
+        // A leader before this one may have had a clock ahead of ours: what is missing counts, whatever the times say.
+        if settled_at.is_some_and(|settled| settled <= facts.now && since <= settled) && missing.is_empty() {
+            return Ok(Bound {
+                is_newly_settled: false,
+                ..bound
+            });
+        }
+        let is_lost = !missing.is_empty()
+            || entry
+                .observed
+                .lost_at
+                .is_some_and(|lost| settled_at.map_or(!self.is_updated(), |settled| lost > settled));
+        let is_changed_in_place = settled_at.is_none() && self.is_changed_in_place();
+        let rest = if is_lost || is_changed_in_place {
+            facts.settings.settle_after_loss()
+        } else {
+            facts.settings.settle()
+        };
+        let until = after(since, rest);
+        // Seen by this process for the first time, and just as status has it: nothing new is known.
+        let is_known = !is_lost
+            && settled_at.is_some_and(|settled| unsettled_since.is_none_or(|since| since <= settled))
+            && is_same_set(record, &bound);
+        if facts.now >= until {
+            return Ok(Bound {
+                is_newly_settled: !is_known,
+                ..bound
+            });
+        }
+        let finding = if is_changed_in_place && !is_lost {
+            self.taking(since)
+        } else {
+            self.resting(is_lost, &missing, since)
+        };
+        let finding = finding.wake_at(until);
+        Err(if is_known { finding.after_restart() } else { finding })
+    }
+
+    /// It was changed in place, also before any set of it was accepted.
+    fn is_changed_in_place(&self) -> bool {
+        self.is_updated() || self.own.object.annotations().contains_key(annotation::REPLACED)
+    }
+
+    /// An attempt that has not settled yet, on a placement whose set an earlier attempt had accepted: it was changed in
+    /// place, and a smaller set is what we asked for.
+    fn is_updated(&self) -> bool {
+        !self.record.destinations.is_empty()
+    }
+
+    /// KubeStellar copies the generation of a BindingPolicy into its status at any write of the Binding, even before it has
+    /// evaluated the new generation (`pkg/binding/binding.go`). So only time tells whether the set is the new one.
+    fn taking(&self, since: Timestamp) -> Finding {
+        let name = &self.stage.placement;
+        let wait = self.facts.settings.settle_after_loss().as_millis();
+        let text = format!(
+            "BindingPolicy {name} was changed in place: the set of Binding {name} counts when unchanged since {since:.1} for \
+             {wait} ms, because KubeStellar may still have the older one there"
+        );
+        Finding::unknown(Reason::Settling, text)
+    }
+
+    fn resting(&self, is_lost: bool, missing: &[String], since: Timestamp) -> Finding {
+        let name = &self.stage.placement;
+        let settings = self.facts.settings;
+        if !is_lost {
+            let text = format!(
+                "Binding {name} last changed at {since:.1}: its set counts after {} ms at rest",
+                settings.settle_ms
+            );
+            return Finding::unknown(Reason::Settling, text);
+        }
+        let what = match missing.split_first() {
+            Some((first, [])) => format!("{first} is missing from it"),
+            Some((first, rest)) => format!("{first} and {} more are missing from it", rest.len()),
+            None => "it was empty or smaller for a while".to_owned(),
+        };
+        Finding::unknown(
+            Reason::Shrunk,
+            format!(
+                "Binding {name} lost something without an edit of this policy ({what}; a restart of KubeStellar \
+                does that): it \
+                 counts when unchanged since {since:.1} for {} ms, and everything is judged anew then",
+                settings.settle_after_loss().as_millis()
+            ),
+        )
+    }
+}
+
+fn missing_from(recorded: &StageStatus, bound: &Bound<'_>) -> Vec<String> {
+    let clusters: BTreeSet<&str> = bound.destinations.iter().copied().collect();
+    let objects: BTreeSet<_> = bound.objects.iter().map(|object| binding_view::key(object)).collect();
+    let lost_clusters = recorded
+        .destinations
+        .iter()
+        .filter(|name| !clusters.contains(name.as_str()))
+        .map(|name| format!("cluster {name}"));
+    let lost_objects = recorded
+        .objects
+        .iter()
+        .map(key_of)
+        .filter(|key| !objects.contains(key))
+        .map(|key| key.to_string());
+    lost_clusters.chain(lost_objects).collect()
+}
+
+/// Objects without a baseline have not been accepted yet: they were just seen.
+fn is_same_set(recorded: &StageStatus, bound: &Bound<'_>) -> bool {
+    missing_from(recorded, bound).is_empty()
+        && recorded.destinations.len() == bound.destinations.len()
+        && recorded
+            .objects
+            .iter()
+            .filter(|object| object.baseline.is_some())
+            .count()
+            == bound.objects.len()
+}
+
+/// The clusters that the Binding names now.
+pub fn destinations_of<'a>(placed: &Placed<'a>) -> Vec<&'a str> {
+    placed
+        .binding()
+        .map(|(_, binding)| binding_view::destinations(binding))
+        .unwrap_or_default()
+}

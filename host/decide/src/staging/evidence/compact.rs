@@ -1,0 +1,173 @@
+//! Pending updates of an object where status has no room for the names of its clusters: one entry for all clusters that reported
+//! the same generation before the update. The entry stays until the last of them has acknowledged, and every round reads from the
+//! rows anew which ones have. Must not be used where the names have room: by name, merged acknowledgements are counted, too.
+
+use crate::time::round_up_to_second;
+use std::collections::{BTreeMap, BTreeSet};
+
+use jiff::Timestamp;
+use stagegate_api::{EvidenceRow, ObjectStatus, PendingUpdate, Reported};
+
+use crate::staging::evidence::acknowledgements::{Begun, Edited, at_of, is_acknowledgement};
+use crate::staging::evidence::pending::{Pending, covers, is_compact};
+
+/// Clusters that reported the same generation.
+#[derive(Default)]
+struct Alike<'a> {
+    clusters: Vec<&'a str>,
+    /// The newest of their reports, in seconds since 1970.
+    at: i64,
+}
+
+impl Edited<'_> {
+    /// The record, brought up to date as by [`Edited::advance`]. `None`: what is pending does not fit this form, because a
+    /// cluster has not reported a status yet.
+    pub(crate) fn advance_compactly(&self, recorded: Option<&ObjectStatus>) -> Option<ObjectStatus> {
+        let Begun {
+            mut record,
+            edits,
+            pending,
+            ..
+        } = self.begin(recorded);
+        let mut updates = pending.to_vec();
+        let edited_at = record.edited_at.as_ref().map(|time| time.0);
+        self.except_new_clusters(&mut updates, edited_at)?;
+        if edits > 0 {
+            let now = round_up_to_second(self.now);
+            for update in &mut updates {
+                update.owed = update.owed.saturating_add(edits);
+                update.edited_at = now.clone();
+                update.answered_at = None;
+            }
+            if updates.is_empty() {
+                updates = self.compact(&self.clusters.all, edits)?;
+            } else {
+                let is_covered = |cluster: &str| updates.iter().any(|update| covers(update, cluster));
+                let all = self.clusters.all.iter().copied();
+                let others = all.filter(|cluster| !is_covered(cluster)).collect();
+                updates.extend(self.compact(&others, edits)?);
+            }
+        }
+        updates.retain(|update| !self.is_acknowledged_by_all(update, edited_at));
+        record.updates = updates;
+        Some(record)
+    }
+
+    /// A cluster that has joined since the updates were made reports a generation of its own: it is no part of an entry without
+    /// names, and owes an acknowledgement only if its report is from before the last update.
+    fn except_new_clusters(&self, updates: &mut Vec<PendingUpdate>, edited_at: Option<Timestamp>) -> Option<()> {
+        let is_accepted = self.clusters.new.len() < self.clusters.all.len();
+        if !is_accepted || self.clusters.new.is_empty() || !is_compact(updates) {
+            return Some(());
+        }
+        let mut owing = BTreeSet::new();
+        for update in updates.iter_mut().filter(|update| update.clusters.is_empty()) {
+            let known: BTreeSet<String> = update.except.drain(..).collect();
+            let joined: Vec<&str> = self
+                .clusters
+                .new
+                .iter()
+                .copied()
+                .filter(|name| !known.contains(*name))
+                .collect();
+            owing.extend(joined.iter().copied());
+            let all: BTreeSet<String> = known.into_iter().chain(joined.into_iter().map(str::to_owned)).collect();
+            update.except = all.into_iter().collect();
+        }
+        let rows = self.reported_by(&owing);
+        let is_old = |row: &EvidenceRow| edited_at.is_some_and(|edited| self.reported_before(row, edited));
+        let owing = rows
+            .filter(|(_, row)| row.is_some_and(is_old))
+            .map(|(cluster, _)| cluster)
+            .collect();
+        updates.extend(self.compact(&owing, 1)?);
+        Some(())
+    }
+
+    /// Entries for these clusters: one for each generation that they report, the most common one without names if it is that of
+    /// more than half of the stage.
+    fn compact(&self, clusters: &BTreeSet<&str>, edits: i64) -> Option<Vec<PendingUpdate>> {
+        let mut by_generation: BTreeMap<&str, Alike<'_>> = BTreeMap::new();
+        for (cluster, row) in self.reported_by(clusters) {
+            let Reported::At { seconds } = row?.at else { return None };
+            let alike = by_generation.entry(row?.r#gen.as_str()).or_default();
+            alike.clusters.push(cluster);
+            alike.at = alike.at.max(seconds);
+        }
+        let all = &self.clusters.all;
+        let now = round_up_to_second(self.now);
+        let entries = by_generation.into_iter().map(|(generation, alike)| {
+            let owned = |names: &mut dyn Iterator<Item = &str>| names.map(str::to_owned).collect::<Vec<_>>();
+            let is_most = alike.clusters.len() * 2 > all.len();
+            let mut named = alike.clusters.iter().copied();
+            let (clusters, except) = if alike.clusters.len() == all.len() {
+                (Vec::new(), Vec::new())
+            } else if is_most {
+                let named: BTreeSet<&str> = named.collect();
+                (Vec::new(), owned(&mut all.difference(&named).copied()))
+            } else {
+                (owned(&mut named), Vec::new())
+            };
+            PendingUpdate {
+                clusters,
+                except,
+                owed: edits,
+                r#gen: generation.to_owned(),
+                at: alike.at.to_string(),
+                since: now.clone(),
+                edited_at: now.clone(),
+                answered_at: None,
+            }
+        });
+        Some(entries.collect())
+    }
+
+    fn is_acknowledged_by_all(&self, update: &PendingUpdate, edited_at: Option<Timestamp>) -> bool {
+        self.unacknowledged(update, edited_at).next().is_none()
+    }
+
+    /// The clusters of an entry that have not acknowledged its updates, by their rows of now.
+    fn unacknowledged<'s>(
+        &'s self,
+        update: &'s PendingUpdate,
+        edited_at: Option<Timestamp>,
+    ) -> impl Iterator<Item = &'s str> {
+        let pending = Pending::of(update);
+        let except: BTreeSet<&str> = update.except.iter().map(String::as_str).collect();
+        let names: BTreeSet<&str> = update.clusters.iter().map(String::as_str).collect();
+        let is_of_it = move |cluster: &str| {
+            if names.is_empty() {
+                !except.contains(cluster)
+            } else {
+                names.contains(cluster)
+            }
+        };
+        let has = move |row: &EvidenceRow| {
+            // A cluster that has joined may come with a report from before the update.
+            let is_old = edited_at.is_some_and(|edited| self.reported_before(row, edited));
+            (has_acknowledged(&pending, row) && !is_old)
+                || edited_at.is_some_and(|edited| self.is_silent_since(row, edited))
+        };
+        self.reported_by(&self.clusters.all)
+            .filter(move |(cluster, row)| is_of_it(cluster) && !row.is_some_and(&has))
+            .map(|(cluster, _)| cluster)
+    }
+
+    /// The report is later than the last update, and nothing has come for so long that transport has nothing more to deliver.
+    fn is_silent_since(&self, row: &EvidenceRow, edited_at: Timestamp) -> bool {
+        let edited_at = self.found.edited_at.map_or(edited_at, |found| found.max(edited_at));
+        let reported = self.reported_after(row, edited_at);
+        reported.is_some_and(|at| self.now.duration_since(at) >= self.settings.unseen_update())
+    }
+}
+
+/// Whether the row acknowledges all that is pending. Of several updates each moves the generation by one at least, or transport has
+/// merged them: then silence tells.
+fn has_acknowledged(pending: &Pending, row: &EvidenceRow) -> bool {
+    if pending.owed == 1 {
+        return is_acknowledgement(pending, row);
+    }
+    let moved = row.r#gen.parse::<i64>().ok().zip(pending.r#gen.parse::<i64>().ok());
+    moved.is_some_and(|(now, before)| now.saturating_sub(before) >= pending.owed)
+        && at_of(row).is_some_and(|at| pending.at.parse().is_ok_and(|before: i64| at >= before))
+}

@@ -1,0 +1,116 @@
+//! Reports that may be about an older version, because the placement or the policy was created too late to have a record of that
+//! version. They count when transport has nothing more to deliver. Must not record anything.
+
+use jiff::Timestamp;
+use stagegate_api::{EvidenceRow, Reported};
+
+use crate::checks::finding::Finding;
+use crate::checks::reason::Reason;
+use crate::staging::evidence::acknowledgements::Edited;
+use crate::staging::input::binding_view;
+use crate::time::{after, later};
+
+impl Edited<'_> {
+    /// The finding while a report may be about an older version, or an older object: it was made for another placement, before this
+    /// one. No time tells of an update that only takes fields away, so one may have come since. The report counts when the
+    /// placement is so old that transport has nothing more to deliver, or when the cluster reports again; one that may be older
+    /// than the last update is owed by its generation as well.
+    pub(crate) fn doubtful(&self) -> Option<Finding> {
+        let ends = self
+            .doubt_ends()
+            .filter(|_| self.is_unproven && !self.bound.create_only)?;
+        // What was never updated has one version; its report may still be about an object of the same name.
+        let is_of_it = |row: &EvidenceRow| {
+            let made = self.found.made_at.filter(|_| self.generation() == Some(1));
+            made.is_some_and(|made| self.reported_after(row, made).is_some())
+        };
+        let mut rows = self.rows.iter().filter(|row| self.is_of_before_opening(row));
+        let row = rows.find(|row| !is_of_it(row))?;
+        let text = format!(
+            "cluster {} reported on {} before the stage was opened, so the report may be about an older version: it counts from \
+             {ends} on; a new report from the cluster counts earlier",
+            row.cluster,
+            binding_view::key(self.bound)
+        );
+        Some(Finding::unknown(Reason::UpdatePending, text).wake_at(ends))
+    }
+
+    /// Until when a report of before the placement is in doubt. A clock of ours that is ahead of the server's must not end the wait.
+    fn doubt_ends(&self) -> Option<Timestamp> {
+        let ends = after(self.delivers_since()?, self.settings.unseen_update());
+        Some(ends).filter(|ends| self.now < *ends)
+    }
+
+    /// When the placement can first have brought the object to a cluster.
+    pub(crate) fn delivers_since(&self) -> Option<Timestamp> {
+        Some(later(self.bound_since(), later(self.opened_at, self.placed_since?)))
+    }
+
+    /// Since when the Binding names the object: after a restart KubeStellar may name it much later than the placement was opened. It
+    /// makes the CombinedStatus then, so a process that has not seen the object come goes by the age of that.
+    fn bound_since(&self) -> Option<Timestamp> {
+        self.known_since.or(self.named_since).or(self.combined_since)
+    }
+
+    /// Whether the report is of a time at which the placement brought nothing to any cluster yet, and transport may still have
+    /// something to deliver: it is about another placement's object.
+    pub(crate) fn is_of_before_opening(&self, row: &EvidenceRow) -> bool {
+        let Some(placed) = self.placed_since.filter(|_| self.doubt_ends().is_some()) else {
+            return false;
+        };
+        let opened = self.opened_at.map_or(placed.as_second(), |opened| {
+            placed.as_second().max(opened.as_second().saturating_sub(1))
+        });
+        matches!(row.at, Reported::At { seconds } if seconds < opened)
+            || self.bound_since().is_some_and(|bound| self.reported_before(row, bound))
+    }
+
+    /// The finding while a cluster may still get, or report, the version before an update, and this policy has no record from before that
+    /// update: another policy may have placed the object, or this one before it was deleted and created again.
+    pub(crate) fn unremembered(&self) -> Option<Finding> {
+        let window = self.settings.unseen_update();
+        let is_updated = |generation| generation > 1;
+        let updated = (self.found.edited_at)
+            .filter(|_| self.is_unproven && !self.bound.create_only && self.generation().is_some_and(is_updated))?;
+        let ends = after(updated, window);
+        let is_before_placement = self.placed_since.is_some_and(|placed| updated <= placed);
+        if !(is_before_placement && self.is_policy_too_young(updated) && self.now < ends) {
+            return None;
+        }
+        let row = self.rows.iter().find(|row| matches!(row.at, Reported::At { .. }))?;
+        let text = format!(
+            "{} was updated at {updated}, shortly before this policy placed it: the report of cluster {} may be about an older \
+             version that another BindingPolicy delivered; the report counts from {ends} on",
+            binding_view::key(self.bound),
+            row.cluster
+        );
+        Some(Finding::unknown(Reason::UpdatePending, text).wake_at(ends))
+    }
+
+    /// The finding while a cluster reports a later generation than the object has had: the report is about an older object of this name,
+    /// of which this policy has no record, unless something in the cluster edits the object.
+    pub(crate) fn of_another_object(&self) -> Option<Finding> {
+        let window = self.settings.unseen_update();
+        let made = (self.found.made_at).filter(|_| self.is_unproven && self.generation() == Some(1))?;
+        let ends = after(made, window);
+        if !self.is_policy_too_young(made) || self.now >= ends {
+            return None;
+        }
+        let is_later = |row: &&EvidenceRow| row.r#gen.parse::<i64>().is_ok_and(|generation| generation > 1);
+        let row = self.rows.iter().find(is_later)?;
+        let text = format!(
+            "cluster {} reports generation {} of {}, which has generation 1 and was made at {made}: the report may be about an older \
+             object of this name; it counts from {ends} on",
+            row.cluster,
+            row.r#gen,
+            binding_view::key(self.bound)
+        );
+        Some(Finding::unknown(Reason::UpdatePending, text).wake_at(ends))
+    }
+
+    /// Whether the policy cannot have a record of what was delivered before that time: it was made after it, or shortly before.
+    fn is_policy_too_young(&self, time: Timestamp) -> bool {
+        let window = self.settings.unseen_update();
+        self.policy_since.is_some_and(|made| after(made, window) > time)
+    }
+}

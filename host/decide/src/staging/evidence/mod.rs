@@ -1,0 +1,12 @@
+//! Whether what clusters reported is complete, belongs to the placement, and is about the current version.
+
+pub(crate) mod acknowledgements;
+pub(crate) mod binding;
+pub(crate) mod collector;
+pub(crate) mod combined_status;
+pub(crate) mod compact;
+pub(crate) mod doubt;
+pub(crate) mod kinds;
+pub(crate) mod objects;
+pub(crate) mod pending;
+pub(crate) mod reports;

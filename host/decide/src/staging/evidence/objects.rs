@@ -1,0 +1,377 @@
+//! The bound objects of a placement: what metadata reads say of each, and its record, brought up to date with edits and
+//! the clusters' answers. Must not judge.
+
+use crate::staging::input::recorded::positions;
+use crate::time::round_up_to_second;
+use std::collections::{BTreeMap, BTreeSet};
+
+use stagegate_api::staged_status::MAX_RECORDED;
+use stagegate_api::{BoundObject, EvidenceRow, ObjectStatus, StageState, StageStatus};
+
+use crate::checks::finding::Finding;
+use crate::checks::question::Question;
+use crate::checks::reason::Reason;
+use crate::names::ObjectKey;
+use crate::staging::evidence::acknowledgements::{Clusters, Edited, counted_generation};
+use crate::staging::evidence::binding::{Placed, destinations_of};
+use crate::staging::evidence::combined_status::Subject;
+use crate::staging::evidence::pending;
+use crate::staging::evidence::pending::{ByCluster, Pending};
+use crate::staging::input::binding_view;
+use crate::staging::input::facts::{Decoded, ObjectFacts, ObjectMeta};
+use crate::staging::input::recorded::{is_unbound, key_of};
+use crate::staging::input::stage_input::StageInput;
+use crate::time::after;
+
+/// The objects of one placement: asks about them, and keeps their records.
+#[derive(Debug)]
+pub(crate) struct ObjectTracker<'a> {
+    pub(crate) input: StageInput<'a>,
+    /// What has to be read before the rest can be decided.
+    pub(crate) questions: Vec<Question>,
+    /// How many updated objects have pending updates that status has no room for.
+    unrecorded: usize,
+}
+
+impl<'a> ObjectTracker<'a> {
+    pub(crate) const fn new(input: StageInput<'a>) -> Self {
+        Self {
+            input,
+            questions: Vec::new(),
+            unrecorded: 0,
+        }
+    }
+
+    /// Every bound object is looked at again when its version in the Binding moves: an edit of one that is not judged
+    /// restarts the settling all the same.
+    pub(crate) fn ask_about_objects(&mut self, objects: &[&BoundObject]) {
+        for object in objects {
+            let key = binding_view::key(object);
+            let known = self.input.facts.objects.get(&key);
+            if !known.is_some_and(|known| known.is_answer_to(&object.resource_version)) {
+                self.questions.push(Question::Object {
+                    key,
+                    version: object.version.clone(),
+                    resource_version: object.resource_version.clone(),
+                });
+            }
+        }
+    }
+
+    pub(crate) fn found(&self, object: &BoundObject) -> Option<&'a ObjectMeta> {
+        self.input
+            .facts
+            .objects
+            .get(&binding_view::key(object))
+            .and_then(|known| known.found.as_ref())
+    }
+
+    /// Of an object that this host may not read nobody knows whether it was edited, also when it is not judged.
+    pub(crate) fn require_shown(&self, objects: &[&BoundObject]) -> Result<(), Finding> {
+        let known = &self.input.facts.objects;
+        let refused = |object: &&BoundObject| {
+            let known = known.get(&binding_view::key(object))?;
+            refusal(known, object)
+        };
+        objects.iter().find_map(refused).map_or(Ok(()), Err)
+    }
+
+    /// An object that is judged. One that cannot be found is no object to leave out.
+    pub(crate) fn subject<'p>(
+        &self,
+        placed: &'p Placed<'p>,
+        object: &'p BoundObject,
+    ) -> Result<(Subject<'p>, &'p ObjectMeta), Finding>
+    where
+        'a: 'p,
+    {
+        let found: &'p ObjectMeta = self.found(object).ok_or_else(|| missing(object))?;
+        let subject = Subject {
+            placed,
+            bound: object,
+            found,
+        };
+        Ok((subject, found))
+    }
+
+    /// Brings the record of each object up to date with its updates and the clusters' acknowledgements. A cluster holds its
+    /// stage until a set without it is accepted: that a Binding loses it for a while, as at a restart of KubeStellar, changes nothing.
+    pub(crate) fn track(&mut self, placed: &Placed<'_>, objects: &[&BoundObject], record: &mut StageStatus) {
+        let accepted: Vec<String> = record.destinations.clone();
+        let accepted: BTreeSet<&str> = accepted.iter().map(String::as_str).collect();
+        let clusters = Clusters::of(destinations_of(placed), &accepted);
+        // A closed placement's Binding has objects but no clusters: it is not known yet which clusters will owe an update.
+        if clusters.all.is_empty() {
+            return;
+        }
+        let has_room = self.has_room_for_names(placed, (objects, &clusters), record);
+        let elsewhere = self.elsewhere(&clusters);
+        // Only a stage that is judged accepts another set.
+        let has_joined = !clusters.new.is_empty() && record.state == StageState::Active;
+        let positions = positions(&record.objects);
+        let mut room_taken = record.objects.iter().map(|entry| pending::bytes(&entry.updates)).sum();
+        let objects = &objects[..objects.len().min(MAX_RECORDED)];
+        for object in objects {
+            let Some(found) = self.found(object) else { continue };
+            let position = positions.get(&binding_view::key(object)).copied();
+            let old = position.and_then(|position| record.objects.get(position));
+            let subject = Subject {
+                placed,
+                bound: object,
+                found,
+            };
+            let edited = Edited::of(&subject, found, &clusters);
+            let others = room_taken - old.map_or(0, |old| pending::bytes(&old.updates));
+            // What is new at the first sight of the Binding inherits below.
+            let is_first_sight = |old: &ObjectStatus| accepted.is_empty() && is_unbound(old);
+            let joined = old
+                .filter(|old| has_joined && !is_first_sight(old))
+                .map(|old| with_what_joined_owe(edited, &elsewhere, old));
+            let old = joined.as_ref().or(old);
+            let known = old.map_or(&[][..], |old| &old.updates);
+            // Reports from before an update that was seen long ago are owed by name.
+            let is_updated = || edited.begin(old).edits > 0;
+            let is_compact =
+                pending::is_compact(known) || (pending::is_free(known, &clusters.all) && !has_room && is_updated());
+            let compact = is_compact.then(|| edited.advance_compactly(old)).flatten();
+            let mut entry = compact.unwrap_or_else(|| edited.advance(old));
+            if old.is_none_or(is_unbound) {
+                inherit(edited, &elsewhere, &mut entry);
+            }
+            if !pending::is_room_for(&entry.updates, others) {
+                pending::keep_clusters(&mut entry, &clusters.all);
+            }
+            if !pending::is_room_for(&entry.updates, others) {
+                // The record stays as it is, so the next round finds the update again.
+                self.unrecorded += 1;
+                continue;
+            }
+            room_taken = others + pending::bytes(&entry.updates);
+            if let Some(message) = weakly_acknowledged(edited, old, &entry) {
+                record.message = Some(message);
+            }
+            if let Some(message) = unacknowledgeable(edited, old) {
+                record.unsettled_since = Some(round_up_to_second(self.input.facts.now));
+                record.passing_since = None;
+                record.message = Some(message);
+            }
+            match position {
+                Some(position) => record.objects[position] = entry,
+                None => record.objects.push(entry),
+            }
+        }
+        make_room(record, objects);
+    }
+
+    /// Whether half of the room in status holds the names of all clusters for each object that has been updated.
+    fn has_room_for_names(
+        &self,
+        placed: &Placed<'_>,
+        (objects, clusters): (&[&BoundObject], &Clusters<'_>),
+        record: &StageStatus,
+    ) -> bool {
+        let owes = |entry: &&ObjectStatus| !pending::is_free(&entry.updates, &clusters.all);
+        let known = record.objects.iter().filter(owes).count();
+        let positions = positions(&record.objects);
+        let is_updated = |object: &&&BoundObject| {
+            let old = positions
+                .get(&binding_view::key(object))
+                .and_then(|at| record.objects.get(*at));
+            let subject = self.subject(placed, object).ok();
+            subject.is_some_and(|(subject, found)| Edited::of(&subject, found, clusters).begin(old).edits > 0)
+        };
+        let updated = objects.iter().filter(is_updated).count();
+        let names = pending::names_bytes(clusters.all.iter().copied());
+        names.saturating_mul(known + updated) <= pending::BYTES_MAX / 2
+    }
+
+    /// Fails if status has no room for all pending updates.
+    pub(crate) fn require_recorded(&self, clusters: usize) -> Result<(), Finding> {
+        let (facts, count) = (self.input.facts, self.unrecorded);
+        if count == 0 {
+            return Ok(());
+        }
+        let text = format!(
+            "{count} updated objects in {clusters} clusters have more unacknowledged updates than status has room for \
+             ({} KiB): they count when every cluster has acknowledged them and reported nothing new for {} s; update fewer \
+             objects at a time, or split the policy",
+            pending::BYTES_MAX / 1024,
+            facts.settings.unseen_update().as_secs()
+        );
+        let look_again = after(facts.now, facts.settings.settle_after_loss());
+        Err(Finding::unknown(Reason::TooManyUpdates, text).wake_at(look_again))
+    }
+
+    /// The other stages that are placed now, each with the clusters that it shares with this one.
+    fn elsewhere<'c>(&self, clusters: &Clusters<'c>) -> Vec<Elsewhere<'c>>
+    where
+        'a: 'c,
+    {
+        let StageInput { facts, own, .. } = self.input;
+        let stages = facts.policy.object.status.iter().flat_map(|status| &status.stages);
+        let is_placed = |other: &&StageStatus| {
+            other.binding_policy.as_ref().is_some_and(|placement| {
+                let live = facts.placements.get(&placement.name).and_then(Decoded::object);
+                placement.uid != own.uid()
+                    && live.is_some_and(|live| live.metadata.uid.as_deref() == Some(&placement.uid))
+            })
+        };
+        let elsewhere = stages.filter(is_placed).map(|record| {
+            let accepted: BTreeSet<&str> = record.destinations.iter().map(String::as_str).collect();
+            let shared: BTreeSet<&str> = clusters.all.intersection(&accepted).copied().collect();
+            Elsewhere {
+                positions: positions(&record.objects),
+                record,
+                shared: Clusters {
+                    all: shared,
+                    new: BTreeSet::new(),
+                },
+            }
+        });
+        elsewhere.collect()
+    }
+}
+
+/// Keeps the list within what status takes: the oldest entries of objects that are not bound any more go first. Such entries
+/// remain only where no set is accepted any more.
+fn make_room(record: &mut StageStatus, bound: &[&BoundObject]) {
+    let mut surplus = record.objects.len().saturating_sub(MAX_RECORDED);
+    if surplus == 0 {
+        return;
+    }
+    let bound: BTreeSet<ObjectKey> = bound.iter().map(|object| binding_view::key(object)).collect();
+    record.objects.retain(|object| {
+        let is_kept = surplus == 0 || bound.contains(&key_of(object));
+        surplus -= usize::from(!is_kept);
+        is_kept
+    });
+}
+
+/// Another stage that is placed.
+struct Elsewhere<'a> {
+    record: &'a StageStatus,
+    positions: BTreeMap<ObjectKey, usize>,
+    /// The clusters that both have accepted.
+    shared: Clusters<'a>,
+}
+
+impl Elsewhere<'_> {
+    fn known(&self, key: &ObjectKey) -> Option<&ObjectStatus> {
+        self.positions.get(key).and_then(|at| self.record.objects.get(*at))
+    }
+}
+
+/// The object is new to this stage, but another stage places it, too: what its clusters owe there, they owe here. Their old
+/// status counts at once under the new placement, so an update made between the last round and this stage's Binding would
+/// be judged by reports from before it.
+fn inherit(edited: Edited<'_>, elsewhere: &[Elsewhere<'_>], entry: &mut ObjectStatus) {
+    let key = key_of(entry);
+    let mut owed = pending::by_cluster(&entry.updates, &edited.clusters.all);
+    for other in elsewhere {
+        let Some(known) = other.known(&key) else { continue };
+        let is_followed = !is_unbound(known) && known.uid == entry.uid;
+        let there = Edited {
+            clusters: &other.shared,
+            ..edited
+        };
+        let there = pending::by_cluster(&there.advance(Some(known)).updates, &other.shared.all);
+        // That stage has seen every update, so what is not owed there was acknowledged.
+        owed.retain(|cluster, _| !(is_followed && other.shared.all.contains(cluster.as_str())));
+        let is_here = |cluster: &str| edited.clusters.all.contains(cluster);
+        owed.extend(there.into_iter().filter(|(cluster, _)| is_here(cluster)));
+    }
+    entry.updates = pending::grouped(owed);
+}
+
+/// The same for clusters that have joined this stage since, for instance because their labels changed: adds what the records of other
+/// stages say that they owe.
+fn with_what_joined_owe(edited: Edited<'_>, elsewhere: &[Elsewhere<'_>], old: &ObjectStatus) -> ObjectStatus {
+    let owe_here: BTreeSet<&str> = (old.updates.iter())
+        .flat_map(|update| update.clusters.iter().map(String::as_str))
+        .collect();
+    let is_heir = |cluster: &String| {
+        let cluster = cluster.as_str();
+        edited.clusters.new.contains(cluster) && !owe_here.contains(cluster)
+    };
+    // One that has acknowledged it here does not owe it for ever because the other stage does not hear of it any more.
+    let is_unpaid = |cluster: &str, pending: &Pending| {
+        let row = edited.row(cluster);
+        row.is_none_or(|row| row.r#gen.is_empty() || row.r#gen == pending.r#gen)
+    };
+    let key = key_of(old);
+    let mut owed = ByCluster::new();
+    for other in elsewhere {
+        let updates = other.known(&key).map_or(&[][..], |known| &known.updates);
+        let there = pending::by_cluster(updates, &other.shared.all).into_iter();
+        owed.extend(there.filter(|(cluster, pending)| is_heir(cluster) && is_unpaid(cluster, pending)));
+    }
+    let mut new = old.clone();
+    new.updates.extend(pending::grouped(owed));
+    new
+}
+
+/// The message about an update that no cluster can acknowledge. Such an update only restarts the settling.
+fn unacknowledgeable(edited: Edited<'_>, old: Option<&ObjectStatus>) -> Option<String> {
+    let found = edited.found;
+    let is_moved = |old: &ObjectStatus| old.uid != found.uid || old.mark.as_ref() != Some(&found.mark);
+    let is_uncounted = counted_generation(edited.bound, found).is_none();
+    (is_uncounted && old.is_some_and(is_moved)).then(|| {
+        format!(
+            "unproven: no status tells whether the last update of {} arrived in the clusters",
+            binding_view::key(edited.bound)
+        )
+    })
+}
+
+/// The message about an acknowledgement that may have another cause than the update.
+fn weakly_acknowledged(edited: Edited<'_>, old: Option<&ObjectStatus>, new: &ObjectStatus) -> Option<String> {
+    let old = old.filter(|old| !old.updates.is_empty())?;
+    let key = binding_view::key(edited.bound);
+    // An entry without names is acknowledged as a whole.
+    if pending::is_compact(&old.updates) {
+        let mut rows = edited.reported_by(&edited.clusters.all).filter_map(|(_, row)| row);
+        return (new.updates.is_empty())
+            .then(|| rows.find_map(|row| weakness(row, &key)))
+            .flatten();
+    }
+    let clusters = &edited.clusters.all;
+    let now = pending::by_cluster(&new.updates, clusters);
+    let before = pending::by_cluster(&old.updates, clusters);
+    let mut acknowledged = before
+        .iter()
+        .filter(|(cluster, pending)| now.get(*cluster).is_none_or(|now| now.owed < pending.owed));
+    acknowledged.find_map(|(cluster, _)| weakness(edited.row(cluster)?, &key))
+}
+
+/// Why an acknowledgement by this row may not be of the last update.
+fn weakness(row: &EvidenceRow, key: &ObjectKey) -> Option<String> {
+    if row.r#gen.is_empty() {
+        return Some(format!(
+            "unproven: the status of {key} has no observedGeneration, so whatever changes it counts as an \
+                 acknowledgement of the last update"
+        ));
+    }
+    let is_scaled = row.desired.is_some() && row.total.is_some() && row.desired != row.total;
+    is_scaled.then(|| {
+        format!(
+            "unproven: cluster {} runs another number of replicas of {key} than its spec says; an autoscaler there \
+                 moves observedGeneration, too, so it may not be the last update that was acknowledged",
+            row.cluster
+        )
+    })
+}
+
+/// The finding of an object that was asked for in vain.
+pub(crate) fn refusal(known: &ObjectFacts, object: &BoundObject) -> Option<Finding> {
+    let message = known.refused.as_ref()?;
+    let key = binding_view::key(object);
+    let text =
+        format!("{key} is bound, but Stagegate may not read its metadata: grant it the right to get them ({message})");
+    Some(Finding::unknown(Reason::ObjectForbidden, text))
+}
+
+pub(crate) fn missing(object: &BoundObject) -> Finding {
+    let key = binding_view::key(object);
+    let text = format!("{key} is in the Binding, but not on this control plane: it is being deleted, or was just made");
+    Finding::unknown(Reason::ObjectMissing, text)
+}

@@ -1,0 +1,164 @@
+//! Pending updates: those of one object that clusters have not acknowledged. Status groups them, decisions need them by
+//! cluster. Must not decide when an update counts as acknowledged.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use stagegate_api::staged_status::MAX_RECORDED;
+use stagegate_api::{ObjectStatus, PendingUpdate};
+
+use crate::time::after;
+
+/// The most that pending updates of one stage may take in status, in bytes of JSON: a quarter of what the whole status may take.
+pub const BYTES_MAX: usize = 256 * 1024;
+/// The most that the JSON of an entry takes without names, generation and `at`: three times, a number, and the fields' names.
+const ENTRY_BYTES: usize = 192;
+
+/// What one cluster has not acknowledged of one object.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Pending {
+    pub owed: i64,
+    /// The generation and the time of the report before the update; empty when there was none.
+    pub r#gen: String,
+    pub at: String,
+    /// When the first and the last of the updates were seen.
+    pub since: Timestamp,
+    pub edited_at: Timestamp,
+    pub answered_at: Option<Timestamp>,
+}
+
+pub type ByCluster = BTreeMap<String, Pending>;
+
+impl Pending {
+    pub fn of(update: &PendingUpdate) -> Self {
+        Self {
+            owed: update.owed,
+            r#gen: update.r#gen.clone(),
+            at: update.at.clone(),
+            since: update.since.0,
+            edited_at: update.edited_at.0,
+            answered_at: update.answered_at.as_ref().map(|time| time.0),
+        }
+    }
+
+    /// The cluster has lost the object, and counts generations from 1 again when it gets it. Its first status may be about an older
+    /// version, as with every update of an object that has not been reported on.
+    pub fn forget_report(&mut self) {
+        if !(self.at.is_empty() && self.r#gen.is_empty()) {
+            self.owed = self.owed.saturating_add(1);
+            (self.at, self.r#gen) = (String::new(), String::new());
+        }
+    }
+
+    /// The time of an acknowledgement, later than the first of the updates: a time that is not means a report in doubt.
+    pub fn after_first(&self, answered_at: Timestamp) -> Timestamp {
+        answered_at.max(after(self.since, SignedDuration::from_secs(1)))
+    }
+
+    /// Since when a cluster that has acknowledged one of several updates has acknowledged no other one, if it has reported at all after
+    /// the last; or since when its only report has been in doubt.
+    pub fn silent_since(&self, reported_after_update: Option<Timestamp>) -> Option<Timestamp> {
+        let answered = self.answered_at?;
+        if answered <= self.since {
+            return Some(answered);
+        }
+        Some(answered.max(reported_after_update?))
+    }
+}
+
+/// What each cluster has not acknowledged. The stage's clusters stand for those of entries without names.
+pub fn by_cluster(updates: &[PendingUpdate], clusters: &BTreeSet<&str>) -> ByCluster {
+    let mut entries = ByCluster::new();
+    for update in updates {
+        let pending = Pending::of(update);
+        if update.clusters.is_empty() {
+            let of_it = clusters.iter().filter(|cluster| covers(update, cluster));
+            entries.extend(of_it.map(|cluster| ((*cluster).to_owned(), pending.clone())));
+        } else {
+            entries.extend(update.clusters.iter().map(|cluster| (cluster.clone(), pending.clone())));
+        }
+    }
+    entries
+}
+
+/// Whether an entry is about a cluster of the stage.
+pub fn covers(update: &PendingUpdate, cluster: &str) -> bool {
+    let is_in = |names: &[String]| names.iter().any(|name| name == cluster);
+    if update.clusters.is_empty() {
+        !is_in(&update.except)
+    } else {
+        is_in(&update.clusters)
+    }
+}
+
+/// Whether one of the entries has no names.
+pub fn is_compact(updates: &[PendingUpdate]) -> bool {
+    updates.iter().any(|update| update.clusters.is_empty())
+}
+
+pub fn grouped(pending: ByCluster) -> Vec<PendingUpdate> {
+    let mut groups: BTreeMap<Pending, Vec<String>> = BTreeMap::new();
+    for (cluster, pending) in pending {
+        groups.entry(pending).or_default().push(cluster);
+    }
+    // Who has left a stage that has passed is not forgotten there, so more may owe than are ever placed at once.
+    let of = |(pending, clusters): (Pending, Vec<String>)| {
+        let update = |clusters: &[String]| PendingUpdate {
+            clusters: clusters.to_vec(),
+            except: Vec::new(),
+            owed: pending.owed,
+            r#gen: pending.r#gen.clone(),
+            at: pending.at.clone(),
+            since: Time(pending.since),
+            edited_at: Time(pending.edited_at),
+            answered_at: pending.answered_at.map(Time),
+        };
+        clusters.chunks(MAX_RECORDED).map(update).collect::<Vec<_>>()
+    };
+    groups.into_iter().flat_map(of).collect()
+}
+
+/// Whether status has room for these beside those of the other objects of the stage.
+pub fn is_room_for(updates: &[PendingUpdate], others: usize) -> bool {
+    updates.is_empty() || others.saturating_add(bytes(updates)) <= BYTES_MAX
+}
+
+/// The size of the entries as JSON, rounded up.
+pub fn bytes(updates: &[PendingUpdate]) -> usize {
+    let of = |update: &PendingUpdate| {
+        let names = update.clusters.iter().chain(&update.except).map(String::as_str);
+        names_bytes(names) + update.r#gen.len() + update.at.len() + ENTRY_BYTES
+    };
+    updates.iter().map(of).sum()
+}
+
+/// The size of a list of names as JSON, rounded up.
+pub fn names_bytes<'a>(names: impl Iterator<Item = &'a str>) -> usize {
+    names.map(|name| name.len() + 3).sum()
+}
+
+/// Forgets what these clusters owe, and entries without names.
+pub fn drop_clusters(object: &mut ObjectStatus, clusters: &BTreeSet<&str>) {
+    object.updates.retain_mut(|update| {
+        update.clusters.retain(|cluster| !clusters.contains(cluster.as_str()));
+        !update.clusters.is_empty()
+    });
+}
+
+/// Whether none of these clusters owes anything.
+pub fn is_free(updates: &[PendingUpdate], clusters: &BTreeSet<&str>) -> bool {
+    let owes = |update: &PendingUpdate| clusters.iter().any(|cluster| covers(update, cluster));
+    !updates.iter().any(owes)
+}
+
+/// Forgets what other clusters than these owe.
+pub fn keep_clusters(object: &mut ObjectStatus, clusters: &BTreeSet<&str>) {
+    object.updates.retain_mut(|update| {
+        let is_compact = update.clusters.is_empty();
+        for names in [&mut update.clusters, &mut update.except] {
+            names.retain(|cluster| clusters.contains(cluster.as_str()));
+        }
+        is_compact || !update.clusters.is_empty()
+    });
+}

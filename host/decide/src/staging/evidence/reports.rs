@@ -1,0 +1,57 @@
+//! When a cluster reported, compared with times of other clocks. Must not judge what that means.
+
+use jiff::Timestamp;
+use stagegate_api::{EvidenceRow, Reported};
+
+use crate::staging::evidence::acknowledgements::{Edited, at_of};
+
+impl Edited<'_> {
+    /// Whether the cluster's last report is surely older than `time`. Reports have whole seconds; clocks of API servers may
+    /// differ by the settle time.
+    pub(crate) fn reported_before(&self, row: &EvidenceRow, time: Timestamp) -> bool {
+        let Reported::At { seconds } = row.at else { return false };
+        let end = seconds.saturating_add(1).saturating_mul(1_000);
+        end.saturating_add(self.settings.settle_ms) < time.as_millisecond()
+    }
+
+    /// Whether the cluster's last report is surely older than the last update of which a time tells.
+    pub(crate) fn is_from_before_update(&self, row: &EvidenceRow) -> bool {
+        let is_updated = self.generation().is_some_and(|generation| generation > 1);
+        let updated = self.found.edited_at.filter(|_| is_updated);
+        updated.is_some_and(|updated| self.reported_before(row, updated))
+    }
+
+    /// When the cluster last reported, if that is surely after an update of that time and not before KubeStellar had seen it: until
+    /// then no cluster can have had it.
+    pub(crate) fn reported_after(&self, row: &EvidenceRow, edited_at: Timestamp) -> Option<Timestamp> {
+        let Reported::At { seconds } = row.at else { return None };
+        let is_before = |named: Timestamp| seconds < named.as_second();
+        let is_named = self.found.resource_version == self.bound.resource_version;
+        if !is_named || self.named_since.is_some_and(is_before) {
+            return None;
+        }
+        self.is_surely_after(row, edited_at)
+            .then(|| Timestamp::from_second(seconds).ok())
+            .flatten()
+    }
+
+    /// Whether the report is later than the update by more than clocks may differ.
+    pub(crate) fn is_surely_after(&self, row: &EvidenceRow, edited_at: Timestamp) -> bool {
+        let Reported::At { seconds } = row.at else { return false };
+        let end = edited_at.as_second().saturating_add(1).saturating_mul(1_000);
+        seconds.saturating_mul(1_000) >= end.saturating_add(self.settings.settle_ms)
+    }
+
+    /// When the cluster reported, if that is after the last update. What it acknowledged before, as while it went out of reach, says
+    /// nothing of that one. Both times are whole seconds. No allowance is made for clocks that differ: a cluster that has finished
+    /// within seconds reports nothing later, so it would be held for good.
+    pub(crate) fn reported_after_update(
+        &self,
+        row: Option<&EvidenceRow>,
+        updated: Option<Timestamp>,
+    ) -> Option<Timestamp> {
+        let seconds = at_of(row?)?;
+        let is_after = updated.is_none_or(|updated| seconds > updated.as_second());
+        Timestamp::from_second(seconds).ok().filter(|_| is_after)
+    }
+}

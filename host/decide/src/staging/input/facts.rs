@@ -1,0 +1,241 @@
+//! Everything a staging decision may look at, the time and past verdicts included. Must not read anything itself.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use jiff::{SignedDuration, Timestamp};
+use serde::{Deserialize, Serialize};
+use stagegate_api::{Binding, BindingPolicy, CombinedStatusView, StagedBindingPolicy, StatusCollector};
+
+use crate::checks::answers::{Answers, Compilation, Read};
+use crate::checks::gate_call::{
+    ConfigAnswer, ConfigKey, GateNamespaces, GateVerdict, ModuleFacts, Source, SourceEntry,
+};
+use crate::checks::verdict::{Verdict, VerdictKey};
+use crate::names::{Digest, ObjectKey};
+use crate::staging::input::observed::Observed;
+
+/// One policy and what is known of it at one instant.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Facts {
+    pub now: Timestamp,
+    #[serde(default)]
+    pub read: Read,
+    #[serde(default)]
+    pub settings: Settings,
+    /// Since when this process watches without a gap: what was recorded earlier may have been broken meanwhile.
+    #[serde(default)]
+    pub watching_since: Option<Timestamp>,
+    /// When this process last saw KubeStellar write: a Binding, a CombinedStatus, or a BindingPolicy's observedGeneration.
+    #[serde(default)]
+    pub kubestellar_seen_at: Option<Timestamp>,
+    /// How often the lease changed hands, as far as this process knows; 0 without leader election.
+    #[serde(default)]
+    pub lease_transitions: u64,
+    pub policy: PolicyFacts,
+    /// The live StatusCollector under the name of [`crate::staging::evidence::collector::name`], and since when it has had our spec.
+    #[serde(default)]
+    pub evidence_collector: Option<EvidenceCollectorFacts>,
+    /// The StatusCollectors that clauses of this policy name and that exist.
+    #[serde(default)]
+    pub collectors: BTreeMap<String, Arc<StatusCollector>>,
+    /// When this process last saw the spec of one of them change: KubeStellar needs up to 5 s to combine anew.
+    #[serde(default)]
+    pub collectors_changed: BTreeMap<String, Timestamp>,
+    /// The BindingPolicies under a name of one of the stages, and all that this policy owns.
+    #[serde(default)]
+    pub placements: BTreeMap<String, Decoded<BindingPolicy>>,
+    /// The Bindings of those names.
+    #[serde(default)]
+    pub bindings: BTreeMap<String, BindingFacts>,
+    /// What metadata reads of bound objects answered.
+    #[serde(default)]
+    pub objects: BTreeMap<ObjectKey, ObjectFacts>,
+    /// CombinedStatuses labelled with one of the BindingPolicies, by `namespace/name`.
+    #[serde(default)]
+    pub combined: BTreeMap<String, Decoded<CombinedStatusView>>,
+    /// Which expressions compile, by the digest of their text.
+    #[serde(default)]
+    pub compiled: BTreeMap<Digest, Compilation>,
+    /// Only ever answers to questions; a file of facts holds none.
+    #[serde(skip)]
+    pub verdicts: BTreeMap<VerdictKey, Verdict>,
+    /// Namespaces whose ConfigMaps may be run.
+    #[serde(default)]
+    pub gate_namespaces: GateNamespaces,
+    /// The ConfigMaps that gates of this policy name, by `namespace/name`; one that is missing here was not looked at.
+    #[serde(default)]
+    pub sources: BTreeMap<String, Source>,
+    /// What the ConfigMaps' entries hold.
+    #[serde(default)]
+    pub modules: BTreeMap<SourceEntry, ModuleFacts>,
+    /// Only ever answers to questions, like the two below.
+    #[serde(skip)]
+    pub configs: BTreeMap<ConfigKey, ConfigAnswer>,
+    #[serde(skip)]
+    pub gate_verdicts: BTreeMap<VerdictKey, GateVerdict>,
+    /// Plans in a row that moved something and came too late to be carried out ([`crate::staging::plan::Plan::not_after`]).
+    #[serde(default)]
+    pub late_plans: u32,
+}
+
+impl Facts {
+    /// What the checks of a stage may see of them.
+    pub(crate) const fn answers(&self) -> Answers<'_> {
+        Answers {
+            now: self.now,
+            read: &self.read,
+            watching_since: self.watching_since,
+            retry_after: self.settings.settle_after_loss(),
+            compiled: &self.compiled,
+            verdicts: &self.verdicts,
+            gate_namespaces: &self.gate_namespaces,
+            sources: &self.sources,
+            modules: &self.modules,
+            configs: &self.configs,
+            gate_verdicts: &self.gate_verdicts,
+        }
+    }
+}
+
+/// Waiting times. All follow from the settle time in KubeStellar's proportions, so that a fast control plane may be
+/// judged faster by one setting.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Settings {
+    pub settle_ms: i64,
+}
+
+impl Default for Settings {
+    /// KubeStellar writes a Binding two seconds after the first change; one second is added.
+    fn default() -> Self {
+        Self { settle_ms: 3_000 }
+    }
+}
+
+impl Settings {
+    /// How long a Binding's set must stand unchanged.
+    pub fn settle(self) -> SignedDuration {
+        SignedDuration::from_millis(self.settle_ms)
+    }
+
+    /// The same after something was lost from it: 30 s for a settle time of 3 s. KubeStellar's restart empties Bindings.
+    pub const fn settle_after_loss(self) -> SignedDuration {
+        SignedDuration::from_millis(self.settle_ms.saturating_mul(10))
+    }
+
+    /// How long the evidence collector must have had our spec: 10 s for a settle time of 3 s. KubeStellar recombines
+    /// within 5 s of a change of a collector.
+    pub fn collector(self) -> SignedDuration {
+        SignedDuration::from_millis(self.settle_ms.saturating_mul(10) / 3)
+    }
+
+    /// By then a CombinedStatus has come, if it comes: 1 min for a settle time of 3 s. KubeStellar takes 7 s, and longer when it has
+    /// much to do.
+    pub fn combined(self) -> SignedDuration {
+        SignedDuration::from_millis(self.settle_ms.saturating_mul(20))
+    }
+
+    /// How long an edit may stay unseen in a cluster, and how long a merged answer must stand: 2 min for a settle time
+    /// of 3 s.
+    pub fn unseen_update(self) -> SignedDuration {
+        SignedDuration::from_millis(self.settle_ms.saturating_mul(40))
+    }
+}
+
+/// An object that decoded, or why it did not: never a silently missing one.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase", rename_all_fields = "camelCase")]
+pub enum Decoded<T> {
+    /// Shared with whoever watches it: facts are gathered anew for every decision.
+    Object(Arc<T>),
+    Undecodable {
+        error: String,
+    },
+}
+
+impl<T> Decoded<T> {
+    pub fn object(&self) -> Option<&T> {
+        match self {
+            Self::Object(object) => Some(object.as_ref()),
+            Self::Undecodable { .. } => None,
+        }
+    }
+}
+
+/// The policy, as stored.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct PolicyFacts {
+    pub object: Arc<StagedBindingPolicy>,
+    /// Set when the stored spec could not be decoded (then `object` holds an empty one).
+    #[serde(default)]
+    pub undecodable: Option<String>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct EvidenceCollectorFacts {
+    pub object: Arc<StatusCollector>,
+    /// Since when this process has seen it with our spec without a break.
+    #[serde(default)]
+    pub ours_since: Option<Timestamp>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct BindingFacts {
+    /// `None`: there is none of this name now (there may have been one: see `observed`).
+    pub object: Option<Decoded<Binding>>,
+    /// What this process has seen of its set of objects and destinations over time.
+    pub observed: Observed,
+}
+
+/// The answer to a metadata read of one workload object.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ObjectFacts {
+    /// The resourceVersion in the Binding that caused the read: an answer to an older one is out of date.
+    pub asked_for: String,
+    /// `None`: not found, or not shown.
+    pub found: Option<ObjectMeta>,
+    /// Why the server did not show it: this host has no right to read it.
+    #[serde(default)]
+    pub refused: Option<String>,
+}
+
+impl ObjectFacts {
+    /// Whether this is as new as what a Binding that names this version saw. Several Bindings name one object, and not
+    /// all are brought up to date at once: an answer to the newest is one to all. Versions are comparable integers
+    /// within a kind (KEP-5504).
+    pub fn is_answer_to(&self, resource_version: &str) -> bool {
+        let known = [
+            Some(&self.asked_for),
+            self.found.as_ref().map(|found| &found.resource_version),
+        ];
+        let is_newer = |known: &String| matches!((known.parse::<u128>(), resource_version.parse::<u128>()), (Ok(known), Ok(asked)) if known > asked);
+        self.asked_for == resource_version || known.into_iter().flatten().any(is_newer)
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ObjectMeta {
+    pub uid: String,
+    pub resource_version: String,
+    /// `None` for kinds that count none (ConfigMap, Secret, Service).
+    #[serde(default)]
+    pub generation: Option<i64>,
+    /// The newest time in managedFields, by the API server's clock and in whole seconds, of a writer that is none of statuses
+    /// (as for the mark) and owns more than metadata. An update that only takes fields away may leave no time there.
+    #[serde(default)]
+    pub edited_at: Option<Timestamp>,
+    /// Its creationTimestamp.
+    #[serde(default)]
+    pub made_at: Option<Timestamp>,
+    /// Digest of the metadata without what KubeStellar's status controller and status writers touch (resourceVersion,
+    /// the labels `managed-by.kubestellar.io/*`, managedFields entries of manager `Status` or of the status
+    /// subresource): for kinds without generation it tells an edit from a status write.
+    pub mark: String,
+}

@@ -1,0 +1,10 @@
+//! What a decision rests on: facts, the checked spec, and what stands under the name of each stage.
+
+pub(crate) mod binding_view;
+pub(crate) mod clauses;
+pub(crate) mod facts;
+pub(crate) mod observed;
+pub(crate) mod placement;
+pub(crate) mod recorded;
+pub(crate) mod spec;
+pub(crate) mod stage_input;

@@ -1,0 +1,122 @@
+//! What a Binding's set of objects and clusters did over time, as one process saw it. Must not decide anything.
+//!
+//! A decision sees one instant; a Binding that was empty for ten milliseconds between two decisions (a restart of
+//! KubeStellar) would leave no trace. So the shell calls [`observe`] on every watch event and hands on the result.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use stagegate_api::Binding;
+
+use crate::staging::input::binding_view;
+
+/// The set that a Binding has now, since when, and when it last lost something.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Observed {
+    /// Controller owner uid of the Binding: another one is another placement, with nothing in common.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub owner: Option<String>,
+    /// Objects and clusters together; the resourceVersions in a Binding are not part of its set.
+    #[serde(default)]
+    pub members: BTreeSet<String>,
+    /// When the set last changed, or was first seen.
+    pub since: Timestamp,
+    /// When something was last missing from the set that had been in it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lost_at: Option<Timestamp>,
+    /// The objects of the set, by the same names.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub versions: BTreeMap<String, NamedVersion>,
+}
+
+/// Which version of an object the Binding names.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct NamedVersion {
+    pub version: String,
+    /// Since when; `None`: since before this process saw the Binding for the first time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub since: Option<Timestamp>,
+    /// Since when the Binding names the object, where it has named another version of it before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub named_since: Option<Timestamp>,
+}
+
+impl NamedVersion {
+    fn first(version: &str, since: Option<Timestamp>) -> Self {
+        Self {
+            version: version.to_owned(),
+            since,
+            named_since: None,
+        }
+    }
+}
+
+/// What is known after seeing `binding` (`None`: gone, or not decodable) at `now`.
+pub fn observe(previous: Option<&Observed>, binding: Option<&Binding>, now: Timestamp) -> Observed {
+    let members = binding.map(members).unwrap_or_default();
+    let owner = binding.and_then(binding_view::owner_uid).map(str::to_owned);
+    let Some(previous) = previous else {
+        return Observed {
+            owner,
+            members,
+            since: now,
+            lost_at: None,
+            versions: versions(binding, |_, version| NamedVersion::first(version, None)),
+        };
+    };
+    // A Binding that is gone keeps its owner's name, so that its return is known as a return.
+    let owner = owner.or_else(|| previous.owner.clone());
+    if owner != previous.owner {
+        return Observed {
+            owner,
+            members,
+            since: now,
+            lost_at: None,
+            versions: versions(binding, |_, version| NamedVersion::first(version, Some(now))),
+        };
+    }
+    let versions = versions(binding, |name, version| match previous.versions.get(name) {
+        Some(known) if known.version == version => known.clone(),
+        Some(known) => NamedVersion {
+            named_since: known.named_since.or(known.since).or(Some(previous.since)),
+            ..NamedVersion::first(version, Some(now))
+        },
+        None => NamedVersion::first(version, Some(now)),
+    });
+    if members == previous.members {
+        return Observed {
+            versions,
+            ..previous.clone()
+        };
+    }
+    let lost = !previous.members.is_subset(&members);
+    Observed {
+        owner,
+        members,
+        since: now,
+        lost_at: if lost { Some(now) } else { previous.lost_at },
+        versions,
+    }
+}
+
+fn versions(binding: Option<&Binding>, seen: impl Fn(&str, &str) -> NamedVersion) -> BTreeMap<String, NamedVersion> {
+    let named = binding.into_iter().flat_map(binding_view::objects).map(|object| {
+        let name = binding_view::key(object).to_string();
+        let seen = seen(&name, &object.resource_version);
+        (name, seen)
+    });
+    named.collect()
+}
+
+fn members(binding: &Binding) -> BTreeSet<String> {
+    let objects = binding_view::objects(binding)
+        .into_iter()
+        .map(|object| binding_view::key(object).to_string());
+    let clusters = binding_view::destinations(binding)
+        .into_iter()
+        .map(|cluster| format!("cluster {cluster}"));
+    objects.chain(clusters).collect()
+}

@@ -1,0 +1,186 @@
+//! What stands under a stage's name: nothing, somebody else's BindingPolicy, or one of ours, closed or open.
+//!
+//! A third state of ours is to come (a held Binding, for staged updates); it is a variant here. Must not decide what
+//! to do about any.
+
+use crate::staging::input::clauses::plan_of;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::{Resource as _, ResourceExt as _};
+use stagegate_api::{BindingPolicy, annotation};
+
+use crate::names::{Digest, PlacementName};
+use crate::staging::input::facts::{Decoded, Facts};
+use crate::staging::plan::Precondition;
+
+#[derive(Clone, Debug)]
+pub enum Slot<'a> {
+    Absent,
+    /// It is there, but nobody can tell what it says.
+    Undecodable(&'a str),
+    /// Not owned by this policy: never touched.
+    Foreign,
+    /// Ours, being deleted.
+    Leaving,
+    /// Ours, without cluster selectors: it selects no cluster.
+    Closed(Own<'a>),
+    /// Ours, placing the workload.
+    Open(Own<'a>),
+}
+
+/// A BindingPolicy of ours and what its annotations say.
+#[derive(Clone, Debug)]
+pub struct Own<'a> {
+    pub object: &'a BindingPolicy,
+    /// Its annotation, or the plan of the clauses it really has where the Go stager made it.
+    pub plan: Digest,
+    /// It has no annotations of ours: the Go stager made it.
+    pub is_unstamped: bool,
+    pub attempt: i64,
+    pub baseline: Option<&'a str>,
+    /// As in [`annotation::OPENED`].
+    pub opened: Option<&'a str>,
+    pub stamp: Option<Stamp>,
+}
+
+/// coordination.k8s.io/v1: `leaseTransitions` is an int32.
+const TRANSITIONS_MAX: u64 = i32::MAX.cast_unsigned() as u64;
+
+/// Raised on every edit of the policy and every new leader, on closed placements: an open that was decided earlier
+/// then fails, and a process whose own view is older writes nothing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Stamp {
+    pub generation: i64,
+    pub lease_transitions: u64,
+}
+
+impl Stamp {
+    pub fn of(facts: &Facts) -> Self {
+        Self {
+            generation: facts.policy.object.meta().generation.unwrap_or_default(),
+            lease_transitions: facts.lease_transitions,
+        }
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        let (generation, lease_transitions) = text.split_once('.')?;
+        let lease_transitions = lease_transitions.parse().ok()?;
+        // A Lease counts to 2^31 - 1. A count after which there is no other would be ahead of every leader for good.
+        (lease_transitions < TRANSITIONS_MAX).then_some(())?;
+        Some(Self {
+            generation: generation.parse().ok()?,
+            lease_transitions,
+        })
+    }
+}
+
+impl std::fmt::Display for Stamp {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}.{}", self.generation, self.lease_transitions)
+    }
+}
+
+impl<'a> Slot<'a> {
+    pub fn of(facts: &'a Facts, name: &PlacementName) -> Self {
+        match facts.placements.get(name.as_str()) {
+            None => Self::Absent,
+            Some(Decoded::Undecodable { error }) => Self::Undecodable(error),
+            Some(Decoded::Object(object)) => Self::of_object(facts, object),
+        }
+    }
+
+    pub fn of_object(facts: &Facts, object: &'a BindingPolicy) -> Self {
+        if !is_owned(facts, object) {
+            return Self::Foreign;
+        }
+        if object.meta().deletion_timestamp.is_some() {
+            return Self::Leaving;
+        }
+        let own = Own::of(object);
+        if !is_identified(object.meta()) {
+            return Self::Undecodable("it has no uid or no resourceVersion");
+        }
+        if object.spec.cluster_selectors.is_empty() {
+            Self::Closed(own)
+        } else {
+            Self::Open(own)
+        }
+    }
+
+    /// The placement of ours, closed or open.
+    pub fn own(&self) -> Option<&Own<'a>> {
+        match self {
+            Self::Closed(own) | Self::Open(own) => Some(own),
+            _ => None,
+        }
+    }
+
+    pub fn open(&self) -> Option<&Own<'a>> {
+        match self {
+            Self::Open(own) => Some(own),
+            _ => None,
+        }
+    }
+
+    /// Whether something may be placed under this name that cannot be seen now.
+    pub fn may_be_open(&self) -> bool {
+        matches!(self, Self::Undecodable(_) | Self::Foreign)
+    }
+
+    pub fn closed(&self) -> Option<&Own<'a>> {
+        match self {
+            Self::Closed(own) => Some(own),
+            _ => None,
+        }
+    }
+}
+
+impl<'a> Own<'a> {
+    fn of(object: &'a BindingPolicy) -> Self {
+        let text = |key: &str| object.annotations().get(key).map(String::as_str);
+        let plan = text(annotation::PLAN);
+        Self {
+            object,
+            plan: plan.map_or_else(|| plan_of(&object.spec.downsync), Digest::from_text),
+            is_unstamped: plan.is_none(),
+            attempt: text(annotation::ATTEMPT)
+                .and_then(|attempt| attempt.parse().ok())
+                .unwrap_or_default(),
+            baseline: text(annotation::BASELINE),
+            opened: text(annotation::OPENED),
+            stamp: text(annotation::STAMP).and_then(Stamp::parse),
+        }
+    }
+
+    pub fn uid(&self) -> &'a str {
+        self.object.meta().uid.as_deref().unwrap_or_default()
+    }
+
+    pub fn precondition(&self) -> Precondition {
+        precondition(self.object.meta())
+    }
+
+    /// KubeStellar has written a Binding for what the BindingPolicy says now.
+    pub fn is_synced(&self) -> bool {
+        let observed = self.object.status.as_ref().map(|status| status.observed_generation);
+        observed.is_some() && observed == self.object.meta().generation
+    }
+}
+
+/// Any owner with the policy's uid will do: the Go stager's references are not all controllers.
+pub fn is_owned(facts: &Facts, object: &BindingPolicy) -> bool {
+    let uid = facts.policy.object.meta().uid.as_deref().unwrap_or_default();
+    !uid.is_empty() && object.owner_references().iter().any(|owner| owner.uid == uid)
+}
+
+/// Whether a write to it can be conditional; what the API server stores always can.
+pub fn is_identified(meta: &ObjectMeta) -> bool {
+    let is_there = |text: &Option<String>| text.as_ref().is_some_and(|text| !text.is_empty());
+    is_there(&meta.uid) && is_there(&meta.resource_version)
+}
+
+pub fn precondition(meta: &ObjectMeta) -> Precondition {
+    Precondition {
+        uid: meta.uid.clone().unwrap_or_default(),
+        resource_version: meta.resource_version.clone().unwrap_or_default(),
+    }
+}

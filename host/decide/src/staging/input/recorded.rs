@@ -1,0 +1,33 @@
+//! What status has recorded of a stage and its objects. Must not change it.
+
+use std::collections::BTreeMap;
+
+use stagegate_api::{ObjectStatus, Outcome, StageStatus};
+
+use crate::names::ObjectKey;
+
+/// Whether an entry is of the time before the placement was opened: no Binding has been compared with it.
+pub fn is_unbound(recorded: &ObjectStatus) -> bool {
+    recorded.resource_version.is_none()
+}
+
+/// The position of each object in a record's list.
+pub fn positions(objects: &[ObjectStatus]) -> BTreeMap<ObjectKey, usize> {
+    let positions = objects.iter().enumerate();
+    positions.map(|(position, object)| (key_of(object), position)).collect()
+}
+
+pub fn key_of(object: &ObjectStatus) -> ObjectKey {
+    ObjectKey {
+        group: object.group.clone(),
+        resource: object.resource.clone(),
+        namespace: object.namespace.clone(),
+        name: object.name.clone(),
+    }
+}
+
+/// Whether every cluster was last found to report on every object that is judged.
+pub fn has_complete_evidence(record: &StageStatus) -> bool {
+    let evidence = record.checks.iter().find(|check| check.name == "evidence");
+    evidence.is_some_and(|check| check.outcome == Outcome::Pass)
+}

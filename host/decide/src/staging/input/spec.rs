@@ -1,0 +1,183 @@
+//! A policy's spec as written → a checked one, or the full list of what is wrong with it.
+//!
+//! The CRD's rules refuse the same at admission; an object that was stored before a rule existed meets it here.
+
+use crate::staging::input::clauses::plan_of;
+use std::collections::BTreeSet;
+
+use jiff::SignedDuration;
+use kube::ResourceExt as _;
+use stagegate_api::{MAX_POLICY_AND_STAGE_NAME, PreviousStages, StageHealth, StagedBindingPolicy, UnseenUpdates};
+
+use crate::checks::answers::{Answers, Compilation};
+use crate::checks::question::{Question, Root};
+use crate::checks::spec::{CheckedGate, Expression, gates};
+use crate::names::is_dns_label;
+use crate::names::{Digest, PlacementName};
+
+/// A policy that can be carried out.
+#[derive(Clone, Debug)]
+pub struct Checked {
+    pub previous_stages: PreviousStages,
+    /// Never empty; names are unique.
+    pub stages: Vec<CheckedStage>,
+    /// Of the clauses: what a rollout moves through the stages.
+    pub plan: Digest,
+}
+
+#[derive(Clone, Debug)]
+pub struct CheckedStage {
+    pub name: String,
+    pub placement: PlacementName,
+    pub health: StageHealth,
+    pub filter: Option<Expression>,
+    pub condition: Option<Expression>,
+    /// In the order they are asked.
+    pub gates: Vec<CheckedGate>,
+    pub soak: Option<SignedDuration>,
+    pub unseen_updates: UnseenUpdates,
+}
+
+impl CheckedStage {
+    /// Whether anything has to be proven before the workload goes on from here.
+    pub fn is_judged(&self) -> bool {
+        self.requires_health() || self.condition.is_some() || !self.gates.is_empty()
+    }
+
+    /// Whether a check reads the results of the user's StatusCollectors.
+    pub fn reads_collectors(&self) -> bool {
+        self.condition.is_some() || !self.gates.is_empty()
+    }
+
+    pub fn requires_health(&self) -> bool {
+        self.health == StageHealth::Required
+    }
+
+    /// Whether a check of this name in status is one that the stage has (still).
+    pub fn has_check(&self, name: &str) -> bool {
+        match name {
+            "health" => self.requires_health(),
+            "condition" => self.condition.is_some(),
+            "filter" => self.filter.is_some(),
+            "soak" => self.soak.is_some(),
+            "evidence" => true,
+            name => self.gates.iter().any(|gate| gate.check_name() == name),
+        }
+    }
+}
+
+/// The checked spec, or every finding as a sentence that names the field and the fix.
+pub fn check(policy: &StagedBindingPolicy) -> Result<Checked, Vec<String>> {
+    let mut findings = Vec::new();
+    let mut names = BTreeSet::new();
+    let last = policy.spec.stages.len().saturating_sub(1);
+    if policy.spec.stages.is_empty() {
+        findings.push("spec.stages is empty: name at least one stage".to_owned());
+    }
+    let mut stages = Vec::new();
+    for (index, stage) in policy.spec.stages.iter().enumerate() {
+        let field = format!("spec.stages[{index}]");
+        if !is_dns_label(&stage.name) {
+            findings.push(format!(
+                "{field}.name {:?} is no DNS label: use lower-case letters, digits and '-'",
+                stage.name
+            ));
+        } else if !names.insert(&stage.name) {
+            findings.push(format!(
+                "{field}.name {:?} is used twice: give each stage its own name",
+                stage.name
+            ));
+        }
+        let length = policy.name_any().len() + stage.name.len();
+        if length > MAX_POLICY_AND_STAGE_NAME {
+            findings.push(format!(
+                "{field}.name: policy and stage name have {length} characters together, at most \
+                {MAX_POLICY_AND_STAGE_NAME} fit \
+                 into the label that KubeStellar makes of them: shorten one"
+            ));
+        }
+        let soak = stage.soak_time().unwrap_or_else(|text| {
+            findings.push(format!(
+                "{field}.soak {text:?} is no time from 1s to 720h: write one such as 90s, 10m or 1h30m"
+            ));
+            None
+        });
+        if index != last && !stage.has_checks() {
+            findings.push(format!(
+                "{field} has health Ignored and neither condition nor gates nor soak, so nothing would hold the workload \
+                there: add one, or set health: Required"
+            ));
+        }
+        stages.push(CheckedStage {
+            name: stage.name.clone(),
+            placement: PlacementName::of(&policy.name_any(), &stage.name),
+            health: stage.health,
+            filter: stage.filter.as_deref().map(|text| Expression::new(text, Root::Clause)),
+            condition: stage
+                .condition
+                .as_deref()
+                .map(|text| Expression::new(text, Root::CombinedStatus)),
+            gates: gates(&stage.gates, &field, &mut findings),
+            soak: soak.and_then(|soak| SignedDuration::try_from(soak).ok()),
+            unseen_updates: stage.unseen_updates,
+        });
+    }
+    if findings.is_empty() {
+        Ok(Checked {
+            previous_stages: policy.spec.previous_stages,
+            stages,
+            plan: plan_of(&policy.spec.downsync),
+        })
+    } else {
+        Err(findings)
+    }
+}
+
+/// Which expressions nobody has tried to compile yet.
+pub fn compile_questions(checked: &Checked, answers: Answers<'_>) -> Vec<Question> {
+    let mut asked = BTreeSet::new();
+    expressions(checked)
+        .filter(|(_, expression, _)| !answers.compiled.contains_key(&expression.digest))
+        .filter(|(_, expression, _)| asked.insert(expression.digest.clone()))
+        .map(|(_, expression, root)| Question::Compile {
+            digest: expression.digest.clone(),
+            text: expression.text.clone(),
+            root,
+        })
+        .collect()
+}
+
+/// The expressions that do not compile, each as a sentence.
+pub fn refused_expressions(checked: &Checked, answers: Answers<'_>) -> Vec<String> {
+    expressions(checked)
+        .filter_map(
+            |(field, expression, root)| match answers.compiled.get(&expression.digest) {
+                Some(Compilation::Refused(message)) => {
+                    Some(format!("{field} does not compile: {message}; {}", variables(root)))
+                }
+                _ => None,
+            },
+        )
+        .collect()
+}
+
+fn expressions(checked: &Checked) -> impl Iterator<Item = (String, &Expression, Root)> {
+    checked.stages.iter().enumerate().flat_map(|(index, stage)| {
+        let filter = stage
+            .filter
+            .as_ref()
+            .map(|text| (format!("spec.stages[{index}].filter"), text, Root::Clause));
+        let condition = stage
+            .condition
+            .as_ref()
+            .map(|text| (format!("spec.stages[{index}].condition"), text, Root::CombinedStatus));
+        filter.into_iter().chain(condition)
+    })
+}
+
+fn variables(root: Root) -> &'static str {
+    match root {
+        Root::Clause => "a filter may use the variable downsyncClause",
+        Root::CombinedStatus => "a condition may use the variables combinedStatus and obj",
+    }
+}

@@ -1,0 +1,548 @@
+//! One placement against its checks: what is missing first, what a check answers, what nobody has asked yet. Must not
+//! place or remove anything.
+
+use crate::staging::evidence::binding::destinations_of;
+use crate::staging::input::recorded::positions;
+use std::collections::{BTreeMap, BTreeSet};
+
+use jiff::{SignedDuration, Timestamp};
+use stagegate_api::{BoundObject, EvidenceRow, ObjectStatus, Outcome, StageState, StageStatus};
+
+use crate::checks::evaluate::{self, Evaluator, worst};
+use crate::checks::finding::Finding;
+use crate::checks::gate_call::{CombinedRef, EarlierVerdict, GateDestination, GateObject};
+use crate::checks::gates;
+use crate::checks::health::Tally;
+use crate::checks::question::{Evidence, Question};
+use crate::checks::reason::Reason;
+use crate::checks::record::{Note, Progress, evidence_of_no_soak, keep_evidence, note_check, note_gate};
+use crate::checks::soak::Soak;
+use crate::checks::spec::Expression;
+use crate::checks::verdict::Verdict;
+use crate::names::Digest;
+use crate::staging::evidence::acknowledgements::{Clusters, Edited};
+use crate::staging::evidence::binding::{Bound, Placed};
+use crate::staging::evidence::objects::ObjectTracker;
+use crate::staging::evidence::{collector, kinds, objects};
+use crate::staging::input::binding_view;
+use crate::staging::input::spec::CheckedStage;
+use crate::staging::input::stage_input::StageInput;
+use crate::staging::status::stage;
+use crate::time::after;
+
+/// How long what was read anew may be acted on, beside the time that the stage's gates may take. KubeStellar takes seconds
+/// to tell of a cluster that fails.
+pub(crate) const READING_IS_WORTH: SignedDuration = SignedDuration::from_secs(30);
+
+/// What is known of the active stage now.
+#[derive(Clone, Debug)]
+pub struct Judgement {
+    /// For status.
+    pub record: StageStatus,
+    /// The first thing in the way, or that all passes.
+    pub finding: Finding,
+    /// Unless empty, the rest is preliminary: have these answered first.
+    pub questions: Vec<Question>,
+    /// When a gate is asked again though nothing has changed.
+    pub ask_again_at: Option<Timestamp>,
+    /// Until when what the gates have said may be acted on; `None`: there are none.
+    pub valid_until: Option<Timestamp>,
+    /// Each bound object of a kind that is returned has been found reported by every cluster.
+    pub is_reported: bool,
+}
+
+/// Judges an open placement that is at the plan.
+pub fn judge(input: StageInput<'_>) -> Judgement {
+    let StageInput {
+        facts,
+        stage,
+        own,
+        recorded,
+        ..
+    } = input;
+    let mut record = stage::roll(recorded, own, facts.now);
+    record.name.clone_from(&stage.name);
+    let mut judging = Judging::new(input);
+    let result = judging.run(&mut record);
+    let finding = match result {
+        Ok(finding) | Err(finding) => finding,
+    };
+    // A gate's no outlives the evidence it was said about.
+    let finding = gates::failed(&record.checks, &stage.gates).unwrap_or(finding);
+    if finding.outcome == Outcome::Fail {
+        record.state = StageState::Failed;
+    }
+    if finding.outcome != Outcome::Pass && finding.reason != Reason::Soaking && !finding.is_restart {
+        record.passing_since = None;
+    }
+    Judgement {
+        record,
+        finding,
+        questions: judging.objects.questions,
+        ask_again_at: judging.ask_again_at,
+        valid_until: judging.valid_until,
+        is_reported: judging.is_reported,
+    }
+}
+
+/// The objects of an open placement that is not judged now, with the edits that their clusters have not answered; `None`
+/// where status holds nothing of this placement to go on from.
+pub fn follow(input: StageInput<'_>) -> Option<(Vec<ObjectStatus>, Vec<Question>)> {
+    let StageInput {
+        facts,
+        stage,
+        own,
+        recorded,
+        ..
+    } = input;
+    let recorded = recorded.filter(|recorded| stage::is_of(recorded, own) && !recorded.objects.is_empty())?;
+    let placed = Placed {
+        facts,
+        stage,
+        own,
+        record: recorded,
+    };
+    let (_, binding) = placed.binding().ok()?;
+    let mut tracker = ObjectTracker::new(input);
+    let objects = binding_view::objects(binding);
+    tracker.ask_about_objects(&objects);
+    let mut record = recorded.clone();
+    tracker.track(&placed, &objects, &mut record);
+    Some((record.objects, tracker.questions))
+}
+
+/// A stage while it is judged.
+pub(crate) struct Judging<'a> {
+    pub(crate) objects: ObjectTracker<'a>,
+    ask_again_at: Option<Timestamp>,
+    valid_until: Option<Timestamp>,
+    is_reported: bool,
+}
+
+impl<'a> Judging<'a> {
+    pub(crate) const fn new(input: StageInput<'a>) -> Self {
+        Self {
+            objects: ObjectTracker::new(input),
+            ask_again_at: None,
+            valid_until: None,
+            is_reported: false,
+        }
+    }
+
+    fn run(&mut self, record: &mut StageStatus) -> Result<Finding, Finding> {
+        let StageInput { facts, stage, own, .. } = self.objects.input;
+        let before = record.clone();
+        let placed = Placed {
+            facts,
+            stage,
+            own,
+            record: &before,
+        };
+        let (_, binding) = placed.binding()?;
+        let objects = binding_view::objects(binding);
+        self.objects.ask_about_objects(&objects);
+        self.objects.track(&placed, &objects, record);
+        // An edit that was just seen counts at once: it may restart the settling.
+        let tracked = record.clone();
+        let placed = Placed {
+            record: &tracked,
+            ..placed
+        };
+        let is_edited = record.objects != before.objects;
+        let settled = placed.complete().map_err(|finding| Finding {
+            is_restart: finding.is_restart && !is_edited,
+            ..finding
+        })?;
+        if settled.is_newly_settled || record.objects.iter().any(|object| object.baseline.is_none()) {
+            let is_combined = |object: &BoundObject| self.is_combined(&placed, object);
+            let accepted = stage::Accepted {
+                bound: &settled,
+                own,
+                now: facts.now,
+                is_combined: &is_combined,
+            };
+            stage::settle(record, &accepted);
+        }
+        self.objects.require_shown(&objects)?;
+        self.objects.require_recorded(settled.destinations.len())?;
+        let finding = if stage.is_judged() {
+            self.check(&placed, &settled, record)?
+        } else {
+            not_judged(stage, &settled, record)
+        };
+        let soak = Soak {
+            answers: facts.answers(),
+            length: stage.soak,
+            waits_for: (self.objects.input.is_handing_over)
+                .then_some("the soak starts when the previous stage's placement is removed"),
+            recorded: self.objects.input.recorded.map(|recorded| recorded.checks.as_slice()),
+        };
+        let progress = Progress {
+            unsettled_since: record.unsettled_since.as_ref().map(|time| time.0),
+            checks: &mut record.checks,
+            passing_since: &mut record.passing_since,
+        };
+        soak.finding(progress, finding)
+    }
+
+    /// Filter, evidence and condition over all kept objects. What is unknown comes before what is false.
+    fn check(
+        &mut self,
+        placed: &Placed<'_>,
+        settled: &Bound<'_>,
+        record: &mut StageStatus,
+    ) -> Result<Finding, Finding> {
+        let facts = self.objects.input.facts;
+        let note = Note {
+            check: None,
+            evidence: None,
+            now: facts.now,
+        };
+        if stage::is_asked_anew(record, self.objects.input.stage) {
+            record.passing_since = None;
+        }
+        let kept = match self.kept(&settled.objects, record) {
+            Ok(kept) => kept,
+            Err(finding) => {
+                note_check(&mut record.checks, "filter", &finding, note);
+                return Err(finding);
+            }
+        };
+        let destinations = sorted_destinations(placed);
+        let evidence =
+            collector::require(facts).and_then(|()| self.evidence(placed, (&kept, destinations.as_slice()), record));
+        let (digest, health) = match evidence {
+            Ok(complete) => complete,
+            Err(finding) => {
+                if !finding.is_restart {
+                    note_check(&mut record.checks, "evidence", &finding, note);
+                }
+                return Err(finding);
+            }
+        };
+        // A filter may leave out objects that are reported on.
+        self.is_reported = placed.stage.filter.is_none();
+        let text = format!(
+            "{} object(s) reported by {} cluster(s)",
+            kept.len(),
+            settled.destinations.len()
+        );
+        let before = evidence_of_no_soak(&record.checks, record.passing_since.as_ref());
+        note_check(
+            &mut record.checks,
+            "evidence",
+            &Finding::pass(Reason::Complete, text),
+            Note {
+                evidence: Some(&digest),
+                ..note
+            },
+        );
+        let stage = placed.stage;
+        record.checks.retain(|check| stage.has_check(&check.name));
+        let mut findings = Vec::new();
+        let mut said = None;
+        if stage.requires_health() {
+            let finding = health.finding();
+            // No digest: newer evidence alone changes nothing in status, while a new message tells how far the rollout is.
+            note_check(&mut record.checks, "health", &finding, note);
+            findings.push(finding);
+        }
+        if let Some(condition) = &stage.condition {
+            let values = self.values(placed, &kept);
+            let finding = self.evaluator().condition(&stage.name, condition, values);
+            note_check(
+                &mut record.checks,
+                "condition",
+                &finding,
+                Note {
+                    check: Some(&condition.digest),
+                    evidence: Some(&digest),
+                    ..note
+                },
+            );
+            said = Some(gates::earlier_condition(&finding));
+            findings.push(finding);
+        }
+        if let Some(failed) = gates::failed(&record.checks, &stage.gates) {
+            return Err(failed);
+        }
+        findings.extend(self.gates(placed, &kept, (said, record))?);
+        let judged = worst(findings);
+        if judged.is_err() {
+            keep_evidence(&mut record.checks, before);
+        }
+        judged
+    }
+
+    /// One finding for each gate, in their order.
+    fn gates(
+        &mut self,
+        placed: &Placed<'_>,
+        kept: &[&BoundObject],
+        (condition, record): (Option<EarlierVerdict>, &mut StageStatus),
+    ) -> Result<Vec<Finding>, Finding> {
+        let StageInput { facts, stage, own, .. } = self.objects.input;
+        if stage.gates.is_empty() {
+            return Ok(Vec::new());
+        }
+        if !self.objects.questions.is_empty() {
+            return Err(Finding::unknown(
+                Reason::GateError,
+                "what comes before is not answered yet",
+            ));
+        }
+        let (objects, destinations) = self.shown_to_gates(placed, kept)?;
+        let round = gates::Round {
+            answers: facts.answers(),
+            subject: gates::Subject {
+                policy: facts.policy.object.metadata.name.as_deref().unwrap_or_default(),
+                stage: &stage.name,
+                placement: own.uid(),
+                attempt: own.attempt,
+            },
+            gates: &stage.gates,
+            objects,
+            destinations,
+        };
+        let answered = round.ask(condition.into_iter().collect());
+        self.objects.questions.extend(answered.question);
+        let soonest = |a: Option<Timestamp>, b: Option<Timestamp>| a.into_iter().chain(b).min();
+        let timeouts = stage.gates.iter().map(|gate| i64::from(gate.timeout_ms)).sum();
+        let reading_ends = after(facts.now, READING_IS_WORTH + SignedDuration::from_millis(timeouts));
+        let mut valid_until = reading_ends;
+        for told in &answered.gates {
+            if told.finding.outcome == Outcome::Pass && !told.goes_on_from(&record.checks, facts.now) {
+                record.passing_since = None;
+            }
+            if !told.finding.is_restart {
+                note_gate(&mut record.checks, told, stage.soak.is_some(), facts.now);
+            }
+            self.ask_again_at = soonest(self.ask_again_at, told.ask_again_at);
+            valid_until = told.valid_until.map_or(valid_until, |until| until.min(valid_until));
+        }
+        self.valid_until = Some(valid_until);
+        if self.objects.questions.is_empty() {
+            Ok(answered.gates.into_iter().map(|told| told.finding).collect())
+        } else {
+            Err(Finding::unknown(Reason::GateError, "not asked yet"))
+        }
+    }
+
+    /// The kept objects and, for each cluster, what it reported about them.
+    fn shown_to_gates(
+        &self,
+        placed: &Placed<'_>,
+        kept: &[&BoundObject],
+    ) -> Result<(Vec<GateObject>, Vec<GateDestination>), Finding> {
+        let mut objects: Vec<GateObject> = Vec::new();
+        let mut rows: Vec<BTreeMap<&str, &EvidenceRow>> = Vec::new();
+        for object in kept {
+            let (subject, found) = self.objects.subject(placed, object)?;
+            let view = subject.combined()?;
+            let (namespace, name) = subject.combined_name();
+            objects.push(GateObject {
+                key: binding_view::key(object),
+                uid: found.uid.clone(),
+                generation: found.generation,
+                combined: CombinedRef {
+                    namespace,
+                    name,
+                    digest: view.digest.clone(),
+                },
+            });
+            rows.push(subject.rows().iter().map(|row| (row.cluster.as_str(), row)).collect());
+        }
+        let destinations = destinations_of(placed);
+        let shown = |cluster: &&str| {
+            let evidence = objects
+                .iter()
+                .zip(&rows)
+                .map(|(object, rows)| gates::row_of(&object.key, rows.get(cluster).copied(), cluster))
+                .collect::<Result<_, _>>()?;
+            Ok(GateDestination {
+                name: (*cluster).to_owned(),
+                evidence,
+            })
+        };
+        let destinations = destinations.iter().map(shown).collect::<Result<_, Finding>>()?;
+        Ok((objects, destinations))
+    }
+
+    /// The objects that are judged: those the filter keeps, or without one those that can report.
+    pub(crate) fn kept<'b>(
+        &mut self,
+        objects: &[&'b BoundObject],
+        record: &mut StageStatus,
+    ) -> Result<Vec<&'b BoundObject>, Finding> {
+        let StageInput { facts, stage, .. } = self.objects.input;
+        let can_report = |object: &&BoundObject| !kinds::is_never_returned(&object.group, &object.resource);
+        let Some(filter) = &stage.filter else {
+            let (kept, silent): (Vec<&BoundObject>, Vec<_>) = objects.iter().copied().partition(can_report);
+            record.not_judged = stage::not_judged(
+                &silent
+                    .iter()
+                    .map(|object| binding_view::key(object))
+                    .collect::<Vec<_>>(),
+            );
+            return if kept.is_empty() {
+                Err(Finding::unknown(
+                    Reason::NothingKept,
+                    "no bound object is of a kind whose status clusters return, so there is nothing to check: bind one, or \
+                     give this stage health: Ignored and a soak, without condition and gates",
+                ))
+            } else {
+                Ok(kept)
+            };
+        };
+        record.not_judged.clear();
+        let mut kept = Vec::new();
+        for object in objects {
+            match self.filter_verdict(filter, object) {
+                None | Some(Verdict::False) => {}
+                Some(Verdict::True) => kept.push(*object),
+                Some(Verdict::Unknown { message }) => {
+                    return Err(Finding::unknown(
+                        Reason::FilterError,
+                        format!(
+                            "the filter of stage {} failed for {}: {message}",
+                            stage.name,
+                            binding_view::key(object)
+                        ),
+                    ));
+                }
+            }
+        }
+        let note = Note {
+            check: Some(&filter.digest),
+            evidence: None,
+            now: facts.now,
+        };
+        if let Some(object) = kept.iter().find(|object| !can_report(object)) {
+            return Err(Finding::unknown(
+                Reason::NoStatusForKind,
+                format!(
+                    "the filter of stage {} keeps {}, but no cluster ever returns a status of that kind: exclude it in the filter",
+                    stage.name,
+                    binding_view::key(object)
+                ),
+            ));
+        }
+        if kept.is_empty() && self.objects.questions.is_empty() {
+            return Err(Finding::unknown(
+                Reason::NothingKept,
+                format!(
+                    "the filter of stage {} is false for every bound object: correct it, or bind what it names",
+                    stage.name
+                ),
+            ));
+        }
+        let text = format!("keeps {} of {} bound object(s)", kept.len(), objects.len());
+        note_check(
+            &mut record.checks,
+            "filter",
+            &Finding::pass(Reason::Complete, text),
+            note,
+        );
+        Ok(kept)
+    }
+
+    fn filter_verdict(&mut self, filter: &Expression, object: &BoundObject) -> Option<&'a Verdict> {
+        let clause = binding_view::clause(object);
+        let digest = Digest::of(&clause);
+        self.evaluator().verdict(filter, digest, Evidence::Clause(clause))
+    }
+
+    /// The digest of all evidence, if every kept object's is complete and new enough, and the health that it tells of.
+    fn evidence(
+        &self,
+        placed: &Placed<'_>,
+        (kept, destinations): (&[&BoundObject], &[&str]),
+        record: &StageStatus,
+    ) -> Result<(Digest, Tally), Finding> {
+        let stage = self.objects.input.stage;
+        let accepted: BTreeSet<&str> = destinations.iter().copied().collect();
+        let clusters = Clusters::of([], &accepted);
+        let positions = positions(&record.objects);
+        let mut digests = Vec::new();
+        let mut health = Tally::of_clusters(destinations.len());
+        for object in kept {
+            let (subject, found) = self.objects.subject(placed, object)?;
+            let position = positions.get(&binding_view::key(object));
+            let entry = position.and_then(|position| record.objects.get(*position));
+            let entry = entry.ok_or_else(|| objects::missing(object))?;
+            let view = subject.proven(entry, destinations)?;
+            let edited = Edited::of(&subject, found, &clusters);
+            if let Some(missing) = edited.missing(entry, stage.unseen_updates) {
+                return Err(missing);
+            }
+            // Rows that moved and moved back leave the results as they were, but not the version.
+            digests.push((view.digest.as_str(), view.metadata.resource_version.as_deref()));
+            health.add(&binding_view::counted(object), subject.rows());
+        }
+        Ok((Digest::of(&digests), health))
+    }
+
+    /// Whether the object's CombinedStatus has results of exactly the collectors that are bound to it.
+    fn is_combined(&self, placed: &Placed<'_>, object: &BoundObject) -> bool {
+        let Ok((subject, _)) = self.objects.subject(placed, object) else {
+            return false;
+        };
+        let Ok(view) = subject.combined() else { return false };
+        let users = view.collectors.iter().map(|found| &found.name);
+        let found: BTreeSet<&String> = users
+            .chain(view.evidence.iter().map(|found| &found.collector))
+            .collect();
+        found == object.status_collectors.iter().collect()
+    }
+
+    /// The values that the condition must be true for: one for each kept object.
+    fn values<'v>(&self, placed: &'v Placed<'v>, kept: &[&'v BoundObject]) -> Vec<Result<evaluate::Value<'v>, Finding>>
+    where
+        'a: 'v,
+    {
+        let value = |object: &&'v BoundObject| {
+            let (subject, _) = self.objects.subject(placed, object)?;
+            let view = subject.combined()?;
+            let (namespace, name) = subject.combined_name();
+            Ok(evaluate::Value {
+                name: binding_view::key(object).to_string(),
+                digest: Digest::from_text(view.digest.clone()),
+                evidence: Evidence::CombinedStatus { namespace, name },
+                reported: Box::new(move || subject.reported()),
+            })
+        };
+        kept.iter().map(value).collect()
+    }
+
+    fn evaluator(&mut self) -> Evaluator<'_, 'a> {
+        let StageInput { facts, own, .. } = self.objects.input;
+        Evaluator {
+            answers: facts.answers(),
+            attempt: own.attempt,
+            questions: &mut self.objects.questions,
+        }
+    }
+}
+
+/// A stage without checks needs only its Binding.
+fn not_judged(stage: &CheckedStage, settled: &Bound<'_>, record: &mut StageStatus) -> Finding {
+    record.checks.retain(|check| check.name == "soak");
+    record.not_judged.clear();
+    Finding::pass(
+        Reason::PlacedNotJudged,
+        format!(
+            "stage {} has health Ignored and neither condition nor gates: {} object(s) placed in {} cluster(s), not judged",
+            stage.name,
+            settled.objects.len(),
+            settled.destinations.len()
+        ),
+    )
+}
+
+/// The clusters of the Binding in the order of evidence rows.
+pub(crate) fn sorted_destinations<'a>(placed: &Placed<'a>) -> Vec<&'a str> {
+    let mut destinations = destinations_of(placed);
+    destinations.sort_unstable();
+    destinations.dedup();
+    destinations
+}

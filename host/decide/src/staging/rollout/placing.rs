@@ -1,0 +1,430 @@
+//! The writes of a rollout: what is created closed, opened, changed, stamped or removed, and under which precondition.
+//! Must not judge anything: what is proven is asked of [`super::judge`] and [`super::handover`].
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use kube::{Resource as _, ResourceExt as _};
+use stagegate_api::{
+    BindingPolicy, BindingPolicySpec, PreviousStages, StageState, StageStatus, StagedBindingPolicy, annotation,
+};
+
+use crate::checks::answers::Read;
+use crate::checks::finding::Finding;
+use crate::checks::reason::Reason;
+use crate::names::{Digest, PlacementName};
+use crate::staging::evidence::binding::Placed;
+use crate::staging::evidence::collector;
+use crate::staging::input::facts::{Decoded, Facts};
+use crate::staging::input::placement::{Own, Slot, Stamp, is_identified, precondition};
+use crate::staging::plan::{Event, Placement, Write};
+use crate::staging::rollout::handover::{HandOver, Pair, hand_over};
+use crate::staging::rollout::{Draft, Rollout, drift};
+use crate::staging::status::stage;
+
+impl Rollout<'_> {
+    /// Raises the stamps of closed placements after an edit, a pause or a new leader, so that an open which an older
+    /// process has decided fails. Clauses are brought up to date on the way.
+    pub(crate) fn stamps(&self) -> Vec<Write> {
+        let stamp = Stamp::of(self.facts);
+        // While paused those that no stage has any more are not removed, and an older process may know their stage.
+        let left: &[Slot<'_>] = if self.policy.spec.paused { &self.gone } else { &[] };
+        let closed = self.slots.iter().chain(left).filter_map(Slot::closed);
+        closed
+            .filter(|own| own.stamp != Some(stamp))
+            .map(|own| {
+                let spec = self.closed_spec();
+                let annotations = self.annotations(own.attempt, None);
+                Write::Stamp(Placement {
+                    name: name_of(own),
+                    precondition: own.precondition(),
+                    spec,
+                    annotations,
+                })
+            })
+            .collect()
+    }
+
+    /// Our StatusCollector is created, or put back; one of its name that is not ours is left alone.
+    pub(crate) fn collector_writes(&self) -> Vec<Write> {
+        let ours = collector::object();
+        match &self.facts.evidence_collector {
+            None => vec![Write::CreateEvidenceCollector(ours)],
+            Some(live)
+                if collector::is_ours(&live.object)
+                    && !collector::has_our_spec(&live.object)
+                    && is_identified(&live.object.metadata) =>
+            {
+                vec![Write::RestoreEvidenceCollector {
+                    precondition: precondition(&live.object.metadata),
+                    collector: ours,
+                }]
+            }
+            Some(_) => Vec::new(),
+        }
+    }
+
+    /// Nothing of ours stands under the stage's name: create it, closed, unless something is in the way.
+    pub(crate) fn prepare(&self, index: usize, draft: &mut Draft) -> Finding {
+        let stage = self.stage(index);
+        let name = &stage.placement;
+        match &self.slots[index] {
+            Slot::Undecodable(error) => unreadable(name, error),
+            Slot::Foreign => {
+                let finding = Finding::unknown(
+                    Reason::BindingPolicyForeign,
+                    format!(
+                        "there is a BindingPolicy {name} that this policy does not own: rename stage {}, or delete that \
+                        BindingPolicy (this removes its workload from its clusters)",
+                        stage.name
+                    ),
+                );
+                draft.stalled = Some(finding.clone());
+                finding
+            }
+            Slot::Leaving => Finding::unknown(
+                Reason::NameInUse,
+                format!("the old BindingPolicy {name} is still being deleted"),
+            ),
+            Slot::Absent
+                if self
+                    .facts
+                    .bindings
+                    .get(name.as_str())
+                    .is_some_and(|entry| entry.object.is_some()) =>
+            {
+                Finding::unknown(
+                    Reason::NameInUse,
+                    format!(
+                        "the Binding of an old BindingPolicy {name} is still there: waiting for it to be collected"
+                    ),
+                )
+            }
+            _ if self.policy.spec.paused => Finding::unknown(Reason::Paused, "paused"),
+            _ => {
+                draft.writes.push(Write::CreateClosed(self.closed_policy(index)));
+                Finding::unknown(Reason::Placing, format!("creating BindingPolicy {name}, closed"))
+            }
+        }
+    }
+
+    /// A placement of a later stage that nobody can read may be open at the plan: then this one has passed, and must not
+    /// be placed again.
+    pub(crate) fn unreadable_after(&self, index: usize) -> Option<Finding> {
+        (index + 1..self.slots.len()).find_map(|later| match &self.slots[later] {
+            Slot::Undecodable(error) => Some(unreadable(&self.stage(later).placement, error)),
+            _ => None,
+        })
+    }
+
+    /// Opens, adopts or updates the stage's BindingPolicy, on facts that were just read and on nothing else.
+    pub(crate) fn place(&self, index: usize, own: &Own<'_>, draft: &mut Draft) -> Finding {
+        let stage = self.stage(index);
+        if self.policy.spec.stages[index].cluster_selectors.is_empty() {
+            return Finding::unknown(
+                Reason::NoDestinations,
+                format!(
+                    "stage {} has no clusterSelectors, so it selects no cluster: add one",
+                    stage.name
+                ),
+            );
+        }
+        if let Some(finding) = self.unreadable_after(index) {
+            return finding;
+        }
+        if let Some(finding) = self.undone(index, own) {
+            draft.stalled = Some(finding.clone());
+            return finding;
+        }
+        let opening = Finding::unknown(Reason::Opening, format!("opening stage {}", stage.name));
+        if self.policy.spec.paused {
+            return Finding::unknown(Reason::Paused, format!("stage {} is ready to be opened", stage.name));
+        }
+        let Read::Anew { baseline, .. } = &self.facts.read else {
+            draft.read_anew();
+            return opening;
+        };
+        if draft.is_stamping(&stage.placement) {
+            return opening;
+        }
+        let recorded = self.recorded(index).and_then(|record| record.attempt);
+        let known = own.attempt.max(recorded.unwrap_or_default());
+        // Somebody's edit of the BindingPolicy is put back: that is no wish of the policy's to try anew.
+        let is_drift = own.stamp == Some(Stamp::of(self.facts)) && own.plan == self.checked.plan;
+        let attempt = match &self.slots[index] {
+            // One that somebody else opened before its turn has had no attempt of ours.
+            Slot::Open(_) if is_drift => known.max(1),
+            _ => known.saturating_add(1),
+        };
+        let adopting = own.is_unstamped && self.slots[index].open().is_some();
+        let is_put_back = is_drift && self.slots[index].open().is_some() && self.active() == Some(index);
+        let opened = own.opened.filter(|_| is_put_back).unwrap_or(baseline);
+        let closed = self.baseline_of_closed(index);
+        let kept = self.kept_baseline(index, own).or(closed);
+        let baseline = kept.unwrap_or(baseline);
+        let placement = Placement {
+            name: stage.placement.clone(),
+            precondition: own.precondition(),
+            spec: if adopting {
+                adopted_spec(own.object)
+            } else {
+                self.open_spec(index)
+            },
+            annotations: if adopting {
+                self.annotations_at(own.plan.clone(), attempt, Some((baseline, opened)))
+            } else {
+                self.annotations(attempt, Some((baseline, opened)))
+            },
+        };
+        let text = match &self.slots[index] {
+            Slot::Closed(_) => format!("opened stage {}", stage.name),
+            _ if adopting => format!("took over BindingPolicy {} of stage {}", stage.placement, stage.name),
+            _ => format!("changed the placement of stage {} in place", stage.name),
+        };
+        draft.events.push(Event {
+            warning: false,
+            reason: Reason::StageOpened.as_str().to_owned(),
+            message: text,
+        });
+        draft.writes.push(match &self.slots[index] {
+            Slot::Closed(_) => Write::Open(placement),
+            _ if adopting => Write::Adopt(placement),
+            _ => Write::Update(drift::noting_what_it_replaces(placement, own)),
+        });
+        opening
+    }
+
+    /// The finding when nothing of the last change in place was stored.
+    fn undone(&self, index: usize, own: &Own<'_>) -> Option<Finding> {
+        let is_ours = own.stamp == Some(Stamp::of(self.facts)) && own.plan == self.checked.plan;
+        let open = self.slots[index].open().filter(|own| is_ours && !own.is_unstamped)?;
+        drift::undone(open, &self.open_spec(index))
+    }
+
+    /// One that somebody closed may be opened again before KubeStellar has looked: then nothing is combined anew. It is the
+    /// same placement at the same plan, so what is newer than its first opening counts.
+    fn baseline_of_closed(&self, index: usize) -> Option<&str> {
+        let own = self.slots[index].closed()?;
+        let recorded = self.recorded(index).filter(|recorded| stage::is_of(recorded, own))?;
+        let is_at_plan = recorded.plan.as_deref() == Some(self.checked.plan.as_str());
+        own.baseline.filter(|_| is_at_plan)
+    }
+
+    /// The baseline of an open placement that is changed in place with the same collectors. KubeStellar rewrites a
+    /// CombinedStatus only for other clusters, of which there is a row only then: while the clusters are the same, what was
+    /// reported since the placement was opened is the newest there will be.
+    fn kept_baseline<'o>(&self, index: usize, own: &Own<'o>) -> Option<&'o str> {
+        let collectors = |spec: &BindingPolicySpec| -> BTreeSet<BTreeSet<String>> {
+            let clauses = spec.downsync.iter();
+            clauses
+                .map(|clause| clause.status_collectors.iter().cloned().collect())
+                .collect()
+        };
+        let is_same = collectors(&own.object.spec) == collectors(&self.open_spec(index));
+        // No set of this placement has been accepted yet, so everything that is newer than its opening belongs to it.
+        let accepted = self.recorded(index).filter(|recorded| stage::is_of(recorded, own));
+        let is_first = accepted.is_some_and(|recorded| recorded.objects.iter().all(|object| object.baseline.is_none()));
+        own.baseline
+            .filter(|_| (is_same || is_first) && self.slots[index].open().is_some())
+    }
+
+    /// The placements before the latest one at the plan go, when it demonstrably serves what they served.
+    /// What is missing where one stays.
+    pub(crate) fn remove_previous(&self, draft: &mut Draft, records: &mut [StageStatus]) -> Option<Finding> {
+        if self.policy.spec.paused {
+            return None;
+        }
+        // A closed one that no stage needs selects nothing: it may go without proof.
+        for own in self.gone.iter().filter_map(Slot::closed) {
+            draft.writes.push(Write::Remove {
+                name: name_of(own),
+                precondition: own.precondition(),
+            });
+        }
+        if self.checked.previous_stages == PreviousStages::Keep || self.active_gone().is_some() {
+            return None;
+        }
+        let is_current = |index: usize| self.slots[index].open().is_some_and(|own| self.is_current(index, own));
+        // One behind the active stage that is not as the spec has it was opened by hand: it takes nothing over.
+        let active = self.active().unwrap_or(self.last());
+        let is_served = |index: &usize| self.is_open_at_plan(*index) && (*index <= active || is_current(*index));
+        let latest = (0..self.slots.len()).rev().find(is_served)?;
+        let own = self.slots[latest].open().filter(|_| is_current(latest))?;
+        // A failed stage waits for a human, who may want to go back to what ran before.
+        if records[latest].state == StageState::Failed {
+            return None;
+        }
+        let record = stage::roll(self.recorded(latest), own, self.facts.now);
+        let placed = Placed {
+            facts: self.facts,
+            stage: self.stage(latest),
+            own,
+            record: &record,
+        };
+        let mut staying = None;
+        for earlier in 0..latest {
+            let Some(previous) = self.slots[earlier].own().filter(|_| self.has_passed(earlier)) else {
+                continue;
+            };
+            let name = &self.stage(earlier).placement;
+            if draft.is_stamping(name) {
+                continue;
+            }
+            // A rollout was completed there, so that is where the workload belongs: only a new plan moves it.
+            if records[earlier].completed_at.is_some() {
+                continue;
+            }
+            let removal = Write::Remove {
+                name: name.clone(),
+                precondition: previous.precondition(),
+            };
+            if self.slots[earlier].closed().is_some() {
+                draft.writes.push(removal);
+                continue;
+            }
+            let pair = Pair {
+                later: &placed,
+                earlier: name,
+                earlier_record: self.recorded(earlier),
+                is_reported: draft.reported_stage == Some(latest),
+            };
+            match hand_over(pair, &mut draft.questions) {
+                // As little is taken away on a cache as is placed on one.
+                Ok(_) if self.facts.read == Read::Cached => draft.read_anew(),
+                Ok(handed) => {
+                    if let HandOver::Unproven(shared) = handed {
+                        records[latest].message = Some(format!(
+                            "cluster {} was handed over by its rows alone: that the new placement holds the \
+                             workload there is unproven without reading the inventory",
+                            shared.join(", ")
+                        ));
+                    }
+                    draft.writes.push(removal);
+                    // Status comes after it: when it tells of the stage, this placement is gone.
+                    records[earlier].binding_policy = None;
+                }
+                Err(finding) => {
+                    draft.wake(finding.wake_at);
+                    staying.get_or_insert(finding);
+                }
+            }
+        }
+        staying
+    }
+
+    pub(crate) fn open_spec(&self, index: usize) -> BindingPolicySpec {
+        let cluster_selectors = self.policy.spec.stages[index].cluster_selectors.clone();
+        BindingPolicySpec {
+            cluster_selectors,
+            ..self.closed_spec()
+        }
+    }
+
+    pub(crate) fn closed_spec(&self) -> BindingPolicySpec {
+        BindingPolicySpec {
+            cluster_selectors: Vec::new(),
+            downsync: collector::with_evidence(&self.policy.spec.downsync),
+        }
+    }
+
+    pub(crate) fn closed_policy(&self, index: usize) -> BindingPolicy {
+        let mut object = BindingPolicy::new(self.stage(index).placement.as_str(), self.closed_spec());
+        object.meta_mut().owner_references = Some(vec![self.owner()]);
+        object.annotations_mut().extend(self.annotations(0, None));
+        object
+    }
+
+    /// The policy as owner: its deletion removes the placements, `--cascade=orphan` leaves them.
+    pub(crate) fn owner(&self) -> OwnerReference {
+        OwnerReference {
+            api_version: StagedBindingPolicy::api_version(&()).into_owned(),
+            kind: StagedBindingPolicy::kind(&()).into_owned(),
+            name: self.policy.name_any(),
+            uid: self.policy.meta().uid.clone().unwrap_or_default(),
+            controller: Some(true),
+            block_owner_deletion: Some(false),
+        }
+    }
+
+    /// `versions`: baseline and opened.
+    pub(crate) fn annotations(&self, attempt: i64, versions: Option<(&str, &str)>) -> BTreeMap<String, String> {
+        self.annotations_at(self.checked.plan.clone(), attempt, versions)
+    }
+
+    pub(crate) fn annotations_at(
+        &self,
+        plan: Digest,
+        attempt: i64,
+        versions: Option<(&str, &str)>,
+    ) -> BTreeMap<String, String> {
+        let mut annotations = annotations(&plan, attempt, Stamp::of(self.facts));
+        if let Some((baseline, opened)) = versions {
+            annotations.insert(annotation::BASELINE.to_owned(), baseline.to_owned());
+            annotations.insert(annotation::OPENED.to_owned(), opened.to_owned());
+        }
+        annotations
+    }
+}
+
+fn unreadable(name: &PlacementName, error: &str) -> Finding {
+    Finding::unknown(
+        Reason::Undecodable,
+        format!(
+            "BindingPolicy {name} cannot be read ({error}): delete it if it is not needed (this removes its workload from its clusters)"
+        ),
+    )
+}
+
+/// Somebody with a newer view of the policy (or a later lease) has been here: this process writes nothing.
+pub fn is_view_stale(facts: &Facts) -> bool {
+    let ours = Stamp::of(facts);
+    owned(facts).filter_map(|own| own.stamp).any(|stamp| stamp > ours)
+}
+
+/// The latest lease that a placement of this policy was stamped under.
+pub fn newest_lease(facts: &Facts) -> u64 {
+    let stamps = owned(facts).filter_map(|own| own.stamp);
+    stamps.map(|stamp| stamp.lease_transitions).max().unwrap_or_default()
+}
+
+/// The same for a policy that cannot be carried out: nobody knows its stages, so the clauses stay as they are.
+pub fn stamps_of_refused(facts: &Facts) -> Vec<Write> {
+    let stamp = Stamp::of(facts);
+    let closed = owned(facts).filter(|own| own.object.spec.cluster_selectors.is_empty());
+    closed
+        .filter(|own| own.stamp != Some(stamp))
+        .map(|own| {
+            Write::Stamp(Placement {
+                name: name_of(&own),
+                precondition: own.precondition(),
+                spec: own.object.spec.clone(),
+                annotations: annotations(&own.plan, own.attempt, stamp),
+            })
+        })
+        .collect()
+}
+
+fn owned(facts: &Facts) -> impl Iterator<Item = Own<'_>> {
+    let slots = facts.placements.values().filter_map(Decoded::object);
+    slots.filter_map(|object| Slot::of_object(facts, object).own().cloned())
+}
+
+fn annotations(plan: &Digest, attempt: i64, stamp: Stamp) -> BTreeMap<String, String> {
+    BTreeMap::from([
+        (annotation::PLAN.to_owned(), plan.to_string()),
+        (annotation::ATTEMPT.to_owned(), attempt.to_string()),
+        (annotation::STAMP.to_owned(), stamp.to_string()),
+    ])
+}
+
+/// What the Go stager wrote, with our collector added: the same objects in the same clusters.
+fn adopted_spec(object: &BindingPolicy) -> BindingPolicySpec {
+    BindingPolicySpec {
+        cluster_selectors: object.spec.cluster_selectors.clone(),
+        downsync: collector::with_evidence(&object.spec.downsync),
+    }
+}
+
+fn name_of(own: &Own<'_>) -> PlacementName {
+    PlacementName::of_object(own.object)
+}

@@ -1,0 +1,78 @@
+//! Whether KubeStellar still works when a stage is about to open the next one. Must not judge evidence.
+//!
+//! Reports of clusters come through KubeStellar. While it is down the last reports stay as they are, and a soak, or the two minutes
+//! after an acknowledgement, would pass on them. So before the next stage is opened, KubeStellar must have written something
+//! lately; if it has not, a change of the next stage's closed placement makes it write.
+
+use stagegate_api::{BindingPolicySpec, Outcome};
+
+use crate::checks::answers::Read;
+use crate::checks::finding::Finding;
+use crate::checks::reason::Reason;
+use crate::staging::input::clauses::without_evidence;
+use crate::staging::input::placement::{Own, Slot};
+use crate::staging::plan::{Placement, Write};
+use crate::staging::rollout::{Draft, Judged, Rollout};
+use crate::time::after;
+
+impl Rollout<'_> {
+    /// The finding while the active stage passes but KubeStellar has shown no sign of life. A stage that passes because evidence
+    /// has arrived has that sign; one that passes because a time is over may have heard nothing because KubeStellar is down. Gates
+    /// are asked last and may take longer than a sign counts: a stage with gates needs one only after a soak.
+    pub(crate) fn require_sign_of_life(&self, judged: &Judged, active: usize, draft: &mut Draft) -> Option<Finding> {
+        let stage = self.stage(active);
+        let is_asked = stage.soak.is_some() || stage.gates.is_empty();
+        if judged.finding.outcome != Outcome::Pass || !is_asked {
+            return None;
+        }
+        let next = judged.next?;
+        // What is in the way there is said first, and no sign of life helps against it.
+        let is_in_the_way =
+            self.policy.spec.stages[next].cluster_selectors.is_empty() || self.unreadable_after(next).is_some();
+        if is_in_the_way {
+            return None;
+        }
+        let window = self.facts.settings.settle_after_loss();
+        // The sign comes before the fresh read, and that may take long: its age counts until the read began.
+        let (now, window) = match self.facts.read {
+            Read::Cached => (self.facts.now, window),
+            Read::Anew { began_at, .. } => (began_at.unwrap_or(self.facts.now), window * 2),
+        };
+        let seen_at = self.facts.kubestellar_seen_at;
+        if seen_at.is_some_and(|seen_at| now < after(seen_at, window)) {
+            return None;
+        }
+        let Slot::Closed(own) = &self.slots[next] else {
+            return None;
+        };
+        let placement = &self.stage(next).placement;
+        if own.is_synced() && !draft.is_stamping(placement) {
+            draft.writes.push(Write::Stamp(Placement {
+                name: placement.clone(),
+                precondition: own.precondition(),
+                spec: self.other_closed_spec(own),
+                annotations: self.annotations(own.attempt, None),
+            }));
+        }
+        let text = format!(
+            "stage {} passes, but KubeStellar has written nothing lately: before stage {} is opened it has to take a change of \
+             BindingPolicy {placement}, which selects no cluster; if it does not, see whether KubeStellar's controllers run",
+            stage.name,
+            self.stage(next).name
+        );
+        Some(Finding::unknown(Reason::KubeStellarSilent, text))
+    }
+
+    /// A closed placement selects no cluster, so changing its collectors has one effect: KubeStellar has to write its Binding
+    /// again.
+    fn other_closed_spec(&self, own: &Own<'_>) -> BindingPolicySpec {
+        let usual = self.closed_spec();
+        if own.object.spec != usual {
+            return usual;
+        }
+        BindingPolicySpec {
+            downsync: without_evidence(&self.policy.spec.downsync),
+            ..usual
+        }
+    }
+}

@@ -1,0 +1,273 @@
+//! Where each stage stands at the plan: passed, active, pending, or gone from the spec. Must not place or remove anything.
+
+use crate::time::round_up_to_second;
+use kube::ResourceExt as _;
+use stagegate_api::{BindingPolicyRef, StageState, StageStatus};
+
+use crate::checks::finding::Finding;
+use crate::checks::reason::Reason;
+use crate::names::PlacementName;
+use crate::staging::input::binding_view;
+use crate::staging::input::facts::Decoded;
+use crate::staging::input::placement::{Own, Slot};
+use crate::staging::input::spec::CheckedStage;
+use crate::staging::rollout::Rollout;
+use crate::staging::status::stage;
+
+/// Of stages that the spec has no more: as many as the CRD's list holds beside those of the spec.
+const GONE_MAX: usize = 32;
+
+impl<'a> Rollout<'a> {
+    pub(crate) fn stage(&self, index: usize) -> &'a CheckedStage {
+        &self.checked.stages[index]
+    }
+
+    pub(crate) fn is_stage(&self, placement: &str) -> bool {
+        self.checked
+            .stages
+            .iter()
+            .any(|stage| stage.placement.as_str() == placement)
+    }
+
+    pub(crate) fn last(&self) -> usize {
+        self.checked.stages.len() - 1
+    }
+
+    pub(crate) fn recorded(&self, index: usize) -> Option<&StageStatus> {
+        self.status
+            .stages
+            .iter()
+            .find(|record| record.name == self.stage(index).name)
+    }
+
+    pub(crate) fn is_open_at_plan(&self, index: usize) -> bool {
+        self.slots[index]
+            .open()
+            .is_some_and(|own| own.plan == self.checked.plan)
+    }
+
+    /// A stage has passed at the plan when status says so or a later stage's open placement carries the plan, and its
+    /// own, if open, carries it too. The last one must also still be there, as the spec has it: it stays placed.
+    pub(crate) fn has_passed(&self, index: usize) -> bool {
+        let plan = &self.checked.plan;
+        let is_recorded = self
+            .recorded(index)
+            .is_some_and(|record| record.state == StageState::Passed && record.plan.as_deref() == Some(plan.as_str()));
+        let is_behind = (index + 1..self.slots.len()).any(|later| self.is_led_to(later, index));
+        let is_own_at_plan = self.slots[index].open().is_none_or(|own| own.plan == *plan);
+        let is_standing = index != self.last()
+            || self.slots[index]
+                .open()
+                .is_some_and(|own| !own.is_unstamped && own.object.spec == self.open_spec(index));
+        (is_recorded || is_behind) && is_own_at_plan && is_standing
+    }
+
+    /// Whether a later stage's open placement says that this one has passed: at the plan, and opened after this one was. A
+    /// stage that was moved before one that is open, or came back to an older plan, has led to nothing yet.
+    fn is_led_to(&self, later: usize, index: usize) -> bool {
+        // A baseline outlives changes in place; where nothing else is told it is when the placement was first opened.
+        let opened = |own: &Own<'_>| {
+            own.opened
+                .or(own.baseline)
+                .and_then(|version| version.parse::<u128>().ok())
+        };
+        let Some(after) = self.slots[later].open() else {
+            return false;
+        };
+        // The Go stager writes no baseline; one of ours that has lost it says nothing of when it was opened.
+        let is_told = |own: &Own<'_>| own.is_unstamped || opened(own).is_some();
+        let is_after = self.slots[index].open().is_none_or(|own| {
+            let is_before = opened(own).zip(opened(after)).is_none_or(|(own, after)| own <= after);
+            is_told(own) && is_told(after) && is_before
+        });
+        // What cannot be seen now may be open at another plan, or since a moment ago.
+        self.is_open_at_plan(later) && is_after && !self.slots[index].may_be_open()
+    }
+
+    /// The stages that have not passed, with their places in the spec: those that may still be judged.
+    pub(crate) fn ahead(&self) -> impl Iterator<Item = (usize, &'a CheckedStage)> {
+        let checked = self.checked;
+        checked
+            .stages
+            .iter()
+            .enumerate()
+            .filter(|(index, _)| !self.has_passed(*index))
+    }
+
+    pub(crate) fn active(&self) -> Option<usize> {
+        (0..self.slots.len()).find(|index| !self.has_passed(*index))
+    }
+
+    /// The latest placement is of a stage that the spec no longer has: it stays, and a human says what is meant.
+    pub(crate) fn active_gone(&self) -> Option<Finding> {
+        let was_active = |name: &str| {
+            let active = self.status.active_stage.as_deref();
+            active.is_some_and(|stage| PlacementName::of(&self.policy.name_any(), stage).as_str() == name)
+        };
+        let unreadable = self
+            .facts
+            .placements
+            .iter()
+            .find_map(|(name, placement)| match placement {
+                Decoded::Undecodable { error } if was_active(name) => Some((name, error)),
+                _ => None,
+            });
+        if let Some((name, error)) = unreadable.filter(|(name, _)| !self.is_stage(name)) {
+            return Some(Finding::unknown(
+                Reason::Undecodable,
+                format!(
+                    "BindingPolicy {name} of a stage that spec.stages no longer has cannot be read ({error}): \
+                    delete it if it is not needed (this removes its workload from its clusters)"
+                ),
+            ));
+        }
+        let none_at_plan = !(0..self.slots.len()).any(|index| self.is_open_at_plan(index));
+        let gone = self
+            .gone
+            .iter()
+            .filter_map(Slot::open)
+            .find(|own| was_active(&own.object.name_any()) || (none_at_plan && own.plan == self.checked.plan))?;
+        let name = gone.object.name_any();
+        Some(Finding::unknown(
+            Reason::ActiveStageRemoved,
+            format!(
+                "BindingPolicy {name} places the workload, but spec.stages has no stage of that name any more: \
+                give the stage its \
+                 name back, or delete BindingPolicy {name} (this removes its workload from its clusters) to go on with the \
+                 first stage that has not passed"
+            ),
+        ))
+    }
+
+    /// The stages' records before this decision's findings.
+    pub(crate) fn records(&self) -> Vec<StageStatus> {
+        (0..self.slots.len())
+            .map(|index| {
+                let name = self.stage(index).name.clone();
+                let recorded = self.recorded(index);
+                let placement = self.slots[index].own().map(|own| BindingPolicyRef {
+                    name: own.object.name_any(),
+                    uid: own.uid().to_owned(),
+                });
+                if self.has_passed(index) {
+                    let plan = Some(self.checked.plan.to_string());
+                    let base = recorded
+                        .filter(|recorded| recorded.plan == plan)
+                        .cloned()
+                        .unwrap_or_default();
+                    let message = self.joined(index, &base).or_else(|| base.message.clone());
+                    let passed_at = base.passed_at.clone().or(Some(round_up_to_second(self.facts.now)));
+                    // A cluster that is out of reach keeps what a placement that is gone brought: the next one has to know which version.
+                    let objects = match &self.slots[index] {
+                        Slot::Absent => stage::of_removed(&base).objects,
+                        _ => base.objects.clone(),
+                    };
+                    return StageStatus {
+                        name,
+                        plan,
+                        state: StageState::Passed,
+                        passed_at,
+                        binding_policy: placement,
+                        objects,
+                        message,
+                        ..base
+                    };
+                }
+                let open = self.slots[index].open();
+                let state = match open {
+                    Some(own) if own.plan != self.checked.plan => StageState::Outdated,
+                    Some(_) => StageState::Active,
+                    None => StageState::Pending,
+                };
+                let attempt = recorded.and_then(|recorded| recorded.attempt);
+                if open.is_none()
+                    && let Some(unseen) = recorded.filter(|_| self.slots[index].may_be_open())
+                {
+                    // Nobody can tell now whether it is still placed: what is owed and what was said stay known.
+                    return unseen.clone();
+                }
+                // What is placed keeps its record through a change in place: the evidence may stay what it is.
+                let base = match (recorded, self.slots[index].own()) {
+                    (Some(recorded), _) if open.is_some() => recorded.clone(),
+                    (Some(recorded), Some(own)) if stage::is_of(recorded, own) => stage::of_closed(recorded),
+                    (Some(recorded), _) => stage::of_removed(recorded),
+                    _ => StageStatus::default(),
+                };
+                StageStatus {
+                    name,
+                    state,
+                    attempt,
+                    binding_policy: placement,
+                    ..base
+                }
+            })
+            .chain(self.records_of_gone())
+            .collect()
+    }
+
+    /// A stage that was taken out of the spec, or renamed, may come back: as long as it is placed, its record stays.
+    fn records_of_gone(&self) -> impl Iterator<Item = StageStatus> {
+        let placed = |record: &&StageStatus| {
+            let uid = record.binding_policy.as_ref().map(|placement| placement.uid.as_str());
+            self.gone
+                .iter()
+                .filter_map(Slot::open)
+                .any(|own| Some(own.uid()) == uid)
+        };
+        let in_spec = |record: &&StageStatus| self.checked.stages.iter().any(|stage| stage.name == record.name);
+        let gone = self
+            .status
+            .stages
+            .iter()
+            .filter(move |record| !in_spec(record) && placed(record));
+        gone.take(GONE_MAX).cloned()
+    }
+
+    /// A cluster that joined a stage after it had passed is reported, not judged.
+    pub(crate) fn joined(&self, index: usize, record: &StageStatus) -> Option<String> {
+        let name = self.stage(index).placement.as_str();
+        let binding = self.facts.bindings.get(name)?.object.as_ref()?.object()?;
+        let joined = binding_view::destinations(binding)
+            .into_iter()
+            .find(|cluster| !record.destinations.iter().any(|known| known == cluster))?;
+        (!record.destinations.is_empty()).then(|| {
+            format!("cluster {joined} joined after this stage had passed: it has the workload, and is not judged")
+        })
+    }
+
+    /// Open, ours by its annotations, at the plan, and just as the spec has it.
+    pub(crate) fn is_current(&self, index: usize, own: &Own<'_>) -> bool {
+        // Without its baseline nothing could ever count, and without its attempt no verdict: it is placed again, in place.
+        let is_stamped = !own.is_unstamped && own.baseline.is_some() && own.attempt > 0;
+        is_stamped && own.plan == self.checked.plan && own.object.spec == self.open_spec(index)
+    }
+
+    /// What a reader of `Accepted` should know: edits of stages that were passed do nothing on this plan, and what is placed
+    /// for a stage that the spec has no more stays until somebody deletes it.
+    pub(crate) fn accepted_message(&self) -> String {
+        if let Some(left) = self.gone.iter().find_map(Slot::open) {
+            return format!(
+                "BindingPolicy {} places the workload, but spec.stages has no stage of that name any more: delete it if \
+                it is not needed (this removes its workload from its clusters)",
+                left.object.name_any()
+            );
+        }
+        let edited = (0..self.last()).find(|index| {
+            self.has_passed(*index)
+                && self.slots[*index].open().is_some_and(|own| {
+                    own.object.spec.cluster_selectors != self.policy.spec.stages[*index].cluster_selectors
+                })
+        });
+        let unplaced = (0..self.last()).find(|index| {
+            let was_placed = self.recorded(*index).is_some_and(|record| record.placed_at.is_some());
+            self.has_passed(*index) && !was_placed && self.slots[*index].own().is_none()
+        });
+        match edited.or(unplaced) {
+            Some(index) => format!(
+                "stage {} lies before the active one: its edit has no effect until spec.downsync changes",
+                self.stage(index).name
+            ),
+            None => "the policy can be carried out".to_owned(),
+        }
+    }
+}

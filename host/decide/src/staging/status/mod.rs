@@ -1,0 +1,378 @@
+//! Status from what was found: phase, reason and conditions, merged with what is there, and the Events of a change. Must not
+//! decide what happens; the same state gives the same status, so nothing is written when nothing changed.
+//!
+//! `Ready`, `Reconciling` and `Stalled` are what kstatus reads: at most one of the last two is True, and `Ready` only when
+//! neither is. Phase and reason of the printer columns follow from the conditions.
+
+pub(crate) mod stage;
+
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use kube::Resource as _;
+use stagegate_api::staged_status::MAX_EVENT_REASONS;
+use stagegate_api::{Outcome, Phase, StageState, StageStatus, StagedBindingPolicyStatus};
+
+use crate::checks::finding::Finding;
+use crate::checks::reason::Reason;
+use crate::printable::printable;
+use crate::staging::input::facts::Facts;
+use crate::staging::input::placement::precondition;
+use crate::staging::plan::{Event, Write};
+
+/// Where the policy stands.
+#[derive(Clone, Debug)]
+pub struct Standing {
+    /// Never [`Phase::Stalled`]: that follows from `stalled`.
+    pub phase: Phase,
+    pub reason: Reason,
+    pub message: String,
+    /// Whether the spec can be carried out, and what is to be known about it.
+    pub accepted: Result<String, Finding>,
+    /// What a person has to correct.
+    pub stalled: Option<Finding>,
+    /// What the last stage lacks after completion. `None`: it is healthy, or the rollout is not completed.
+    pub unready: Option<Finding>,
+    pub active_stage: Option<String>,
+    pub stages: Vec<StageStatus>,
+}
+
+impl Standing {
+    /// Phase, reason and message of a stage's finding.
+    pub fn of(finding: &Finding) -> (Phase, Reason, String) {
+        let phase = match finding.outcome {
+            Outcome::Hold => Phase::Holding,
+            Outcome::Fail => Phase::Failed,
+            Outcome::Pass | Outcome::Unknown => Phase::Progressing,
+        };
+        (phase, finding.reason, finding.message.clone())
+    }
+
+    const fn is_completed(&self) -> bool {
+        matches!(self.phase, Phase::Completed)
+    }
+
+    /// The phase that status shows: `Stalled` comes before what the policy waits for.
+    fn shown_phase(&self) -> Phase {
+        match self.phase {
+            Phase::Failed | Phase::Paused => self.phase,
+            _ if self.stalled.is_some() => Phase::Stalled,
+            phase => phase,
+        }
+    }
+
+    /// Reason and message of the policy as a whole: of what stalls it, else of what it lacks after completion, else of its phase.
+    fn main(&self) -> (Reason, &str) {
+        let unready = self.unready.as_ref().filter(|_| self.is_completed());
+        match self.stalled.as_ref().or(unready) {
+            Some(finding) => (finding.reason, &finding.message),
+            None => (self.reason, &self.message),
+        }
+    }
+}
+
+/// The most that the records of all stages may take as JSON. etcd takes 1.5 MiB for the whole policy, of which spec, metadata and
+/// conditions need their part.
+const STAGES_BYTES_MAX: usize = 1_000_000;
+
+/// That the records of the stages do not fit, if they do not.
+pub fn too_large(stages: &[StageStatus]) -> Option<Finding> {
+    let bytes = bytes_of(stages);
+    if bytes <= STAGES_BYTES_MAX {
+        return None;
+    }
+    let objects: usize = stages.iter().map(|stage| stage.objects.len()).sum();
+    let clusters: usize = stages.iter().map(|stage| stage.destinations.len()).sum();
+    let text = format!(
+        "what is known of {} stages with {objects} objects and {clusters} clusters in all takes {bytes} bytes, and status has room \
+         for {STAGES_BYTES_MAX}: split the policy, or set previousStages: Remove",
+        stages.len()
+    );
+    Some(Finding::unknown(Reason::StatusTooLarge, text))
+}
+
+/// The size as JSON, without keeping the text.
+fn bytes_of(stages: &[StageStatus]) -> usize {
+    struct Counter(usize);
+    impl std::io::Write for Counter {
+        fn write(&mut self, text: &[u8]) -> std::io::Result<usize> {
+            self.0 = self.0.saturating_add(text.len());
+            Ok(text.len())
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+    let mut counter = Counter(0);
+    // What cannot be written down could not be stored either.
+    serde_json::to_writer(&mut counter, stages).map_or(usize::MAX, |()| counter.0)
+}
+
+/// The status to write, if it differs from the one that is there, and the Events that tell of it.
+pub fn write(facts: &Facts, standing: Standing) -> (Option<Write>, Vec<Event>) {
+    let (write, events) = announce(facts, standing);
+    let is_changed =
+        matches!(&write, Write::Status { status, .. } if facts.policy.object.status.as_ref() != Some(status));
+    (is_changed.then_some(write), events)
+}
+
+/// The same, written even where nothing differs: it fails when the policy was edited since it was read.
+pub fn announce(facts: &Facts, mut standing: Standing) -> (Write, Vec<Event>) {
+    standing.stages.iter_mut().for_each(make_printable);
+    standing.accepted = standing.accepted.map(|message| printable(&message));
+    let policy = &facts.policy.object;
+    let nothing = StagedBindingPolicyStatus::default();
+    let old = policy.status.as_ref().unwrap_or(&nothing);
+    let generation = policy.meta().generation;
+    let conditions = conditions(
+        &standing,
+        &old.conditions,
+        Stamped {
+            generation,
+            now: facts.now,
+        },
+    );
+    let mut events = passed(&standing, old);
+    events.extend(reached(&mut standing, old, generation));
+    let status = StagedBindingPolicyStatus {
+        observed_generation: generation,
+        active_stage: standing.active_stage.clone(),
+        phase: Some(standing.shown_phase()),
+        reason: Some(standing.main().0.as_str().to_owned()),
+        conditions,
+        stages: standing.stages,
+    };
+    let write = Write::Status {
+        precondition: precondition(policy.meta()),
+        status: Box::new(status),
+    };
+    (write, events)
+}
+
+/// Findings are printable already; other sentences about a stage name clusters, objects and placements, too.
+fn make_printable(stage: &mut StageStatus) {
+    for text in stage.message.iter_mut().chain(&mut stage.not_judged) {
+        *text = printable(text);
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Stamped {
+    generation: Option<i64>,
+    now: Timestamp,
+}
+
+fn conditions(standing: &Standing, old: &[Condition], stamped: Stamped) -> Vec<Condition> {
+    let (accepted, accepted_reason, accepted_message) = match &standing.accepted {
+        Ok(message) => (true, Reason::Accepted, message.as_str()),
+        Err(finding) => (false, finding.reason, finding.message.as_str()),
+    };
+    let (reason, message) = standing.main();
+    let is_stalled = standing.stalled.is_some();
+    let is_completed = standing.is_completed();
+    let is_done = is_completed && standing.unready.is_none();
+    let progressing = standing.phase == Phase::Progressing && !is_stalled;
+    // All stages have passed: that stays true, and `Completed` keeps saying it, whatever happens to the workload later.
+    let (completed_reason, completed_message) = if is_completed {
+        (standing.reason, standing.message.as_str())
+    } else {
+        (reason, message)
+    };
+    let (stalled_reason, stalled_message) = if is_stalled {
+        (reason, message)
+    } else {
+        (Reason::NoConflict, "no conflicting objects")
+    };
+    [
+        ("Accepted", accepted, accepted_reason, accepted_message),
+        ("Progressing", progressing, reason, message),
+        ("Completed", is_completed, completed_reason, completed_message),
+        ("Stalled", is_stalled, stalled_reason, stalled_message),
+        ("Ready", is_done && !is_stalled, reason, message),
+        ("Reconciling", !is_done && !is_stalled, reason, message),
+    ]
+    .into_iter()
+    .map(|(type_, is_true, reason, message)| {
+        let status = if is_true { "True" } else { "False" };
+        let before = old.iter().find(|condition| condition.type_ == type_);
+        let last_transition_time = before
+            .filter(|before| before.status == status)
+            .map_or(Time(stamped.now), |before| before.last_transition_time.clone());
+        Condition {
+            type_: type_.to_owned(),
+            status: status.to_owned(),
+            reason: reason.as_str().to_owned(),
+            message: message.to_owned(),
+            observed_generation: stamped.generation,
+            last_transition_time,
+        }
+    })
+    .collect()
+}
+
+/// One Event for each stage that has passed.
+fn passed(standing: &Standing, old: &StagedBindingPolicyStatus) -> Vec<Event> {
+    let had_passed = |name: &str, plan: Option<&String>| {
+        old.stages
+            .iter()
+            .any(|stage| stage.name == name && stage.state == StageState::Passed && stage.plan.as_ref() == plan)
+    };
+    let passed = standing.stages.iter();
+    let passed = passed
+        .filter(|stage| stage.state == StageState::Passed && !had_passed(&stage.name, stage.plan.as_ref()))
+        .map(|stage| event(Reason::StagePassed, format!("stage {} has passed", stage.name)));
+    passed.collect()
+}
+
+/// An Event for a reason that is reached for the first time in this stage, attempt and generation of the policy. The stage's
+/// record keeps the reported reasons, so no Event repeats because its message changes, its reason comes back or the process
+/// restarts.
+fn reached(standing: &mut Standing, old: &StagedBindingPolicyStatus, generation: Option<i64>) -> Option<Event> {
+    let (reason, message) = standing.main();
+    let (reason, message) = (reason, message.to_owned());
+    let known = |name: &str| old.stages.iter().find(|stage| stage.name == name);
+    let is_same_generation = old.observed_generation == generation;
+    for stage in &mut standing.stages {
+        let is_same = |known: &&StageStatus| (&known.plan, known.attempt) == (&stage.plan, stage.attempt);
+        let known = known(&stage.name).filter(|_| is_same_generation).filter(is_same);
+        stage.event_reasons = known.map(|known| known.event_reasons.clone()).unwrap_or_default();
+    }
+    if !reason.is_notable() {
+        return None;
+    }
+    // A new generation clears the reported reasons, but a reason that an edit of the policy did not change is not news.
+    let active = standing.active_stage.as_deref();
+    let attempt = |stages: &[StageStatus]| {
+        let stage = stages.iter().find(|stage| Some(stage.name.as_str()) == active);
+        stage.and_then(|stage| stage.attempt)
+    };
+    let stays = old.reason.as_deref() == Some(reason.as_str())
+        && old.active_stage.as_deref() == active
+        && attempt(&old.stages) == attempt(&standing.stages);
+    let record = standing
+        .stages
+        .iter_mut()
+        .find(|stage| Some(&stage.name) == standing.active_stage.as_ref());
+    let was_reported = match record {
+        Some(record) if record.event_reasons.iter().any(|known| known == reason.as_str()) => true,
+        Some(record) if record.event_reasons.len() < MAX_EVENT_REASONS => {
+            record.event_reasons.push(reason.as_str().to_owned());
+            false
+        }
+        _ => false,
+    };
+    (!was_reported && !stays).then(|| event(reason, message))
+}
+
+fn event(reason: Reason, message: String) -> Event {
+    Event {
+        warning: reason.is_warning(),
+        reason: reason.as_str().to_owned(),
+        message,
+    }
+}
+
+/// Whether `new` says what nobody could find out again later: that a soak has broken, that clusters have still to answer an
+/// edit, that a gate has failed. All else can be said by whoever looks next.
+pub fn is_news(found: &StagedBindingPolicyStatus, new: &StagedBindingPolicyStatus) -> bool {
+    let nothing = StageStatus::default();
+    new.stages.iter().any(|stage| {
+        let known = found.stages.iter().find(|known| known.name == stage.name);
+        let known = known.unwrap_or(&nothing);
+        let has_broken = known.passing_since.is_some() && known.passing_since != stage.passing_since;
+        has_broken || fails(stage) > fails(known) || owed(stage) > owed(known)
+    })
+}
+
+fn fails(stage: &StageStatus) -> usize {
+    let failed = stage.checks.iter().filter(|check| check.outcome == Outcome::Fail);
+    failed.count()
+}
+
+fn owed(stage: &StageStatus) -> i64 {
+    let updates = stage.objects.iter().flat_map(|object| &object.updates);
+    let owed = updates.map(|update| {
+        let clusters = i64::try_from(update.clusters.len().max(1)).unwrap_or(i64::MAX);
+        update.owed.saturating_mul(clusters)
+    });
+    owed.fold(0, i64::saturating_add)
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::Timestamp;
+    use serde_json::{Value, json};
+    use stagegate_api::Phase;
+
+    use super::{Stamped, Standing, conditions, is_news};
+    use crate::checks::finding::Finding;
+    use crate::checks::reason::Reason;
+
+    #[test]
+    fn a_completed_policy_that_lacks_health_is_reconciling_until_it_stalls() {
+        let lacking = Finding::unknown(Reason::NotReported, "cluster prod-1 has not reported");
+        let mut standing = Standing {
+            phase: Phase::Completed,
+            reason: Reason::Completed,
+            message: "all 2 stages have passed".to_owned(),
+            accepted: Ok(String::new()),
+            stalled: None,
+            unready: Some(lacking.clone()),
+            active_stage: Some("prod".to_owned()),
+            stages: Vec::new(),
+        };
+        let stamped = Stamped {
+            generation: Some(3),
+            now: Timestamp::UNIX_EPOCH,
+        };
+        let said = |standing: &Standing| {
+            let all = conditions(standing, &[], stamped).into_iter();
+            let said = all.map(|it| format!("{} {} {}", it.type_, it.status, it.reason));
+            said.collect::<Vec<_>>().join(", ")
+        };
+        let unready = "Accepted True Accepted, Progressing False NotReported, Completed True Completed, \
+                       Stalled False NoConflict, Ready False NotReported, Reconciling True NotReported";
+        assert_eq!(said(&standing), unready);
+        assert_eq!(standing.shown_phase(), Phase::Completed);
+        standing.stalled = Some(lacking);
+        let stalled = "Accepted True Accepted, Progressing False NotReported, Completed True Completed, \
+                       Stalled True NotReported, Ready False NotReported, Reconciling False NotReported";
+        assert_eq!(said(&standing), stalled);
+        assert_eq!(standing.shown_phase(), Phase::Stalled);
+    }
+
+    fn is_news_of(found: Value, new: Value) -> bool {
+        let status = |stage: Value| {
+            let mut stage = stage;
+            (stage["name"], stage["state"]) = (json!("dev"), json!("Active"));
+            serde_json::from_value(json!({"stages": [stage]})).unwrap()
+        };
+        is_news(&status(found), &status(new))
+    }
+
+    #[test]
+    fn a_soak_that_broke_is_news_and_one_that_begins_is_none() {
+        let (early, late) = (
+            json!({"passingSince": "2026-01-01T00:00:00Z"}),
+            json!({"passingSince": "2026-01-01T00:01:00Z"}),
+        );
+        assert!(is_news_of(early.clone(), json!({})));
+        assert!(is_news_of(early.clone(), late.clone()));
+        assert!(!is_news_of(json!({}), late));
+        assert!(!is_news_of(early.clone(), early));
+    }
+
+    #[test]
+    fn a_gates_fail_and_an_owed_answer_are_news_and_other_words_are_none() {
+        let check = |outcome: &str| json!({"checks": [{"name": "gate/a", "outcome": outcome, "reason": "R", "message": outcome}]});
+        assert!(is_news_of(check("Pass"), check("Fail")));
+        assert!(!is_news_of(check("Fail"), check("Fail")));
+        assert!(!is_news_of(check("Pass"), check("Unknown")));
+        let owing = |owed: i64| {
+            let update = json!({"clusters": ["c"], "owed": owed, "gen": "1", "at": "", "since": "2026-01-01T00:00:00Z", "editedAt": "2026-01-01T00:00:00Z"});
+            json!({"objects": [{"group": "", "resource": "r", "name": "n", "uid": "u", "updates": [update]}]})
+        };
+        assert!(is_news_of(owing(1), owing(2)));
+        assert!(!is_news_of(owing(2), owing(1)));
+    }
+}

@@ -1,0 +1,191 @@
+//! A stage's entry in status: how it begins, is carried to a new attempt, and is brought up to date. All that a
+//! restart has to find again is here. Must not decide anything.
+
+use std::collections::BTreeSet;
+
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use kube::ResourceExt as _;
+use stagegate_api::staged_status::{MAX_NOT_JUDGED, MAX_RECORDED};
+use stagegate_api::{BindingPolicyRef, BoundObject, ObjectStatus, StageState, StageStatus};
+
+use crate::checks::spec::Expression;
+use crate::names::ObjectKey;
+use crate::staging::evidence::binding::Bound;
+use crate::staging::evidence::pending;
+use crate::staging::input::binding_view;
+use crate::staging::input::placement::Own;
+use crate::staging::input::recorded::is_unbound;
+use crate::staging::input::recorded::{key_of, positions};
+use crate::staging::input::spec::CheckedStage;
+use crate::time::round_up_to_second;
+
+/// The record of this very attempt: the one in status, or a new one. On the same placement (an in-place update keeps
+/// its uid) the objects and destinations go on, because old evidence may still be the newest there will be.
+pub fn roll(recorded: Option<&StageStatus>, own: &Own<'_>, now: Timestamp) -> StageStatus {
+    let same_placement = recorded.filter(|recorded| is_of(recorded, own));
+    let state = StageState::Active;
+    if let Some(recorded) = same_placement.filter(|recorded| recorded.attempt == Some(own.attempt)) {
+        let plan = Some(own.plan.to_string());
+        return StageStatus {
+            state,
+            plan,
+            passed_at: None,
+            completed_at: None,
+            ..recorded.clone()
+        };
+    }
+    // One that is closed has none; of one that an older release recorded, the time of its last attempt is the latest that it can be.
+    let opened_at =
+        same_placement.and_then(|recorded| recorded.opened_at.clone().or_else(|| recorded.placed_at.clone()));
+    StageStatus {
+        name: recorded.map(|recorded| recorded.name.clone()).unwrap_or_default(),
+        state,
+        plan: Some(own.plan.to_string()),
+        attempt: Some(own.attempt),
+        placed_at: Some(round_up_to_second(now)),
+        opened_at: Some(opened_at.unwrap_or_else(|| round_up_to_second(now))),
+        binding_policy: Some(placement_of(own)),
+        destinations: same_placement
+            .map(|recorded| recorded.destinations.clone())
+            .unwrap_or_default(),
+        objects: match (same_placement, recorded) {
+            (Some(same), _) => same.objects.clone(),
+            (None, Some(other)) => of_removed(other).objects,
+            (None, None) => Vec::new(),
+        },
+        unsettled_since: same_placement.and_then(|recorded| recorded.unsettled_since.clone()),
+        ..StageStatus::default()
+    }
+}
+
+/// What stays known of a placement that somebody closed: what its clusters owe, and what evidence must be newer than. Its
+/// set of clusters has to be accepted anew, as after any loss that no edit of the policy explains.
+pub fn of_closed(recorded: &StageStatus) -> StageStatus {
+    StageStatus {
+        plan: recorded.plan.clone(),
+        objects: recorded.objects.clone(),
+        unsettled_since: recorded.unsettled_since.clone(),
+        ..StageStatus::default()
+    }
+}
+
+/// What stays known of a placement that is gone: its objects, so that an edit before the next one is seen shows in the generation,
+/// and what its clusters owe. One that is out of reach runs what it ran, whichever placement brought that.
+pub fn of_removed(recorded: &StageStatus) -> StageStatus {
+    StageStatus {
+        objects: recorded.objects.iter().map(unbound).collect(),
+        ..StageStatus::default()
+    }
+}
+
+/// The entry as it is before a Binding of the placement has been seen.
+fn unbound(known: &ObjectStatus) -> ObjectStatus {
+    ObjectStatus {
+        resource_version: None,
+        collectors: Vec::new(),
+        baseline: None,
+        ..known.clone()
+    }
+}
+
+/// What is known of the bound objects when a placement is opened, from the one that was judged until then: an edit that is
+/// made before the new placement's Binding is seen for the first time shows in the generation.
+/// Clusters that have left the judged stage, maybe for this one, take along what they owe.
+pub fn see_before_opening(record: &mut StageStatus, judged: &StageStatus) {
+    let positions = positions(&record.objects);
+    let placed: BTreeSet<&str> = judged.destinations.iter().map(String::as_str).collect();
+    for known in &judged.objects {
+        let mut seen = unbound(known);
+        pending::drop_clusters(&mut seen, &placed);
+        let position = positions.get(&key_of(known)).copied();
+        match position.and_then(|position| record.objects.get_mut(position)) {
+            // What is owed was counted up to the generation that stands there.
+            Some(older) if is_unbound(older) && older.updates.is_empty() => *older = seen,
+            Some(_) => {}
+            None => record.objects.push(seen),
+        }
+    }
+    record.objects.truncate(MAX_RECORDED);
+}
+
+/// Whether a record is of this very placement, whatever the attempt.
+pub fn is_of(recorded: &StageStatus, own: &Own<'_>) -> bool {
+    recorded.binding_policy.as_ref() == Some(&placement_of(own))
+}
+
+fn placement_of(own: &Own<'_>) -> BindingPolicyRef {
+    BindingPolicyRef {
+        name: own.object.name_any(),
+        uid: own.uid().to_owned(),
+    }
+}
+
+/// A set of clusters and objects that is accepted, and what [`settle`] needs to know about it.
+pub struct Accepted<'a> {
+    pub bound: &'a Bound<'a>,
+    pub own: &'a Own<'a>,
+    pub now: Timestamp,
+    /// Whether an object's CombinedStatus has results of exactly the collectors that are bound to it.
+    pub is_combined: &'a dyn Fn(&BoundObject) -> bool,
+}
+
+/// The Binding's set is accepted: it is what later sets are compared with. An object whose collectors and clusters
+/// are as before keeps its baseline, since KubeStellar rewrites its CombinedStatus for no other change. So does one that lost
+/// only collectors without results (missing or invalid ones): KubeStellar rewrites nothing then.
+pub fn settle(record: &mut StageStatus, accepted: &Accepted<'_>) {
+    let Accepted { bound, own, now, .. } = accepted;
+    let clusters: BTreeSet<&str> = bound.destinations.iter().copied().collect();
+    let is_same_clusters = record.destinations.iter().map(String::as_str).collect::<BTreeSet<_>>() == clusters;
+    let keys: BTreeSet<ObjectKey> = bound.objects.iter().map(|object| binding_view::key(object)).collect();
+    record.objects.retain(|object| keys.contains(&key_of(object)));
+    let positions = positions(&record.objects);
+    for object in &bound.objects {
+        let position = positions.get(&binding_view::key(object));
+        let Some(entry) = position.and_then(|position| record.objects.get_mut(*position)) else {
+            continue;
+        };
+        let collectors: BTreeSet<&String> = object.status_collectors.iter().collect();
+        let before: BTreeSet<&String> = entry.collectors.iter().collect();
+        let is_reduced = collectors.is_subset(&before) && (accepted.is_combined)(object);
+        let is_same = is_same_clusters && (before == collectors || is_reduced);
+        if !(is_same && entry.baseline.is_some()) {
+            entry.baseline = own.baseline.map(str::to_owned);
+        }
+        entry.collectors.clone_from(&object.status_collectors);
+    }
+    // A cluster that has left may come to another stage, and owes there what it owes here, as far as there is room. An entry
+    // without names cannot tell it from others.
+    let owed: usize = record.objects.iter().map(|entry| pending::bytes(&entry.updates)).sum();
+    let has_no_room = owed > pending::BYTES_MAX / 2;
+    for entry in &mut record.objects {
+        if has_no_room || pending::is_compact(&entry.updates) {
+            pending::keep_clusters(entry, &clusters);
+        }
+    }
+    record.destinations = clusters.into_iter().map(str::to_owned).collect();
+    record.settled_at = Some(Time(*now));
+}
+
+/// Whether a check of the stage has not been asked before as it is now, or was asked of other objects: it has passed for no
+/// time yet. Gates are compared one by one ([`crate::checks::gates::Told::goes_on_from`]).
+pub fn is_asked_anew(record: &StageStatus, stage: &CheckedStage) -> bool {
+    let known = |name: &str| record.checks.iter().find(|check| check.name == name);
+    let is_known = |name: &str, expression: Option<&Expression>| {
+        let digest = known(name).and_then(|check| check.check_digest.as_deref());
+        digest == expression.map(|expression| expression.digest.as_str())
+    };
+    let is_condition_known = stage.condition.is_none() || is_known("condition", stage.condition.as_ref());
+    let is_health_known = !stage.requires_health() || known("health").is_some();
+    !(is_known("filter", stage.filter.as_ref()) && is_condition_known && is_health_known)
+}
+
+/// The objects that prove nothing, as a list that stays short.
+pub fn not_judged(objects: &[ObjectKey]) -> Vec<String> {
+    let mut names: Vec<String> = objects.iter().take(MAX_NOT_JUDGED).map(ObjectKey::to_string).collect();
+    if objects.len() > MAX_NOT_JUDGED {
+        names.truncate(MAX_NOT_JUDGED - 1);
+        names.push(format!("and {} more", objects.len() - names.len()));
+    }
+    names
+}
