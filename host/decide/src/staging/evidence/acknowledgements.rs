@@ -11,10 +11,8 @@ use std::collections::BTreeSet;
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use stagegate_api::{BoundObject, EvidenceRow, ObjectStatus, PendingUpdate, Reported, UnseenUpdates};
+use stagegate_api::{BoundObject, EvidenceRow, ObjectStatus, PendingUpdate, Reported};
 
-use crate::checks::finding::Finding;
-use crate::checks::reason::Reason;
 use crate::staging::evidence::combined_status::Subject;
 use crate::staging::evidence::pending::{ByCluster, Pending};
 use crate::staging::evidence::{kinds, pending};
@@ -40,6 +38,16 @@ struct Debt {
     edits: i64,
     /// When an acknowledgement was seen that may be the last one of several updates.
     answered_at: Option<Timestamp>,
+}
+
+/// Updates that are new.
+#[derive(Clone, Copy, Debug)]
+struct Update {
+    edits: i64,
+    /// The server's time of the last of them, if it tells one.
+    at: Option<Timestamp>,
+    /// It is one that makes the object anew.
+    is_made_anew: bool,
 }
 
 /// The clusters of a stage that owe acknowledgements.
@@ -91,6 +99,8 @@ pub(crate) struct Begun<'r> {
     /// Updates that are new.
     pub(crate) edits: i64,
     pub(crate) recorded: Option<&'r ObjectStatus>,
+    /// An older object of this name is known.
+    pub(crate) is_made_anew: bool,
     /// What clusters owed. Of an object that was made anew they still owe it: to them, that is one more update.
     pub(crate) pending: &'r [PendingUpdate],
 }
@@ -123,6 +133,7 @@ impl<'a> Edited<'a> {
             mut record,
             edits,
             recorded,
+            is_made_anew,
             pending,
         } = self.begin(recorded);
         let has_nothing_pending = recorded.is_some_and(|recorded| !is_unbound(recorded) && recorded.updates.is_empty());
@@ -140,7 +151,16 @@ impl<'a> Edited<'a> {
         }
         let mut owed = pending::by_cluster(pending, &self.clusters.all);
         if edits > 0 {
-            self.owe(&mut owed, edits, recorded);
+            let updated = match recorded {
+                None if is_made_anew => self.found.made_at,
+                _ => self.found.edited_at.filter(|_| self.is_time_of_update(recorded)),
+            };
+            let update = Update {
+                edits,
+                at: updated,
+                is_made_anew,
+            };
+            self.owe(&mut owed, update, recorded);
         }
         for (reporting, debt) in old_reports {
             if !owed.contains_key(reporting.0) {
@@ -153,7 +173,7 @@ impl<'a> Edited<'a> {
         record
     }
 
-    /// The record without what is pending, the updates since it was written, and what it was, if it was of this very object.
+    /// The record without its pending updates, the updates since it was written, and the old record if it is of this object.
     pub(crate) fn begin<'r>(&self, recorded: Option<&'r ObjectStatus>) -> Begun<'r> {
         let is_other = |recorded: &ObjectStatus| recorded.uid != self.found.uid;
         let is_made_anew = recorded.map_or_else(|| self.is_known_from_before(), is_other);
@@ -163,6 +183,7 @@ impl<'a> Edited<'a> {
             record: self.identity(recorded),
             edits: self.edits(recorded, is_made_anew),
             recorded,
+            is_made_anew,
             pending,
         }
     }
@@ -225,7 +246,7 @@ impl<'a> Edited<'a> {
             name: self.bound.name.clone(),
             uid: self.found.uid.clone(),
             generation,
-            // A status write moves the version but is no update: it is kept only where it stands for a first sight.
+            // A status write changes resourceVersion but is no update, so the version of the first sight is kept as its mark.
             resource_version: recorded
                 .and_then(|recorded| recorded.resource_version.clone())
                 .or_else(|| Some(self.bound.resource_version.clone())),
@@ -267,14 +288,6 @@ impl<'a> Edited<'a> {
         told.zip(before).is_some_and(|(told, before)| told > before)
     }
 
-    /// The server's time of the update that is new.
-    fn time_of_update(&self, recorded: Option<&ObjectStatus>) -> Option<Timestamp> {
-        match recorded {
-            None if self.is_known_from_before() => self.found.made_at,
-            _ => self.found.edited_at.filter(|_| self.is_time_of_update(recorded)),
-        }
-    }
-
     fn edits_since(&self, recorded: Option<&ObjectStatus>) -> i64 {
         let Some(generation) = self.generation() else {
             return 0;
@@ -282,7 +295,9 @@ impl<'a> Edited<'a> {
         // The Binding may name another version than at first because of an update of which no time tells.
         // KubeStellar saw the version in the Binding before its transport read the object; if the object has moved since,
         // what was delivered may be the older one.
-        let has_moved = recorded.is_none_or(is_unbound) && self.found.resource_version != self.bound.resource_version;
+        let has_moved = generation > 1
+            && recorded.is_none_or(is_unbound)
+            && self.found.resource_version != self.bound.resource_version;
         match recorded.and_then(|recorded| recorded.generation) {
             Some(before) if before == generation => i64::from(has_moved),
             // Generations only grow while the uid stays; anything else is at least one update.
@@ -303,21 +318,32 @@ impl<'a> Edited<'a> {
         generation > 1 && !self.found.edited_at.zip(self.placed_since).is_some_and(is_before)
     }
 
-    fn owe(&self, owed: &mut ByCluster, edits: i64, recorded: Option<&ObjectStatus>) {
+    fn owe(&self, owed: &mut ByCluster, update: Update, recorded: Option<&ObjectStatus>) {
+        let Update {
+            edits,
+            at,
+            is_made_anew,
+        } = update;
         for (cluster, row) in self.reported_by(&self.clusters.all) {
+            let is_of_older_object = is_made_anew && row.is_some_and(|row| self.is_of_later_generation(row));
             let reported_after = row
-                .zip(self.time_of_update(recorded))
+                .filter(|_| !is_of_older_object)
+                .zip(at)
                 .and_then(|(row, updated)| self.reported_after(row, updated));
-            // The update was made and acknowledged while no controller watched: the report is later than the update, and so old
-            // that transport has nothing more to deliver.
+            // The update was made and acknowledged before this process looked: the report is later than the update, and so old that
+            // transport has nothing more to deliver. Where this process has not seen the Binding name the version, KubeStellar may
+            // have been late, and the report is in doubt.
             if !owed.contains_key(cluster)
+                && self.named_since.is_some()
                 && reported_after.is_some_and(|at| self.now.duration_since(at) >= self.settings.unseen_update())
             {
                 continue;
             }
-            // What is in doubt is acknowledged by silence, too; a report from before an update of a known time is not in doubt.
+            // If the report may cover the update, silence counts as an acknowledgement too; a surely older report cannot.
             let is_old = row.is_some_and(|row| self.is_from_before_update(row));
-            let in_doubt_since = reported_after.or(self.known_since.filter(|_| recorded.is_none() && !is_old));
+            let in_doubt_since = reported_after.or(self
+                .known_since
+                .filter(|_| recorded.is_none() && !is_old && !is_of_older_object));
             let answered_at = in_doubt_since.map(|_| round_up_to_second(self.now).0);
             let edits = edits.saturating_add(self.missed_before(row, recorded));
             self.add(owed, (cluster, row), Debt { edits, answered_at });
@@ -330,8 +356,8 @@ impl<'a> Edited<'a> {
         }
     }
 
-    /// Updates that came before the one at hand, and that the cluster had not acknowledged when the stage was opened: its report is
-    /// older than the last of them. That is on record from the stage before.
+    /// Updates before the current one that the cluster had not acknowledged when the stage was opened: its report is older than
+    /// the last of them. The record that the previous stage handed on has them.
     fn missed_before(&self, row: Option<&EvidenceRow>, recorded: Option<&ObjectStatus>) -> i64 {
         let known = recorded.filter(|recorded| is_unbound(recorded));
         let updated = known.and_then(|known| known.edited_at.as_ref());
@@ -412,11 +438,11 @@ impl<'a> Edited<'a> {
         self.rows.iter().filter_map(debt).collect()
     }
 
-    /// Whether the report of a cluster that has just joined may be from before the last update. It counts when nothing has come for
-    /// so long that transport has nothing more to deliver.
+    /// Whether the report of a cluster that has just joined may be about the version before the last update, as another BindingPolicy
+    /// may have delivered that one. It counts when nothing has come for so long that transport has nothing more to deliver.
     fn may_be_from_before(&self, row: &EvidenceRow, updated: Timestamp) -> bool {
         let is_recent = self.now.duration_since(updated) < self.settings.unseen_update();
-        matches!(row.at, Reported::At { .. }) && is_recent && self.reported_after(row, updated).is_none()
+        matches!(row.at, Reported::At { .. }) && is_recent
     }
 
     fn acknowledge(&self, owed: &mut ByCluster, updated: Option<Timestamp>) {
@@ -424,7 +450,7 @@ impl<'a> Edited<'a> {
         owed.retain(|cluster, pending| {
             let row = self.row(cluster);
             if row.is_some_and(|row| at_of(row).is_none()) {
-                pending.forget_report();
+                pending.forget_report(round_up_to_second(self.now).0);
             }
             if let Some(row) = row.filter(|row| is_acknowledgement(pending, row)) {
                 // A report that is older than the update was only unreadable until now. It takes one off what is owed, but only
@@ -441,108 +467,12 @@ impl<'a> Edited<'a> {
             pending.owed > 0 && !is_merged
         });
     }
-
-    /// The first pending update that holds the stage, if any, and when that may change by itself.
-    pub fn missing(&self, record: &ObjectStatus, unseen: UnseenUpdates) -> Option<Finding> {
-        let window = self.settings.unseen_update();
-        let (mut overdue, mut pending): (Option<Finding>, Option<Finding>) = (None, None);
-        for update in record.updates.iter().filter(|update| self.is_of_stage(update)) {
-            let updated = record.edited_at.as_ref().map(|time| time.0);
-            let rows = self.owing(update).into_iter().map(|cluster| self.row(cluster));
-            let reported = rows.filter_map(|row| self.reported_after_update(row, updated)).max();
-            let silent_since = Pending::of(update).silent_since(reported);
-            let since = silent_since.unwrap_or_else(|| update.answered_at.as_ref().unwrap_or(&update.edited_at).0);
-            let is_over = self.now.duration_since(since) >= window;
-            if unseen == UnseenUpdates::Accept && self.is_accepted(update) {
-                continue;
-            }
-            // An overdue one comes first: only a human can end it.
-            if is_over && silent_since.is_none() {
-                overdue.get_or_insert_with(|| self.overdue(update));
-            } else {
-                // With Accept the time counts from the first of several updates, so that frequent updates do not put it off.
-                let first = after(update.since.0, window);
-                let ends = match unseen {
-                    UnseenUpdates::Accept if first > self.now => first.min(after(since, window)),
-                    _ => after(since, window),
-                };
-                pending.get_or_insert_with(|| self.pending(update).wake_at(ends));
-            }
-        }
-        overdue
-            .or(pending)
-            .or_else(|| self.doubtful())
-            .or_else(|| self.unremembered())
-            .or_else(|| self.of_another_object())
-    }
-
-    /// Whether clusters of the stage owe it, not only some that have left.
-    fn is_of_stage(&self, update: &PendingUpdate) -> bool {
-        update.clusters.is_empty() || !self.owing(update).is_empty()
-    }
-
-    /// The clusters of the stage that owe it by name.
-    fn owing<'u>(&self, update: &'u PendingUpdate) -> Vec<&'u str> {
-        let names = update.clusters.iter().map(String::as_str);
-        names.filter(|cluster| self.clusters.all.contains(cluster)).collect()
-    }
-
-    /// The first unacknowledged update is old enough, and the last one was followed by an acknowledgement or is as old.
-    fn is_accepted(&self, update: &PendingUpdate) -> bool {
-        let is_over = |time: Timestamp| self.now.duration_since(time) >= self.settings.unseen_update();
-        is_over(update.since.0) && (update.answered_at.is_some() || is_over(update.edited_at.0))
-    }
-
-    fn overdue(&self, update: &PendingUpdate) -> Finding {
-        Finding::unknown(
-            Reason::UpdateNotSeen,
-            format!(
-                "{} not acknowledged the update of {} (generation {}): no status moved within {} s; {}, or set \
-                 unseenUpdates: Accept on this stage",
-                have(&self.owing(update)),
-                binding_view::key(self.bound),
-                self.found.generation.unwrap_or_default(),
-                self.settings.unseen_update().as_secs(),
-                if self.bound.create_only {
-                    binding_view::remedy(self.bound)
-                } else {
-                    "update the object once more when the cluster reports again"
-                }
-            ),
-        )
-    }
-
-    fn pending(&self, update: &PendingUpdate) -> Finding {
-        let count = match update.owed {
-            1 => "1 update".to_owned(),
-            count => format!("{count} updates"),
-        };
-        Finding::unknown(
-            Reason::UpdatePending,
-            format!(
-                "{} not acknowledged {count} of {} (generation {})",
-                have(&self.owing(update)),
-                binding_view::key(self.bound),
-                self.found.generation.unwrap_or_default()
-            ),
-        )
-    }
 }
 
 /// How many updates a cluster may still report one by one if its last report is older than the last update: the one that was on its
 /// way when it went out of reach, and the one that transport has for it now. Those between are merged.
 fn missed(generation: Option<i64>) -> i64 {
     generation.map_or(1, |generation| generation.saturating_sub(1).clamp(1, 2))
-}
-
-/// The clusters as the subject of a sentence.
-fn have(clusters: &[&str]) -> String {
-    match clusters {
-        [] => "not all clusters have".to_owned(),
-        [one] => format!("cluster {one} has"),
-        [one, other] => format!("clusters {one} and {other} have"),
-        [one, rest @ ..] => format!("cluster {one} and {} others have", rest.len()),
-    }
 }
 
 /// Whether the row is about another state of the object than the recorded one. `at` has whole seconds, so an acknowledgement

@@ -1,6 +1,6 @@
 //! Whether the Binding of a placement is ours, whole and at rest. Must not look at any status.
 
-use crate::staging::input::recorded::key_of;
+use crate::staging::input::recorded::{is_unbound, key_of};
 use std::collections::BTreeSet;
 
 use jiff::Timestamp;
@@ -160,8 +160,12 @@ impl<'a> Placed<'a> {
         } else {
             Vec::new()
         };
-        // A leader before this one may have had a clock ahead of ours: what is missing counts, whatever the times say.
-        if settled_at.is_some_and(|settled| settled <= facts.now && since <= settled) && missing.is_empty() {
+        // A leader before this one may have had a clock ahead of ours: what is missing or new counts, whatever the times say.
+        let has_joined = bound.destinations.len() > record.destinations.len();
+        if settled_at.is_some_and(|settled| settled <= facts.now && since <= settled)
+            && missing.is_empty()
+            && !has_joined
+        {
             return Ok(Bound {
                 is_newly_settled: false,
                 ..bound
@@ -259,6 +263,7 @@ fn missing_from(recorded: &StageStatus, bound: &Bound<'_>) -> Vec<String> {
     let lost_objects = recorded
         .objects
         .iter()
+        .filter(|object| !is_unbound(object))
         .map(key_of)
         .filter(|key| !objects.contains(key))
         .map(|key| key.to_string());

@@ -234,8 +234,8 @@ impl<'a> Subject<'a> {
         names.filter(|name| !evidence::is_evidence_collector(name))
     }
 
-    /// The Binding asks for what every clause of its BindingPolicy asks for; which of several clauses select the object
-    /// cannot be told from here.
+    /// The Binding must name each collector that all clauses of its BindingPolicy name; which of several clauses select the
+    /// object is not known here.
     fn require_bound(&self) -> Result<(), Finding> {
         let mut clauses = self
             .placed
@@ -291,7 +291,7 @@ impl<'a> Subject<'a> {
                 (true, false) if spec.group_by.is_empty() => Some(1),
                 _ => None,
             };
-            // A cluster without a value leaves no row, and an error that is told instead.
+            // A cluster without a value has no row but an error, which `require_no_errors` reports.
             let is_odd = |found: &&CollectorView| {
                 found.name == *name
                     && found.row_error.is_none()
@@ -549,8 +549,8 @@ fn cluster_of(error: &RowErrorView) -> String {
         .map_or_else(|| "some cluster".to_owned(), |cluster| format!("cluster {cluster}"))
 }
 
-/// KubeStellar does not write a CombinedStatus anew while as many rows hold all that was there before. One that was deleted it makes
-/// anew.
+/// KubeStellar does not rewrite a CombinedStatus if the number of rows is the same and every old row is among the new ones. It
+/// does recreate one that was deleted.
 fn remedy(view: &CombinedStatusView) -> String {
     let namespace = view.metadata.namespace.as_deref().unwrap_or_default();
     let name = view.metadata.name.as_deref().unwrap_or_default();

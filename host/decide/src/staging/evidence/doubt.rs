@@ -11,10 +11,10 @@ use crate::staging::input::binding_view;
 use crate::time::{after, later};
 
 impl Edited<'_> {
-    /// The finding while a report may be about an older version, or an older object: it was made for another placement, before this
-    /// one. No time tells of an update that only takes fields away, so one may have come since. The report counts when the
-    /// placement is so old that transport has nothing more to deliver, or when the cluster reports again; one that may be older
-    /// than the last update is owed by its generation as well.
+    /// The finding while a report may be about an older version or an older object, because it was made for another placement
+    /// before this one. An update that only removes fields leaves no timestamp, so there may have been one since. The report
+    /// counts when the placement is so old that transport has nothing more to deliver, or when the cluster reports again. If the
+    /// report may be older than the last update, the cluster also owes an acknowledgement of the generation.
     pub(crate) fn doubtful(&self) -> Option<Finding> {
         let ends = self
             .doubt_ends()
@@ -46,14 +46,14 @@ impl Edited<'_> {
         Some(later(self.bound_since(), later(self.opened_at, self.placed_since?)))
     }
 
-    /// Since when the Binding names the object: after a restart KubeStellar may name it much later than the placement was opened. It
-    /// makes the CombinedStatus then, so a process that has not seen the object come goes by the age of that.
+    /// Since when the Binding names the object. After a restart KubeStellar may name it much later than the placement was opened,
+    /// and creates the CombinedStatus only then, so its age tells a process that has not seen the object being added.
     fn bound_since(&self) -> Option<Timestamp> {
         self.known_since.or(self.named_since).or(self.combined_since)
     }
 
-    /// Whether the report is of a time at which the placement brought nothing to any cluster yet, and transport may still have
-    /// something to deliver: it is about another placement's object.
+    /// Whether the report was made before the placement delivered anything to any cluster, and transport may still have something
+    /// to deliver: then the report is about another placement's object.
     pub(crate) fn is_of_before_opening(&self, row: &EvidenceRow) -> bool {
         let Some(placed) = self.placed_since.filter(|_| self.doubt_ends().is_some()) else {
             return false;
@@ -96,8 +96,7 @@ impl Edited<'_> {
         if !self.is_policy_too_young(made) || self.now >= ends {
             return None;
         }
-        let is_later = |row: &&EvidenceRow| row.r#gen.parse::<i64>().is_ok_and(|generation| generation > 1);
-        let row = self.rows.iter().find(is_later)?;
+        let row = self.rows.iter().find(|row| self.is_of_later_generation(row))?;
         let text = format!(
             "cluster {} reports generation {} of {}, which has generation 1 and was made at {made}: the report may be about an older \
              object of this name; it counts from {ends} on",
@@ -106,6 +105,13 @@ impl Edited<'_> {
             binding_view::key(self.bound)
         );
         Some(Finding::unknown(Reason::UpdatePending, text).wake_at(ends))
+    }
+
+    /// Whether the cluster reports a later generation than the object has had: of an older object of this name, unless something in
+    /// the cluster edits the object.
+    pub(crate) fn is_of_later_generation(&self, row: &EvidenceRow) -> bool {
+        let reported = row.r#gen.parse::<i64>();
+        reported.is_ok_and(|reported| self.generation().is_some_and(|generation| reported > generation))
     }
 
     /// Whether the policy cannot have a record of what was delivered before that time: it was made after it, or shortly before.

@@ -10,3 +10,4 @@ pub(crate) mod kinds;
 pub(crate) mod objects;
 pub(crate) mod pending;
 pub(crate) mod reports;
+pub(crate) mod unacknowledged;

@@ -6,7 +6,7 @@ use crate::time::round_up_to_second;
 use std::collections::{BTreeMap, BTreeSet};
 
 use stagegate_api::staged_status::MAX_RECORDED;
-use stagegate_api::{BoundObject, EvidenceRow, ObjectStatus, StageState, StageStatus};
+use stagegate_api::{BoundObject, EvidenceRow, ObjectStatus, PendingUpdate, StageState, StageStatus};
 
 use crate::checks::finding::Finding;
 use crate::checks::question::Question;
@@ -16,7 +16,7 @@ use crate::staging::evidence::acknowledgements::{Clusters, Edited, counted_gener
 use crate::staging::evidence::binding::{Placed, destinations_of};
 use crate::staging::evidence::combined_status::Subject;
 use crate::staging::evidence::pending;
-use crate::staging::evidence::pending::{ByCluster, Pending};
+use crate::staging::evidence::pending::ByCluster;
 use crate::staging::input::binding_view;
 use crate::staging::input::facts::{Decoded, ObjectFacts, ObjectMeta};
 use crate::staging::input::recorded::{is_unbound, key_of};
@@ -66,7 +66,7 @@ impl<'a> ObjectTracker<'a> {
             .and_then(|known| known.found.as_ref())
     }
 
-    /// Of an object that this host may not read nobody knows whether it was edited, also when it is not judged.
+    /// Fails if an object may not be read: nothing shows whether it was edited, and that matters even if it is not judged.
     pub(crate) fn require_shown(&self, objects: &[&BoundObject]) -> Result<(), Finding> {
         let known = &self.input.facts.objects;
         let refused = |object: &&BoundObject| {
@@ -94,8 +94,9 @@ impl<'a> ObjectTracker<'a> {
         Ok((subject, found))
     }
 
-    /// Brings the record of each object up to date with its updates and the clusters' acknowledgements. A cluster holds its
-    /// stage until a set without it is accepted: that a Binding loses it for a while, as at a restart of KubeStellar, changes nothing.
+    /// Brings the record of each object up to date with its updates and the clusters' acknowledgements. A cluster that owes one
+    /// holds its stage until a set without that cluster is accepted, even if the Binding loses the cluster for a while, as during
+    /// a restart of KubeStellar.
     pub(crate) fn track(&mut self, placed: &Placed<'_>, objects: &[&BoundObject], record: &mut StageStatus) {
         let accepted: Vec<String> = record.destinations.clone();
         let accepted: BTreeSet<&str> = accepted.iter().map(String::as_str).collect();
@@ -105,7 +106,7 @@ impl<'a> ObjectTracker<'a> {
             return;
         }
         let has_room = self.has_room_for_names(placed, (objects, &clusters), record);
-        let elsewhere = self.elsewhere(&clusters);
+        let elsewhere = self.elsewhere();
         // Only a stage that is judged accepts another set.
         let has_joined = !clusters.new.is_empty() && record.state == StageState::Active;
         let positions = positions(&record.objects);
@@ -202,31 +203,25 @@ impl<'a> ObjectTracker<'a> {
         Err(Finding::unknown(Reason::TooManyUpdates, text).wake_at(look_again))
     }
 
-    /// The other stages that are placed now, each with the clusters that it shares with this one.
-    fn elsewhere<'c>(&self, clusters: &Clusters<'c>) -> Vec<Elsewhere<'c>>
-    where
-        'a: 'c,
-    {
-        let StageInput { facts, own, .. } = self.input;
+    /// The records of the other stages, of those whose placement is gone, too: what clusters owe there they owe wherever they go.
+    fn elsewhere(&self) -> Vec<Elsewhere<'a>> {
+        let StageInput { facts, stage, .. } = self.input;
         let stages = facts.policy.object.status.iter().flat_map(|status| &status.stages);
-        let is_placed = |other: &&StageStatus| {
+        let is_placed = |other: &StageStatus| {
             other.binding_policy.as_ref().is_some_and(|placement| {
                 let live = facts.placements.get(&placement.name).and_then(Decoded::object);
-                placement.uid != own.uid()
-                    && live.is_some_and(|live| live.metadata.uid.as_deref() == Some(&placement.uid))
+                live.is_some_and(|live| live.metadata.uid.as_deref() == Some(&placement.uid))
             })
         };
-        let elsewhere = stages.filter(is_placed).map(|record| {
-            let accepted: BTreeSet<&str> = record.destinations.iter().map(String::as_str).collect();
-            let shared: BTreeSet<&str> = clusters.all.intersection(&accepted).copied().collect();
-            Elsewhere {
-                positions: positions(&record.objects),
-                record,
-                shared: Clusters {
-                    all: shared,
-                    new: BTreeSet::new(),
-                },
-            }
+        let others = stages.filter(|other| other.name != stage.name);
+        let elsewhere = others.map(|record| Elsewhere {
+            positions: positions(&record.objects),
+            accepted: if is_placed(record) {
+                record.destinations.iter().map(String::as_str).collect()
+            } else {
+                BTreeSet::new()
+            },
+            record,
         });
         elsewhere.collect()
     }
@@ -247,65 +242,83 @@ fn make_room(record: &mut StageStatus, bound: &[&BoundObject]) {
     });
 }
 
-/// Another stage that is placed.
+/// Another stage.
 struct Elsewhere<'a> {
     record: &'a StageStatus,
     positions: BTreeMap<ObjectKey, usize>,
-    /// The clusters that both have accepted.
-    shared: Clusters<'a>,
+    /// The clusters that it has accepted, while it is placed.
+    accepted: BTreeSet<&'a str>,
 }
 
 impl Elsewhere<'_> {
     fn known(&self, key: &ObjectKey) -> Option<&ObjectStatus> {
         self.positions.get(key).and_then(|at| self.record.objects.get(*at))
     }
+
+    /// What these clusters owe by the other stage's record, as of now.
+    fn owed(&self, edited: Edited<'_>, known: &ObjectStatus, clusters: &BTreeSet<&str>) -> ByCluster {
+        // Which clusters an entry without names was about is not known when the placement is gone.
+        let is_named = |update: &PendingUpdate, cluster: &str| {
+            pending::covers(update, cluster) && (self.accepted.is_empty() || !update.clusters.is_empty())
+        };
+        let is_known = |cluster: &&&str| {
+            self.accepted.contains(**cluster) || known.updates.iter().any(|update| is_named(update, cluster))
+        };
+        let there = Clusters {
+            all: clusters.iter().filter(is_known).copied().collect(),
+            new: BTreeSet::new(),
+        };
+        let there = Edited {
+            clusters: &there,
+            ..edited
+        };
+        let mut owed = pending::by_cluster(&there.advance(Some(known)).updates, &there.clusters.all);
+        owed.retain(|cluster, _| there.clusters.all.contains(cluster.as_str()));
+        owed
+    }
 }
 
-/// The object is new to this stage, but another stage places it, too: what its clusters owe there, they owe here. Their old
+/// Of what several records say of one cluster, the most counts.
+fn add_more(owed: &mut ByCluster, others: ByCluster) {
+    for (cluster, pending) in others {
+        if owed.get(&cluster).is_none_or(|known| known.owed < pending.owed) {
+            owed.insert(cluster, pending);
+        }
+    }
+}
+
+/// The object is new to this stage, but another stage has placed it, too: what its clusters owe there, they owe here. Their old
 /// status counts at once under the new placement, so an update made between the last round and this stage's Binding would
 /// be judged by reports from before it.
 fn inherit(edited: Edited<'_>, elsewhere: &[Elsewhere<'_>], entry: &mut ObjectStatus) {
     let key = key_of(entry);
     let mut owed = pending::by_cluster(&entry.updates, &edited.clusters.all);
+    let mut inherited = ByCluster::new();
     for other in elsewhere {
         let Some(known) = other.known(&key) else { continue };
         let is_followed = !is_unbound(known) && known.uid == entry.uid;
-        let there = Edited {
-            clusters: &other.shared,
-            ..edited
-        };
-        let there = pending::by_cluster(&there.advance(Some(known)).updates, &other.shared.all);
         // That stage has seen every update, so what is not owed there was acknowledged.
-        owed.retain(|cluster, _| !(is_followed && other.shared.all.contains(cluster.as_str())));
-        let is_here = |cluster: &str| edited.clusters.all.contains(cluster);
-        owed.extend(there.into_iter().filter(|(cluster, _)| is_here(cluster)));
+        owed.retain(|cluster, _| !(is_followed && other.accepted.contains(cluster.as_str())));
+        add_more(&mut inherited, other.owed(edited, known, &edited.clusters.all));
     }
+    owed.extend(inherited);
     entry.updates = pending::grouped(owed);
 }
 
 /// The same for clusters that have joined this stage since, for instance because their labels changed: adds what the records of other
 /// stages say that they owe.
 fn with_what_joined_owe(edited: Edited<'_>, elsewhere: &[Elsewhere<'_>], old: &ObjectStatus) -> ObjectStatus {
-    let owe_here: BTreeSet<&str> = (old.updates.iter())
-        .flat_map(|update| update.clusters.iter().map(String::as_str))
-        .collect();
-    let is_heir = |cluster: &String| {
-        let cluster = cluster.as_str();
-        edited.clusters.new.contains(cluster) && !owe_here.contains(cluster)
-    };
-    // One that has acknowledged it here does not owe it for ever because the other stage does not hear of it any more.
-    let is_unpaid = |cluster: &str, pending: &Pending| {
-        let row = edited.row(cluster);
-        row.is_none_or(|row| row.r#gen.is_empty() || row.r#gen == pending.r#gen)
-    };
     let key = key_of(old);
     let mut owed = ByCluster::new();
     for other in elsewhere {
-        let updates = other.known(&key).map_or(&[][..], |known| &known.updates);
-        let there = pending::by_cluster(updates, &other.shared.all).into_iter();
-        owed.extend(there.filter(|(cluster, pending)| is_heir(cluster) && is_unpaid(cluster, pending)));
+        let Some(known) = other.known(&key) else { continue };
+        add_more(&mut owed, other.owed(edited, known, &edited.clusters.new));
     }
     let mut new = old.clone();
+    let here = pending::by_cluster(&old.updates, &edited.clusters.all);
+    owed.retain(|cluster, pending| here.get(cluster).is_none_or(|here| here.owed < pending.owed));
+    let more: BTreeSet<&str> = owed.keys().map(String::as_str).collect();
+    pending::except_clusters(&mut new, &more);
     new.updates.extend(pending::grouped(owed));
     new
 }

@@ -22,7 +22,7 @@ pub struct Pending {
     /// The generation and the time of the report before the update; empty when there was none.
     pub r#gen: String,
     pub at: String,
-    /// When the first and the last of the updates were seen.
+    /// When the first and the last of the updates were seen. That the cluster lost the object counts as one.
     pub since: Timestamp,
     pub edited_at: Timestamp,
     pub answered_at: Option<Timestamp>,
@@ -43,11 +43,13 @@ impl Pending {
     }
 
     /// The cluster has lost the object, and counts generations from 1 again when it gets it. Its first status may be about an older
-    /// version, as with every update of an object that has not been reported on.
-    pub fn forget_report(&mut self) {
+    /// version, as with every update of an object that has not been reported on. A report from before `now` may be the one that was
+    /// there: while KubeStellar starts, a report is missing for a moment and comes back as it was.
+    pub fn forget_report(&mut self, now: Timestamp) {
         if !(self.at.is_empty() && self.r#gen.is_empty()) {
             self.owed = self.owed.saturating_add(1);
             (self.at, self.r#gen) = (String::new(), String::new());
+            self.edited_at = self.edited_at.max(now);
         }
     }
 
@@ -141,6 +143,20 @@ pub fn names_bytes<'a>(names: impl Iterator<Item = &'a str>) -> usize {
 /// Forgets what these clusters owe, and entries without names.
 pub fn drop_clusters(object: &mut ObjectStatus, clusters: &BTreeSet<&str>) {
     object.updates.retain_mut(|update| {
+        update.clusters.retain(|cluster| !clusters.contains(cluster.as_str()));
+        !update.clusters.is_empty()
+    });
+}
+
+/// Takes these clusters out of every entry.
+pub fn except_clusters(object: &mut ObjectStatus, clusters: &BTreeSet<&str>) {
+    object.updates.retain_mut(|update| {
+        if update.clusters.is_empty() {
+            let more = clusters.iter().map(|cluster| (*cluster).to_owned());
+            let except: BTreeSet<String> = update.except.drain(..).chain(more).collect();
+            update.except = except.into_iter().collect();
+            return true;
+        }
         update.clusters.retain(|cluster| !clusters.contains(cluster.as_str()));
         !update.clusters.is_empty()
     });

@@ -21,8 +21,8 @@ impl Edited<'_> {
         updated.is_some_and(|updated| self.reported_before(row, updated))
     }
 
-    /// When the cluster last reported, if that is surely after an update of that time and not before KubeStellar had seen it: until
-    /// then no cluster can have had it.
+    /// When the cluster last reported, if that is surely after the update at `edited_at` and not before KubeStellar had seen that
+    /// update: no cluster can have had it earlier.
     pub(crate) fn reported_after(&self, row: &EvidenceRow, edited_at: Timestamp) -> Option<Timestamp> {
         let Reported::At { seconds } = row.at else { return None };
         let is_before = |named: Timestamp| seconds < named.as_second();
@@ -42,9 +42,9 @@ impl Edited<'_> {
         seconds.saturating_mul(1_000) >= end.saturating_add(self.settings.settle_ms)
     }
 
-    /// When the cluster reported, if that is after the last update. What it acknowledged before, as while it went out of reach, says
-    /// nothing of that one. Both times are whole seconds. No allowance is made for clocks that differ: a cluster that has finished
-    /// within seconds reports nothing later, so it would be held for good.
+    /// When the cluster reported, if that is after the last update. An earlier acknowledgement, for instance one made just before
+    /// the cluster became unreachable, says nothing about that update. Both times are whole seconds. There is no allowance for
+    /// clocks that differ: a cluster that finishes within seconds does not report again, so its stage would never pass.
     pub(crate) fn reported_after_update(
         &self,
         row: Option<&EvidenceRow>,

@@ -2,7 +2,7 @@
 //! place or remove anything.
 
 use crate::staging::evidence::binding::destinations_of;
-use crate::staging::input::recorded::positions;
+use crate::staging::input::recorded::{is_unbound, positions};
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::{SignedDuration, Timestamp};
@@ -153,7 +153,7 @@ impl<'a> Judging<'a> {
             is_restart: finding.is_restart && !is_edited,
             ..finding
         })?;
-        if settled.is_newly_settled || record.objects.iter().any(|object| object.baseline.is_none()) {
+        if settled.is_newly_settled || record.objects.iter().any(is_unsettled) {
             let is_combined = |object: &BoundObject| self.is_combined(&placed, object);
             let accepted = stage::Accepted {
                 bound: &settled,
@@ -522,6 +522,11 @@ impl<'a> Judging<'a> {
             questions: &mut self.objects.questions,
         }
     }
+}
+
+/// Whether an object of the Binding has not been accepted yet.
+fn is_unsettled(object: &ObjectStatus) -> bool {
+    object.baseline.is_none() && !is_unbound(object)
 }
 
 /// A stage without checks needs only its Binding.

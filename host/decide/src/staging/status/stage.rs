@@ -35,7 +35,7 @@ pub fn roll(recorded: Option<&StageStatus>, own: &Own<'_>, now: Timestamp) -> St
             ..recorded.clone()
         };
     }
-    // One that is closed has none; of one that an older release recorded, the time of its last attempt is the latest that it can be.
+    // A closed placement has none. For one that an older release recorded, the start of its last attempt is the latest possible.
     let opened_at =
         same_placement.and_then(|recorded| recorded.opened_at.clone().or_else(|| recorded.placed_at.clone()));
     StageStatus {
@@ -138,7 +138,7 @@ pub fn settle(record: &mut StageStatus, accepted: &Accepted<'_>) {
     let clusters: BTreeSet<&str> = bound.destinations.iter().copied().collect();
     let is_same_clusters = record.destinations.iter().map(String::as_str).collect::<BTreeSet<_>>() == clusters;
     let keys: BTreeSet<ObjectKey> = bound.objects.iter().map(|object| binding_view::key(object)).collect();
-    record.objects.retain(|object| keys.contains(&key_of(object)));
+    forget_lost(record, &keys);
     let positions = positions(&record.objects);
     for object in &bound.objects {
         let position = positions.get(&binding_view::key(object));
@@ -180,7 +180,20 @@ pub fn is_asked_anew(record: &StageStatus, stage: &CheckedStage) -> bool {
     !(is_known("filter", stage.filter.as_ref()) && is_condition_known && is_health_known)
 }
 
-/// The objects that prove nothing, as a list that stays short.
+/// Of objects that the Binding names no more, those stay known that were updated: a cluster that is out of reach still has the last
+/// one of a name, and reports a later generation than one that is made anew.
+fn forget_lost(record: &mut StageStatus, bound: &BTreeSet<ObjectKey>) {
+    record
+        .objects
+        .retain(|object| bound.contains(&key_of(object)) || object.generation.is_some_and(|generation| generation > 1));
+    for object in &mut record.objects {
+        if !bound.contains(&key_of(object)) {
+            *object = unbound(object);
+        }
+    }
+}
+
+/// The objects that are not judged, as a list of bounded length.
 pub fn not_judged(objects: &[ObjectKey]) -> Vec<String> {
     let mut names: Vec<String> = objects.iter().take(MAX_NOT_JUDGED).map(ObjectKey::to_string).collect();
     if objects.len() > MAX_NOT_JUDGED {

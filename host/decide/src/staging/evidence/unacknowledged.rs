@@ -1,0 +1,109 @@
+//! What is said of updates that clusters have not acknowledged. Must not decide which those are.
+
+use jiff::Timestamp;
+use stagegate_api::{ObjectStatus, PendingUpdate, UnseenUpdates};
+
+use crate::checks::finding::Finding;
+use crate::checks::reason::Reason;
+use crate::staging::evidence::acknowledgements::Edited;
+use crate::staging::evidence::pending::Pending;
+use crate::staging::input::binding_view;
+use crate::time::after;
+
+impl Edited<'_> {
+    /// The first pending update that holds the stage, if any, and when that may change by itself.
+    pub fn missing(&self, record: &ObjectStatus, unseen: UnseenUpdates) -> Option<Finding> {
+        let window = self.settings.unseen_update();
+        let (mut overdue, mut pending): (Option<Finding>, Option<Finding>) = (None, None);
+        for update in record.updates.iter().filter(|update| self.is_of_stage(update)) {
+            let updated = record.edited_at.as_ref().map(|time| time.0);
+            let rows = self.owing(update).into_iter().map(|cluster| self.row(cluster));
+            let reported = rows.filter_map(|row| self.reported_after_update(row, updated)).max();
+            let silent_since = Pending::of(update).silent_since(reported);
+            let since = silent_since.unwrap_or_else(|| update.answered_at.as_ref().unwrap_or(&update.edited_at).0);
+            let is_over = self.now.duration_since(since) >= window;
+            if unseen == UnseenUpdates::Accept && self.is_accepted(update) {
+                continue;
+            }
+            // An overdue one comes first: only a human can end it.
+            if is_over && silent_since.is_none() {
+                overdue.get_or_insert_with(|| self.overdue(update));
+            } else {
+                // With Accept the time counts from the first of several updates, so that frequent updates do not put it off.
+                let first = after(update.since.0, window);
+                let ends = match unseen {
+                    UnseenUpdates::Accept if first > self.now => first.min(after(since, window)),
+                    _ => after(since, window),
+                };
+                pending.get_or_insert_with(|| self.pending(update).wake_at(ends));
+            }
+        }
+        overdue
+            .or(pending)
+            .or_else(|| self.doubtful())
+            .or_else(|| self.unremembered())
+            .or_else(|| self.of_another_object())
+    }
+
+    /// Whether clusters of the stage owe it, not only some that have left.
+    fn is_of_stage(&self, update: &PendingUpdate) -> bool {
+        update.clusters.is_empty() || !self.owing(update).is_empty()
+    }
+
+    /// The clusters of the stage that owe it by name.
+    fn owing<'u>(&self, update: &'u PendingUpdate) -> Vec<&'u str> {
+        let names = update.clusters.iter().map(String::as_str);
+        names.filter(|cluster| self.clusters.all.contains(cluster)).collect()
+    }
+
+    /// The first unacknowledged update is old enough, and the last one was followed by an acknowledgement or is as old.
+    fn is_accepted(&self, update: &PendingUpdate) -> bool {
+        let is_over = |time: Timestamp| self.now.duration_since(time) >= self.settings.unseen_update();
+        is_over(update.since.0) && (update.answered_at.is_some() || is_over(update.edited_at.0))
+    }
+
+    fn overdue(&self, update: &PendingUpdate) -> Finding {
+        Finding::unknown(
+            Reason::UpdateNotSeen,
+            format!(
+                "{} not acknowledged the update of {} (generation {}): no status moved within {} s; {}, or set \
+                 unseenUpdates: Accept on this stage",
+                have(&self.owing(update)),
+                binding_view::key(self.bound),
+                self.found.generation.unwrap_or_default(),
+                self.settings.unseen_update().as_secs(),
+                if self.bound.create_only {
+                    binding_view::remedy(self.bound)
+                } else {
+                    "update the object once more when the cluster reports again"
+                }
+            ),
+        )
+    }
+
+    fn pending(&self, update: &PendingUpdate) -> Finding {
+        let count = match update.owed {
+            1 => "1 update".to_owned(),
+            count => format!("{count} updates"),
+        };
+        Finding::unknown(
+            Reason::UpdatePending,
+            format!(
+                "{} not acknowledged {count} of {} (generation {})",
+                have(&self.owing(update)),
+                binding_view::key(self.bound),
+                self.found.generation.unwrap_or_default()
+            ),
+        )
+    }
+}
+
+/// The clusters as the subject of a sentence.
+fn have(clusters: &[&str]) -> String {
+    match clusters {
+        [] => "not all clusters have".to_owned(),
+        [one] => format!("cluster {one} has"),
+        [one, other] => format!("clusters {one} and {other} have"),
+        [one, rest @ ..] => format!("cluster {one} and {} others have", rest.len()),
+    }
+}
