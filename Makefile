@@ -16,8 +16,8 @@ ALL = --workspace --all-features
 STAGEGATE = "$$($(TARGET))/debug/stagegate"
 BUILD = $(CARGO) build $(ALL) --bin stagegate
 
-# Some tests wait for processes and real time: with one for each processor a third of these would idle, and with two the sandboxes'
-# time would run out.
+# Some tests wait for processes and real time. With one test per processor a third of the processors would idle; with two, the
+# sandboxes would time out.
 AT_ONCE = $$(( 3 * $$(nproc 2>/dev/null || sysctl -n hw.ncpu) / 2 ))
 
 .PHONY: demo test servers answers kills soak simulate mutants gates lint bench crds deny coverage toolchain help
@@ -41,7 +41,7 @@ test: toolchain gates servers ## Run every test, the gates' cases also through t
 servers: ## Build the servers that the cluster tests start, once, into the user's cache
 	@tests/cluster/servers/build > /dev/null
 
-answers: toolchain servers ## Ask a real API server and KubeStellar anew, and store what they answer below tests/cluster
+answers: toolchain servers ## Record again what a real API server and KubeStellar answer, below tests/cluster
 	UPDATE_ANSWERS=1 UPDATE_RECORDINGS=1 $(CARGO) test $(ALL) --test it -- requests::the_real_server recordings::were_made
 
 kills: toolchain gates servers ## Kill a hundred leaders at random moments, on a real API server

@@ -1,5 +1,5 @@
-//! `make mutants`: applies each defect alone, expects a test to fail, and prints which one did. Exit code 1 where a defect
-//! was not found, or is none because it does not compile.
+//! `make mutants`: applies each defect alone, expects a test to fail, and prints which one did. The exit code is 1 if no test
+//! finds a defect, or if a defect does not compile.
 //!
 //! `STAGEGATE_MUTANT=<name>[,<name>…]` runs these only. `STAGEGATE_BY=simulation` asks the simulation alone, about the defects of
 //! the decision rules: `SIMULATE_S=60 FIRST=1` gives it a minute for each.

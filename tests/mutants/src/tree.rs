@@ -18,7 +18,7 @@ impl Tree {
         Self { root, sources }
     }
 
-    /// Makes it what the sources are: everything that git knows or would take, and nothing else.
+    /// Makes the copy equal to the sources: every file that git tracks or would add, and nothing else.
     ///
     /// # Errors
     /// Where git or the file system refuses.

@@ -1,5 +1,5 @@
-//! A world in which only KubeStellar and the caller act; the caller is the garbage collector, too. For whoever tries what KubeStellar does
-//! alone.
+//! A world in which only KubeStellar and the caller act; the caller also does the garbage collection. For tests of what
+//! KubeStellar does alone.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 

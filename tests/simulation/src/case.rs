@@ -7,7 +7,7 @@ use stagegate_decide::staging::{BindingFacts, Decoded, Facts};
 use crate::oracle::Violation;
 use crate::server::{Server, version_of};
 
-/// A case that is red while the rule is broken: the stages that have not passed do not pass. What else must come of it, a person adds.
+/// A case that fails while the rule is broken: it expects that no further stage passes. A person adds what else to expect.
 /// `None`: no decision broke the rule.
 #[must_use]
 pub fn of(violation: &Violation, server: &Server) -> Option<String> {

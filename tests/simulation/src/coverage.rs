@@ -1,5 +1,5 @@
-//! What runs have reached: reasons, states of stages, and pairs of an action and the moment it came at; and what none has reached.
-//! Must not change a run.
+//! What the runs have reached (reasons, states of stages, and pairs of an action and the moment at which it came), and what none
+//! of them has reached. Must not change a run.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -95,7 +95,7 @@ impl Coverage {
         self.0.iter().map(|(reached, count)| (reached, *count))
     }
 
-    /// What could be reached as far as the lists of reasons, states and actions go, and was not.
+    /// Everything in the lists of reasons, states and actions that has not been reached.
     #[must_use]
     pub fn missing(&self) -> Vec<Reached> {
         let states = [

@@ -1,8 +1,8 @@
 //! The decision rules in a simulated world: an API server, KubeStellar, clusters, users and faults in one thread and virtual time,
 //! all drawn from one seed.
 //!
-//! The same seed gives the same run, byte for byte. What must never happen is judged by what the clusters really run
-//! ([`oracle`]); a run ends with peace, in which the rollout has to complete or status to say what a person must do ([`run`]).
+//! The same seed gives the same run, byte for byte. The [`oracle`] checks the rules against what the clusters really run. Each
+//! run ends with a time without faults, in which the rollout must complete or status say what a person must do ([`run`]).
 
 mod bare;
 mod case;

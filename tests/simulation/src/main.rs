@@ -1,8 +1,8 @@
 //! `make simulate`: runs seeds until the time is over or enough was decided, and prints which rules were broken and what was reached.
 //!
 //! `SEED=<n>` runs one seed and prints its trace; `FIRST=<n>` is the seed to begin with, `SIMULATE_S=<n>` the time in seconds,
-//! `STEPS=<n>` the number of decisions, instead of a time. Of the first seed that breaks a rule it prints a script that is as small as
-//! possible and breaks it too, what happens in that, and the fatal decision as a case file. Exit code 1 where a rule was broken.
+//! `STEPS=<n>` the number of decisions, instead of a time. For the first seed that breaks a rule it prints the smallest script
+//! found that still breaks it, the trace of that script, and the fatal decision as a case file. Exit code 1 if a rule was broken.
 
 #![allow(clippy::print_stdout, reason = "what it prints is its result")]
 
@@ -16,9 +16,9 @@ use stagegate_simulation::run::run;
 use stagegate_simulation::script::Script;
 use stagegate_simulation::shrink::smallest;
 
-/// Most characters of what is printed about a rule that was broken.
+/// The maximum number of characters printed about a broken rule.
 const TOLD_CHARS: usize = 100;
-/// Most seeds that are named for one way of breaking a rule.
+/// The maximum number of seeds named for one way of breaking a rule.
 const SEEDS_MAX: usize = 8;
 
 /// When to stop.

@@ -1,18 +1,19 @@
-//! What must never happen, by what the clusters really run. Must not decide, nor be asked by anything that does.
+//! The rules that no run may break, checked against what the clusters really run. Must neither decide nor be asked by what does.
 //!
-//! A stage passes wrongly if some cluster neither runs the version well nor has reported that it does. The horizon: a controller can
-//! know only what the API server holds. So a cluster counts as it was when it made the report on which the CombinedStatus rests that
-//! the last reading before the write found; and the version in question is the one that the object had when that reading came to it.
+//! A stage passes wrongly if some cluster neither runs the right version well nor has reported that it does. A controller can
+//! know only what the API server holds. So each cluster is judged as it was when it made the report behind the CombinedStatus
+//! that the controller read last before the write, and the right version is the one that the object had at that read.
 //!
-//! Four things cannot be known from there, and are left out:
-//! - whose update a cluster has acknowledged, where something in it scales the object, too;
-//! - where two policies place an object: whether a report of the one was made before or after an update within the same five
-//!   seconds, by clocks that may differ;
-//! - whether an update that only takes fields away, of which no time tells, has reached a cluster. It counts as delivered two minutes
-//!   after it was made, and so does one that is older than the placement of a policy that was made shortly before it, or after it: a
-//!   cluster that was out of reach for so long has an older version, and without a record from before the update nothing shows that;
-//! - where two policies place an object and one of them is taken away: that a cluster which has acknowledged its version goes back to
-//!   what the other had brought. Only the inventory shows that.
+//! Four things cannot be known from there and break no rule:
+//! - which update a cluster has acknowledged, if something in the cluster scales the object too;
+//! - where two policies place an object: whether a report was made before or after an update within five seconds of it, because
+//!   the clocks may differ;
+//! - whether an update that only removes fields has reached a cluster: it leaves no timestamp. It counts as delivered two minutes
+//!   after it was made. So does an update that is older than the placement, if the policy was created shortly before the update
+//!   or after it. A cluster that was unreachable for that long still has an older version, and without a record from before the
+//!   update nothing shows that;
+//! - where two policies place an object and one of the placements is removed: that a cluster that has acknowledged the right
+//!   version returns to the one that the remaining placement had delivered. Only the inventory shows that.
 
 use std::collections::BTreeSet;
 
@@ -35,10 +36,10 @@ const STATUS_BYTES_MAX: usize = 1024 * 1024;
 /// Reports and updates have whole seconds, and the clocks of two API servers may differ by the settle time.
 const CLOCKS_MS: Millis = 5_000;
 
-/// So long after an update of which no time tells, what a cluster has is taken for it.
+/// How long after an update that left no timestamp whatever the cluster runs counts as that update.
 const UNTOLD_MS: Millis = 120_000;
 
-/// So long after a restart of KubeStellar a set may be of an older spec.
+/// How long after a restart of KubeStellar a Binding may still follow an older spec of its BindingPolicy.
 const AWAY_MS: Millis = 60_000;
 
 /// A rule that was broken.
@@ -53,8 +54,8 @@ pub struct Violation {
 #[derive(Clone, Debug, Default)]
 pub struct Oracle {
     pub violation: Option<Violation>,
-    /// Clusters and objects that something else than the workload's owner has scaled: it may have been its generation that was
-    /// acknowledged, and status says so.
+    /// Clusters and the objects in them that something other than the workload's owner has scaled: the acknowledged generation
+    /// may come from the scaling, and status says so.
     pub scaled: BTreeSet<(String, String)>,
     /// Two policies place the same objects.
     has_two_policies: bool,
@@ -363,7 +364,7 @@ fn uncovered(
                 if placement.name.as_str() == name)
         })
     };
-    // What somebody else has given a placement to do, the policy does not answer for.
+    // The policy is not responsible for selectors that somebody else has written to a placement.
     let is_as_wanted = |later: &stagegate_api::BindingPolicy| {
         let policy = facts.policy.object.metadata.name.as_deref().unwrap_or_default();
         let mut stages = facts.policy.object.spec.stages.iter();
@@ -396,14 +397,14 @@ fn uncovered(
             .get(other)
             .and_then(|entry| entry.object.as_ref()?.object());
         for destination in &binding.spec.destinations {
-            // No controller reads the inventory: where users move clusters, KubeStellar may not have named them yet.
+            // No controller reads the inventory, so none knows a cluster that a user has moved and no Binding names yet.
             let cluster = server
                 .clusters
                 .get(&destination.cluster_id)
                 .filter(|cluster| !cluster.is_moved);
             let is_selected =
                 cluster.is_some_and(|cluster| selectors.iter().any(|selector| selector.matches(&cluster.labels())));
-            // A restart of KubeStellar may have emptied it since it was read: no write can be conditional on a Binding.
+            // A restart of KubeStellar may have emptied the Binding since it was read, and writes cannot be conditional on one.
             let is_named = bound.is_some_and(|bound| bound.spec.destinations.contains(destination))
                 || read.is_some_and(|read| read.spec.destinations.contains(destination));
             if is_selected && !is_named {

@@ -1,4 +1,4 @@
-//! How all ends well: faults end, and a person does what status says. Must not know why.
+//! The end of a run: the faults stop, and a person does what status says. Must not know why status says so.
 
 use std::collections::BTreeMap;
 
@@ -74,7 +74,7 @@ impl World {
             .is_some_and(|running| running.is_sick)
     }
 
-    /// What a person does about a policy that says it waits for one. `false`: nothing that it says helps.
+    /// What a person does when status gives this reason. `false`: status names nothing that a person could do.
     pub fn help(&mut self, reason: &str) -> bool {
         self.say(|| format!("a person sees {reason}"));
         match reason {
@@ -181,7 +181,7 @@ impl World {
         policy.is_some_and(|policy| policy.spec.downsync.iter().any(|clause| clause.create_only))
     }
 
-    /// The stages as they were, without what cannot be evaluated.
+    /// Restores the original stages, without conditions and filters: these may be what cannot be evaluated.
     fn mend_policy(&mut self, has_collectors: bool) {
         let stages: Vec<Stage> = (0..self.script.setting.clusters.len())
             .map(|position| Stage {

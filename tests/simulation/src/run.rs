@@ -1,4 +1,4 @@
-//! One run: the script, then peace, then what must have come of it.
+//! One run: the script, then a time without users and faults, then a check of how it ended.
 
 use stagegate_api::{Phase, StageState, StagedBindingPolicy, StagedBindingPolicyStatus};
 
@@ -11,11 +11,11 @@ use crate::world::{Counts, Event, POLICY, World};
 
 /// How long users and faults have.
 const UNREST_MS: Millis = 600_000;
-/// By then the rollout has completed after all is well, or status says what a person must do.
+/// How long the rollout may take after that to complete, or status to say what a person must do.
 const REST_MS: Millis = 900_000;
-/// How often a person does what status says before another stage passes.
+/// How many times a person follows status without a further stage passing.
 const HELPS_MAX: usize = 9;
-/// For so long nothing is written then.
+/// How long nothing may be written once all rollouts have completed.
 const QUIET_MS: Millis = 600_000;
 
 /// What came of it.

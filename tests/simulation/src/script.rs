@@ -7,9 +7,9 @@ use crate::seeded::Seeded;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum When {
     At(Millis),
-    /// So long after the action before it.
+    /// This long after the action before it.
     AfterPrevious(Millis),
-    /// So long after the placement that is opened as the n-th.
+    /// This long after the n-th opening of a placement.
     AfterOpen(usize, Millis),
 }
 
@@ -197,16 +197,16 @@ const POLICY_EDITS: [PolicyEdit; 14] = [
     PolicyEdit::Previous,
     PolicyEdit::Clause,
 ];
-/// Kinds of actions that a run may or may not know.
+/// Families of actions; each run uses a random half of them.
 const FAMILIES: usize = 12;
-/// One in so many actions is a burst.
+/// One action in this many is a burst.
 const BURSTS: usize = 6;
-/// What makes sets of clusters and placements come and go: labels of clusters, placements changed by hand, restarts of KubeStellar.
+/// The families that change the sets of clusters and placements: cluster labels, edited placements, restarts of KubeStellar.
 const MOVING: [usize; 3] = [5, 7, 8];
 
 impl Script {
-    /// Each run knows a random half of the kinds of actions (swarm testing: Groce et al. 2012): what hides behind frequent
-    /// disturbances is reached where those are missing.
+    /// Each run uses a random half of the families of actions (swarm testing: Groce et al. 2012): some states are only reached in
+    /// runs without a disturbance that is otherwise frequent.
     #[must_use]
     pub fn drawn(seed: u64) -> Self {
         let mut chance = Seeded::new(seed, 1);

@@ -1,4 +1,4 @@
-//! Chance that can be had again: the same seed, the same run. Must not look at a clock.
+//! Reproducible randomness: the same seed gives the same run. Must not look at a clock.
 
 /// SplitMix64 (Steele, Lea, Flood 2014).
 #[derive(Clone, Debug)]

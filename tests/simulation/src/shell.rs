@@ -1,4 +1,4 @@
-//! What processes of the host do with their events: watches, leases, reconciles and their writes, with lost answers and refusals.
+//! How the host's processes handle their events: watches, leases, reconciles and writes, with lost and refused requests.
 
 use stagegate_decide::staging::{Decision, Facts, Plan, Question, Write, decide};
 
@@ -20,11 +20,11 @@ const LEASE_MS: Millis = 15_000;
 
 /// What comes after a step.
 enum Next {
-    /// The step that is in the conversation now, after a request.
+    /// Go on with `Talk::step` after the delay of one request.
     Request,
-    /// Done; again at this time of the process's clock, if at all.
+    /// The reconcile is over; the next one is at this time by the process's clock, if at all.
     Done(Option<jiff::Timestamp>),
-    /// Done; again after this time.
+    /// The reconcile is over; the next one is after this delay.
     Again(Millis),
 }
 
@@ -80,7 +80,7 @@ impl World {
         process.transitions = transitions;
         process.leads_since = now;
         process.memories.clear();
-        self.say(|| format!("process {next} leads as the {transitions}."));
+        self.say(|| format!("process {next} leads, as leader number {transitions}"));
         let policies: Vec<String> = self.processes[next].seen.policies.objects.keys().cloned().collect();
         for policy in policies {
             self.touch(next, policy);

@@ -4,8 +4,8 @@ use crate::run::run;
 use crate::script::{Script, Setting};
 use crate::server::Resource;
 
-/// As small as it gets while `breaks` holds of it, by taking away one part at a time: actions in halves, quarters and so on, then what
-/// the world has that it need not have.
+/// The smallest script found for which `breaks` still holds. Removes one part at a time: actions in halves, quarters and so on,
+/// then the optional parts of the world.
 pub fn shrunk(script: &Script, breaks: impl Fn(&Script) -> bool) -> Script {
     let mut best = script.clone();
     while let Some(smaller) = smaller(&best).into_iter().find(&breaks) {

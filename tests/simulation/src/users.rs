@@ -1,4 +1,4 @@
-//! What comes from outside: how the world is founded, what users and faults do to it, and how all ends well.
+//! What comes from outside: the objects that the world starts with, and what users and faults do to it.
 
 use std::collections::BTreeMap;
 

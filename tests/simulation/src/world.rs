@@ -1,4 +1,4 @@
-//! The world: all parts, one line of events, one thread. The same script gives the same run.
+//! The world: all parts, one event queue, one thread. The same script gives the same run.
 
 use std::collections::BTreeMap;
 
@@ -21,7 +21,7 @@ pub const POLICY: &str = "shop";
 
 #[derive(Clone, Debug)]
 pub enum Event {
-    /// A watch of a process in this life of it brings the versions up to this one.
+    /// A watch delivers the versions up to `upto` to a process, unless the process has restarted since.
     Deliver {
         process: usize,
         life: u64,
@@ -30,7 +30,7 @@ pub enum Event {
         is_list: bool,
     },
     Start(usize),
-    /// The lease is free, or it is not.
+    /// If the lease is free, a process takes it.
     Elect,
     Reconcile {
         process: usize,
@@ -51,7 +51,7 @@ pub enum Event {
     CollectGarbage,
     /// All clusters and all users are well again.
     Settle,
-    /// A person does what status says, which has this reason.
+    /// A person follows what status says. The text is the reason in status.
     Help(String),
 }
 
@@ -158,7 +158,7 @@ impl World {
         for position in 0..self.script.actions.len() {
             match self.script.actions[position].0 {
                 When::At(at) => self.queue.at(at, Event::Act(position)),
-                // With it, what comes after it.
+                // Scheduled by `act_on_script` when the action before it comes.
                 When::AfterPrevious(_) if position > 0 => {}
                 When::AfterPrevious(after) => self.queue.after(after, Event::Act(position)),
                 When::AfterOpen(nth, after) => self.waiting.entry(nth).or_default().push((position, after)),
@@ -335,7 +335,7 @@ impl World {
     }
 
     pub(crate) fn kubestellar_sees(&mut self, task: Task) {
-        // Before its start it lists what is there.
+        // While it is down it sees no events: when it starts, it lists what there is.
         if self.kubestellar.down_until > self.queue.now() {
             return;
         }

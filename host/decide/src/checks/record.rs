@@ -8,8 +8,8 @@ use super::finding::Finding;
 use super::gates::Told;
 use crate::names::Digest;
 
-/// Puts a check's answer into the record; its time moves only when the answer does. An answer that does not pass is told of the
-/// first evidence that gave it: the same again over newer evidence decides nothing, and nothing is written for it.
+/// Puts a check's answer into the record; its time changes only when the answer does. An answer other than Pass keeps the digest
+/// of the first evidence that gave it: the same answer to newer evidence decides nothing, so nothing is written for it.
 pub fn note_check(checks: &mut Vec<CheckStatus>, name: &str, finding: &Finding, note: Note<'_>) {
     let mut check = CheckStatus {
         name: name.to_owned(),
@@ -33,13 +33,13 @@ pub fn note_check(checks: &mut Vec<CheckStatus>, name: &str, finding: &Finding, 
     put_check(checks, check, note.now);
 }
 
-/// What status says of the evidence, where no soak counts on it: a restart compares a soak's with what is there then.
+/// The recorded evidence check, unless a soak depends on it: after a restart, a soak's evidence is compared with the current one.
 pub fn evidence_of_no_soak(checks: &[CheckStatus], passing_since: Option<&Time>) -> Option<CheckStatus> {
     let known = checks.iter().find(|check| check.name == "evidence");
     known.filter(|_| passing_since.is_none()).cloned()
 }
 
-/// As long as a stage does not pass, evidence that changes and is as complete as before is nothing to write of.
+/// As long as a stage does not pass, newer evidence that is as complete as before is not worth a write of status.
 pub fn keep_evidence(checks: &mut [CheckStatus], before: Option<CheckStatus>) {
     let now = checks.iter_mut().find(|check| check.name == "evidence");
     if let Some((now, before)) = now.zip(before)

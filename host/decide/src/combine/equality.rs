@@ -32,7 +32,7 @@ fn same_result(current: &CollectorResult, wanted: &CollectorResult) -> bool {
         && (current.rows == wanted.rows || sorted(&current.rows) == sorted(&wanted.rows))
 }
 
-/// KubeStellar 0.30: errors do not count, and it is enough that there are as many rows and each old one is among the new.
+/// KubeStellar 0.30: errors are ignored, and results are equal if they have equally many rows and each old row is among the new.
 fn holds_old_rows(current: &CollectorResult, wanted: &CollectorResult) -> bool {
     current.name == wanted.name
         && current.column_names == wanted.column_names

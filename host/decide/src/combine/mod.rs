@@ -1,9 +1,9 @@
 //! The `combine` controller: the statuses that clusters returned, combined as StatusCollectors say, where no
 //! KubeStellar does it.
 //!
-//! KubeStellar's rules for rows, values and aggregation; not its defects: errors count as changes, equality is
-//! judged both ways, a null filter is false, and a list or map as group is an error instead of the end of the process.
-//! Expressions are evaluated by the caller: [`questions`] says which, the facts carry the outcomes.
+//! KubeStellar's rules for rows, values and aggregation, without its defects: errors count as changes, rows are compared in both
+//! directions, a null filter is false, and grouping by a list or map is an error instead of a crash. Expressions are evaluated by
+//! the caller: [`questions`] says which, and the facts carry the outcomes.
 
 mod aggregate;
 mod collector;
@@ -81,11 +81,11 @@ pub struct Evaluation {
     pub columns: Vec<Outcome>,
 }
 
-/// Weaknesses of KubeStellar's that scenarios put in on purpose. All off is our own behaviour.
+/// Defects of KubeStellar that scenarios turn on deliberately. With all of them off this is Stagegate's own behaviour.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Imitation {
-    /// KubeStellar 0.30's equality: errors are ignored, and as many rows that hold each old one are no change.
+    /// KubeStellar 0.30's equality: it ignores errors, and sees no change if as many rows include each old one.
     pub compare_one_way: bool,
 }
 

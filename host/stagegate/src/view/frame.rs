@@ -175,7 +175,7 @@ fn owed(object: &ObjectStatus, destinations: &[String]) -> Vec<Line> {
     (object.updates.iter())
         .map(|update| (owing(update), update))
         .filter_map(|(owing, update)| match (owing.as_slice(), update.clusters.as_slice()) {
-            // An entry without names is that of many clusters.
+            // An entry without cluster names stands for many clusters.
             ([], []) => Some(about("some clusters", last(update))),
             ([], _) => None,
             (owing, _) => Some(about(&clusters(owing), last(update))),

@@ -170,7 +170,7 @@ impl Member {
         touched
     }
 
-    /// The agent tells of the object, if there is news. Of one that is gone the report goes.
+    /// The agent reports on the object if its status has changed. If the object is gone, it removes the report.
     pub fn report(&mut self, key: &str, now: (Millis, i64)) -> bool {
         let (now, seconds) = now;
         let Some(running) = self.running.get(key) else {

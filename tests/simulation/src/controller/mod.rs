@@ -1,5 +1,5 @@
-//! A process of the host: its watches, its memory and its reconciles. What it decides is `stagegate_decide`'s; what it does between
-//! decisions is as the shell does it, a step at a time.
+//! A process of the host: its watches, its memory and its reconciles. `stagegate_decide` makes its decisions; between them it
+//! does what the shell does, one step at a time.
 
 pub mod seen;
 pub mod talk;
@@ -38,13 +38,13 @@ pub struct Process {
     pub seen: Seen,
     pub memories: BTreeMap<String, Memory>,
     pub talks: BTreeMap<String, Talk>,
-    /// To be looked at again after the reconcile that is under way.
+    /// Policies to reconcile again after the reconcile that is under way.
     pub touched: BTreeSet<String>,
-    /// Those that will be looked at without being touched, and when.
+    /// Policies that will be reconciled without an event, and when.
     pub waking: BTreeMap<String, Millis>,
-    /// The last version that this process has written for a policy, and until when the watches are waited for.
+    /// The last version that this process has written for a policy, and until when it waits for the watches to deliver that.
     pub written: BTreeMap<String, (u64, Millis)>,
-    /// A watch tells of nothing before.
+    /// Until when a watch delivers nothing.
     pub late: BTreeMap<seen::Watched, Millis>,
 }
 

@@ -1,5 +1,5 @@
-//! What one process knows from its watches: the objects as far as events have come, and the short memory of what was seen between
-//! two decisions. As the shell's stores and index; the simulation has no listeners.
+//! What one process knows from its watches: the objects as far as their events have arrived, and what it saw between two
+//! decisions. Stands for the shell's stores and index; the simulation has no listeners.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

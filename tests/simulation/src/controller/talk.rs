@@ -1,5 +1,5 @@
-//! One reconcile of one policy: facts from the watches or read anew, questions and answers, then the writes. As the shell's, in
-//! steps between which the world goes on.
+//! One reconcile of one policy: facts from the watches or read anew, questions and answers, then the writes. It works like the
+//! shell's, but in steps, between which the rest of the world goes on.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -142,7 +142,7 @@ impl Talk {
         names
     }
 
-    /// First of a reading: the collection's version is what later evidence must be newer than.
+    /// The first part of a reading. Later evidence must be newer than the resourceVersion that this list has.
     pub fn read_combined(&mut self, server: &Server, (seen, views): (&Seen, &mut Views), now: Timestamp) {
         self.began_at = Some(now);
         self.names = self.placement_names(seen);
@@ -332,7 +332,7 @@ fn collectors(facts: &mut Facts, seen: &Seen, live: impl Fn(&str) -> Option<Arc<
         .collect();
 }
 
-/// What the expressions of this world give: a filter keeps the kind that it names, a condition wants two replicas in each row.
+/// The results of this world's expressions: a filter keeps the kind that it names, a condition requires a replica in each row.
 fn verdict(server: &Server, text: &str, evidence: &Evidence, key: &VerdictKey) -> Option<Verdict> {
     let is_true = match evidence {
         Evidence::Clause(clause) => text.contains(clause["resource"].as_str().unwrap_or_default()),

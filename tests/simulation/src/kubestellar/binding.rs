@@ -143,7 +143,7 @@ impl KubeStellar {
         moved.into_iter().filter_map(|name| self.plan_sync(name, now)).collect()
     }
 
-    /// The Binding as far as things are known, and the generation that the BindingPolicy has by then.
+    /// Writes the Binding from what has been seen so far, together with the BindingPolicy's generation at that time.
     pub(super) fn sync(&mut self, server: &mut Server, name: &str, now: Millis) -> Vec<Planned> {
         let Some(resolution) = self.resolutions.get(name) else {
             return vec![(now, Task::Note(name.to_owned()))];
@@ -167,7 +167,7 @@ impl KubeStellar {
         };
         let (mut is_refused, mut planned) = (false, Vec::new());
         for write in binding::decide(&facts).writes {
-            // An owner that is gone is no reason to write: the garbage collector removes the Binding, and then it is made anew.
+            // If only the owner is out of date, it writes nothing: the Binding is garbage-collected and then recreated.
             if matches!(&write, Write::UpdateBinding { binding, .. } if current.as_ref().is_some_and(|live| live.spec == binding.spec))
             {
                 continue;

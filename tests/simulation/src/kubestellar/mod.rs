@@ -1,7 +1,7 @@
-//! KubeStellar 0.30, by the host's own rules for translation and combination, with what the real one does besides: it waits 2 s
-//! before it writes a Binding and 5 s before it writes a CombinedStatus, copies a generation that it has not resolved, works
-//! from a cache that fills up in any order after a restart, and does not write again for errors alone. What it writes is compared
-//! with what the real one wrote (`tests/it/recordings.rs`). Must not know stages.
+//! KubeStellar 0.30, made of the host's own rules for translation and combination and of what the real one does besides: it waits
+//! 2 s before it writes a Binding and 5 s before it writes a CombinedStatus, copies a generation that it has not resolved yet,
+//! works from a cache that fills up in any order after a restart, and does not rewrite a CombinedStatus in which only errors have
+//! changed. What it writes is compared with what the real one wrote (`tests/it/recordings.rs`). Must not know stages.
 
 mod binding;
 mod combine;
@@ -24,14 +24,14 @@ use self::binding::Resolution;
 use self::status::Combination;
 
 pub const FINALIZER: &str = "bindingpolicy.kubestellar.io/kscontroller";
-/// From the first change to the Binding's write; later changes do not move it.
+/// From the first change to the write of the Binding; later changes do not postpone it.
 const DEBOUNCE_MS: Millis = 2_000;
-/// The same of CombinedStatuses, and of the condition that tells of missing StatusCollectors.
+/// The same for CombinedStatuses, and for the condition that reports missing StatusCollectors.
 const COMBINE_MS: Millis = 5_000;
 const RETRY_MS: Millis = 100;
-/// A process that starts has looked at all Bindings by then.
+/// How long after its start a process has looked at all Bindings.
 const LISTED_MS: Millis = 150;
-/// The controller of statuses begins so long after the one of Bindings.
+/// How much later than the controller of Bindings the controller of statuses starts.
 const STATUS_AFTER_MS: Millis = 3_000;
 
 /// Something to do, in the process that planned it.
@@ -105,7 +105,7 @@ impl KubeStellar {
         vec![(self.down_until, Task::Begin(start))]
     }
 
-    /// The resolutions are there from the beginning, and empty. Bindings are looked at before any object, so that they are emptied.
+    /// A process starts with empty resolutions and looks at the Bindings before any object, so it empties the Bindings.
     fn begin(&mut self, server: &Server, (start, now): (Start, Millis), chance: &mut Seeded) -> Vec<Planned> {
         let mut planned = vec![(now + chance.between(0, start.inventory_ms), Task::SeeInventory)];
         for (name, live) in server.placements.all() {

@@ -16,7 +16,7 @@ use crate::server::{Resource, Server};
 /// All that is known about one object of one Binding.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Combination {
-    /// Its uid is that of when the Binding first named it: KubeStellar does not look again while it is named.
+    /// Its uid is from when the Binding first named it: KubeStellar does not look the uid up again while the Binding names it.
     pub object: WorkloadObject,
     pub policy_uid: String,
     pub destinations: BTreeSet<String>,
@@ -101,7 +101,7 @@ impl Noted {
 }
 
 impl KubeStellar {
-    /// By what is resolved now, not by what the Binding says.
+    /// Updates the combinations of a Binding from what is resolved now, not from what the Binding says.
     pub(super) fn note(&mut self, server: &mut Server, fleet: &Fleet, (name, now): (&str, Millis)) -> Vec<Planned> {
         let before = self.combinations.remove(name).unwrap_or_default();
         let mut to_combine = Vec::new();

@@ -12,7 +12,7 @@ use stagegate_decide::staging::Precondition;
 pub trait Stored: Clone + PartialEq {
     fn meta(&self) -> &ObjectMeta;
     fn meta_mut(&mut self) -> &mut ObjectMeta;
-    /// Whether the change is none that the generation counts.
+    /// Whether both have the same spec, so that the generation stays.
     fn has_spec_of(&self, other: &Self) -> bool;
 }
 

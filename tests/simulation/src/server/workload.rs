@@ -17,9 +17,9 @@ use super::kind::{Stored, uid_of, version_of};
 pub enum Resource {
     Deployment,
     StatefulSet,
-    /// It counts generations, and has no status.
+    /// It has a generation, but no status.
     NetworkPolicy,
-    /// It counts no generations, and nothing of it is ever returned.
+    /// It has no generation, and no cluster ever reports on it.
     ConfigMap,
 }
 

@@ -1,8 +1,9 @@
-//! What the real KubeStellar wrote is what the simulation's writes, when it is given the same inputs at the same times: every version, in its order.
+//! Given the same inputs at the same times, the simulation's KubeStellar writes what the real one wrote: every version, in order.
 //!
-//! `tests/cluster` records; what is left out there (times of conditions, order of rows, row errors) is left out here. The garbage collector is
-//! none of KubeStellar: it works when something was removed in the recording. Where several
-//! things are seen for the first time by a process that starts, chance decides which comes first; one order of many must give what was recorded.
+//! `tests/cluster` makes the recordings; what they leave out (times of conditions, order of rows, row errors) is left out here
+//! too. The garbage collector is not part of KubeStellar: here it works at the times at which something was removed in the
+//! recording. If a process that starts sees several things for the first time, chance decides their order; one of many orders
+//! must give the recording.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -26,7 +27,7 @@ const TOLERANCE_MS: Millis = 500;
 /// When the first input comes: clusters have been seen by then.
 const BEGUN: Millis = 1_000;
 const LOOK_MS: Millis = 10;
-/// Orders in which things are seen, all of which must give what was recorded; and of which one must.
+/// How many random orders of seeing things are tried: all of `ALL_OF` must give the recording; after a restart, one of `ANY_OF`.
 const ALL_OF: u64 = 10;
 const ANY_OF: u64 = 100;
 

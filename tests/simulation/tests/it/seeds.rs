@@ -42,7 +42,7 @@ fn no_stored_seed_breaks_a_rule() {
 #[test]
 fn no_new_seed_breaks_a_rule() {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
-    // A whole number of seconds, so that the runs of one day have room between them.
+    // Runs that start in different seconds try different seeds.
     let first = number("FIRST").unwrap_or(now.as_secs() * 100_000);
     let end = Instant::now() + Duration::from_secs(number("SIMULATE_S").unwrap_or(FRESH_S));
     let mut seed = first;

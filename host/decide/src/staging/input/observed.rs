@@ -67,7 +67,7 @@ pub fn observe(previous: Option<&Observed>, binding: Option<&Binding>, now: Time
             versions: versions(binding, |_, version| NamedVersion::first(version, None)),
         };
     };
-    // A Binding that is gone keeps its owner's name, so that its return is known as a return.
+    // The owner's uid is kept while the Binding is gone, so that its return is recognised as one.
     let owner = owner.or_else(|| previous.owner.clone());
     if owner != previous.owner {
         return Observed {

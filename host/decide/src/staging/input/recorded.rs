@@ -6,7 +6,7 @@ use stagegate_api::{ObjectStatus, Outcome, StageStatus};
 
 use crate::names::ObjectKey;
 
-/// Whether an entry is of the time before the placement was opened: no Binding has been compared with it.
+/// Whether an entry was made before the placement was opened, so that no Binding has been compared with it yet.
 pub fn is_unbound(recorded: &ObjectStatus) -> bool {
     recorded.resource_version.is_none()
 }
