@@ -157,7 +157,7 @@ pub struct Subject<'a> {
 }
 
 /// Everything that the gates of a stage are asked about, but for what each has of its own.
-pub struct Round<'a> {
+pub struct GateInput<'a> {
     pub answers: Answers<'a>,
     pub subject: Subject<'a>,
     pub gates: &'a [CheckedGate],
@@ -167,14 +167,14 @@ pub struct Round<'a> {
 
 /// What came of asking the gates in their order.
 #[derive(Default)]
-pub struct Answered {
-    pub gates: Vec<Told>,
+pub struct GateResults {
+    pub gates: Vec<GateResult>,
     /// The first gate without an answer; those behind it see what it will say, so they have not been asked.
     pub question: Option<Question>,
 }
 
 /// One gate's answer.
-pub struct Told {
+pub struct GateResult {
     pub check: String,
     pub finding: Finding,
     pub check_digest: Digest,
@@ -187,10 +187,10 @@ pub struct Told {
     pub ask_again_at: Option<Timestamp>,
 }
 
-impl<'a> Round<'a> {
+impl<'a> GateInput<'a> {
     /// `earlier` is the condition's answer, if there is one.
-    pub fn ask(&self, mut earlier: Vec<EarlierVerdict>) -> Answered {
-        let mut answered = Answered::default();
+    pub fn ask(&self, mut earlier: Vec<EarlierVerdict>) -> GateResults {
+        let mut answered = GateResults::default();
         let shown = Digest::of(&(
             self.subject.policy,
             self.subject.stage,
@@ -199,7 +199,7 @@ impl<'a> Round<'a> {
         ));
         for gate in self.gates {
             let told = match self.ready(gate) {
-                Err(finding) => Told::of(gate, finding),
+                Err(finding) => GateResult::of(gate, finding),
                 Ok(module) => {
                     let key = VerdictKey {
                         check: Digest::of(&(&gate.digest, module, self.subject.placement)),
@@ -210,7 +210,7 @@ impl<'a> Round<'a> {
                         answered.question = Some(Question::Gate(Box::new(self.call(gate, (key, module), earlier))));
                         return answered;
                     };
-                    Told {
+                    GateResult {
                         evidence_digest: Some(key.evidence),
                         module: Some(module.clone()),
                         ..self.told(gate, verdict)
@@ -313,7 +313,7 @@ impl<'a> Round<'a> {
         Some(after(verdict.at, wait.max(ASKED_AGAIN_AFTER)))
     }
 
-    fn told(&self, gate: &CheckedGate, verdict: &GateVerdict) -> Told {
+    fn told(&self, gate: &CheckedGate, verdict: &GateVerdict) -> GateResult {
         let who = named(self.subject.stage, gate);
         let finding = match &verdict.answer {
             GateAnswer::Pass { valid_for_ms: Some(0) } => Finding::unknown(
@@ -344,16 +344,16 @@ impl<'a> Round<'a> {
             wake_at: ask_again_at,
             ..finding
         };
-        Told {
+        GateResult {
             pieces: verdict.evidence.iter().take(MAX_PIECES).map(cut).collect(),
             valid_until: valid_until(verdict),
             ask_again_at,
-            ..Told::of(gate, finding)
+            ..GateResult::of(gate, finding)
         }
     }
 }
 
-impl Told {
+impl GateResult {
     fn of(gate: &CheckedGate, finding: Finding) -> Self {
         Self {
             check: gate.check_name(),

@@ -5,7 +5,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use stagegate_api::{CheckStatus, Outcome};
 
 use super::finding::Finding;
-use super::gates::Told;
+use super::gates::GateResult;
 use crate::names::Digest;
 
 /// Puts a check's answer into the record; its time changes only when the answer does. An answer other than Pass keeps the digest
@@ -50,7 +50,7 @@ pub fn keep_evidence(checks: &mut [CheckStatus], before: Option<CheckStatus>) {
 }
 
 /// Puts a gate's answer into the record in the same way.
-pub fn note_gate(checks: &mut Vec<CheckStatus>, told: &Told, is_soaking: bool, now: Timestamp) {
+pub fn note_gate(checks: &mut Vec<CheckStatus>, told: &GateResult, is_soaking: bool, now: Timestamp) {
     let check = CheckStatus {
         name: told.check.clone(),
         outcome: told.finding.outcome,

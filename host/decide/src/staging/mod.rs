@@ -41,7 +41,7 @@ use crate::checks::finding::Finding;
 use crate::checks::gates;
 use input::{placement, spec};
 use rollout::{Rollout, placing};
-use status::Standing;
+use status::StatusDraft;
 
 /// What to do about one policy now.
 pub fn decide(facts: &Facts) -> Decision {
@@ -96,7 +96,7 @@ fn refuse(facts: &Facts, finding: Finding, writes: Vec<Write>) -> Decision {
     for stage in old.stages.iter_mut().filter(|stage| stage.state != StageState::Passed) {
         stage.passing_since = None;
     }
-    let standing = Standing {
+    let standing = StatusDraft {
         phase: if facts.policy.object.spec.paused {
             Phase::Paused
         } else {

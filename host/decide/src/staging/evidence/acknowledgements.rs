@@ -69,7 +69,7 @@ impl<'a> Clusters<'a> {
 
 /// What is known of one object while its stage is judged.
 #[derive(Clone, Copy, Debug)]
-pub struct Edited<'a> {
+pub struct UpdateTracker<'a> {
     pub bound: &'a BoundObject,
     pub found: &'a ObjectMeta,
     /// The evidence rows of its CombinedStatus, sorted by cluster; empty while there is none.
@@ -105,7 +105,7 @@ pub(crate) struct Begun<'r> {
     pub(crate) pending: &'r [PendingUpdate],
 }
 
-impl<'a> Edited<'a> {
+impl<'a> UpdateTracker<'a> {
     pub fn of(subject: &Subject<'a>, found: &'a ObjectMeta, clusters: &'a Clusters<'a>) -> Self {
         let facts = subject.placed.facts;
         Self {

@@ -12,7 +12,7 @@ use crate::checks::finding::Finding;
 use crate::checks::reason::Reason;
 use crate::staging::input::binding_view;
 use crate::staging::input::facts::{BindingFacts, Decoded, Facts};
-use crate::staging::input::placement::Own;
+use crate::staging::input::placement::OwnedPlacement;
 use crate::staging::input::spec::CheckedStage;
 use crate::time::{after, later};
 
@@ -21,8 +21,8 @@ use crate::time::{after, later};
 pub struct Placed<'a> {
     pub facts: &'a Facts,
     pub stage: &'a CheckedStage,
-    pub own: &'a Own<'a>,
-    /// What status says of this attempt, see [`crate::staging::status::stage::roll`].
+    pub own: &'a OwnedPlacement<'a>,
+    /// What status says of this attempt, see [`crate::staging::status::stage::start_attempt`].
     pub record: &'a StageStatus,
 }
 

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::Timestamp;
 use stagegate_api::{EvidenceRow, ObjectStatus, PendingUpdate, Reported};
 
-use crate::staging::evidence::acknowledgements::{Begun, Edited, at_of, is_acknowledgement};
+use crate::staging::evidence::acknowledgements::{Begun, UpdateTracker, at_of, is_acknowledgement};
 use crate::staging::evidence::pending::{Pending, covers, is_compact};
 
 /// Clusters that reported the same generation.
@@ -19,8 +19,8 @@ struct Alike<'a> {
     at: i64,
 }
 
-impl Edited<'_> {
-    /// The record, brought up to date as by [`Edited::advance`]. `None`: what is pending does not fit this form, because a
+impl UpdateTracker<'_> {
+    /// The record, brought up to date as by [`UpdateTracker::advance`]. `None`: what is pending does not fit this form, because a
     /// cluster has not reported a status yet.
     pub(crate) fn advance_compactly(&self, recorded: Option<&ObjectStatus>) -> Option<ObjectStatus> {
         let Begun {

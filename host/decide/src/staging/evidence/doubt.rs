@@ -6,11 +6,11 @@ use stagegate_api::{EvidenceRow, Reported};
 
 use crate::checks::finding::Finding;
 use crate::checks::reason::Reason;
-use crate::staging::evidence::acknowledgements::Edited;
+use crate::staging::evidence::acknowledgements::UpdateTracker;
 use crate::staging::input::binding_view;
 use crate::time::{after, later};
 
-impl Edited<'_> {
+impl UpdateTracker<'_> {
     /// The finding while a report may be about an older version or an older object, because it was made for another placement
     /// before this one. An update that only removes fields leaves no timestamp, so there may have been one since. The report
     /// counts when the placement is so old that transport has nothing more to deliver, or when the cluster reports again. If the

@@ -12,7 +12,7 @@ use crate::checks::finding::Finding;
 use crate::checks::question::Question;
 use crate::checks::reason::Reason;
 use crate::names::ObjectKey;
-use crate::staging::evidence::acknowledgements::{Clusters, Edited, counted_generation};
+use crate::staging::evidence::acknowledgements::{Clusters, UpdateTracker, counted_generation};
 use crate::staging::evidence::binding::{Placed, destinations_of};
 use crate::staging::evidence::combined_status::Subject;
 use crate::staging::evidence::pending;
@@ -121,7 +121,7 @@ impl<'a> ObjectTracker<'a> {
                 bound: object,
                 found,
             };
-            let edited = Edited::of(&subject, found, &clusters);
+            let edited = UpdateTracker::of(&subject, found, &clusters);
             let others = room_taken - old.map_or(0, |old| pending::bytes(&old.updates));
             // What is new at the first sight of the Binding inherits below.
             let is_first_sight = |old: &ObjectStatus| accepted.is_empty() && is_unbound(old);
@@ -179,7 +179,7 @@ impl<'a> ObjectTracker<'a> {
                 .get(&binding_view::key(object))
                 .and_then(|at| record.objects.get(*at));
             let subject = self.subject(placed, object).ok();
-            subject.is_some_and(|(subject, found)| Edited::of(&subject, found, clusters).begin(old).edits > 0)
+            subject.is_some_and(|(subject, found)| UpdateTracker::of(&subject, found, clusters).begin(old).edits > 0)
         };
         let updated = objects.iter().filter(is_updated).count();
         let names = pending::names_bytes(clusters.all.iter().copied());
@@ -256,7 +256,7 @@ impl Elsewhere<'_> {
     }
 
     /// What these clusters owe by the other stage's record, as of now.
-    fn owed(&self, edited: Edited<'_>, known: &ObjectStatus, clusters: &BTreeSet<&str>) -> ByCluster {
+    fn owed(&self, edited: UpdateTracker<'_>, known: &ObjectStatus, clusters: &BTreeSet<&str>) -> ByCluster {
         // Which clusters an entry without names was about is not known when the placement is gone.
         let is_named = |update: &PendingUpdate, cluster: &str| {
             pending::covers(update, cluster) && (self.accepted.is_empty() || !update.clusters.is_empty())
@@ -268,7 +268,7 @@ impl Elsewhere<'_> {
             all: clusters.iter().filter(is_known).copied().collect(),
             new: BTreeSet::new(),
         };
-        let there = Edited {
+        let there = UpdateTracker {
             clusters: &there,
             ..edited
         };
@@ -290,7 +290,7 @@ fn add_more(owed: &mut ByCluster, others: ByCluster) {
 /// The object is new to this stage, but another stage has placed it, too: what its clusters owe there, they owe here. Their old
 /// status counts at once under the new placement, so an update made between the last round and this stage's Binding would
 /// be judged by reports from before it.
-fn inherit(edited: Edited<'_>, elsewhere: &[Elsewhere<'_>], entry: &mut ObjectStatus) {
+fn inherit(edited: UpdateTracker<'_>, elsewhere: &[Elsewhere<'_>], entry: &mut ObjectStatus) {
     let key = key_of(entry);
     let mut owed = pending::by_cluster(&entry.updates, &edited.clusters.all);
     let mut inherited = ByCluster::new();
@@ -307,7 +307,7 @@ fn inherit(edited: Edited<'_>, elsewhere: &[Elsewhere<'_>], entry: &mut ObjectSt
 
 /// The same for clusters that have joined this stage since, for instance because their labels changed: adds what the records of other
 /// stages say that they owe.
-fn with_what_joined_owe(edited: Edited<'_>, elsewhere: &[Elsewhere<'_>], old: &ObjectStatus) -> ObjectStatus {
+fn with_what_joined_owe(edited: UpdateTracker<'_>, elsewhere: &[Elsewhere<'_>], old: &ObjectStatus) -> ObjectStatus {
     let key = key_of(old);
     let mut owed = ByCluster::new();
     for other in elsewhere {
@@ -324,7 +324,7 @@ fn with_what_joined_owe(edited: Edited<'_>, elsewhere: &[Elsewhere<'_>], old: &O
 }
 
 /// The message about an update that no cluster can acknowledge. Such an update only restarts the settling.
-fn unacknowledgeable(edited: Edited<'_>, old: Option<&ObjectStatus>) -> Option<String> {
+fn unacknowledgeable(edited: UpdateTracker<'_>, old: Option<&ObjectStatus>) -> Option<String> {
     let found = edited.found;
     let is_moved = |old: &ObjectStatus| old.uid != found.uid || old.mark.as_ref() != Some(&found.mark);
     let is_uncounted = counted_generation(edited.bound, found).is_none();
@@ -337,7 +337,7 @@ fn unacknowledgeable(edited: Edited<'_>, old: Option<&ObjectStatus>) -> Option<S
 }
 
 /// The message about an acknowledgement that may have another cause than the update.
-fn weakly_acknowledged(edited: Edited<'_>, old: Option<&ObjectStatus>, new: &ObjectStatus) -> Option<String> {
+fn weakly_acknowledged(edited: UpdateTracker<'_>, old: Option<&ObjectStatus>, new: &ObjectStatus) -> Option<String> {
     let old = old.filter(|old| !old.updates.is_empty())?;
     let key = binding_view::key(edited.bound);
     // An entry without names is acknowledged as a whole.

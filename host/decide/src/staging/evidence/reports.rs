@@ -3,9 +3,9 @@
 use jiff::Timestamp;
 use stagegate_api::{EvidenceRow, Reported};
 
-use crate::staging::evidence::acknowledgements::{Edited, at_of};
+use crate::staging::evidence::acknowledgements::{UpdateTracker, at_of};
 
-impl Edited<'_> {
+impl UpdateTracker<'_> {
     /// Whether the cluster's last report is surely older than `time`. Reports have whole seconds; clocks of API servers may
     /// differ by the settle time.
     pub(crate) fn reported_before(&self, row: &EvidenceRow, time: Timestamp) -> bool {

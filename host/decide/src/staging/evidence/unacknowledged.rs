@@ -5,12 +5,12 @@ use stagegate_api::{ObjectStatus, PendingUpdate, UnseenUpdates};
 
 use crate::checks::finding::Finding;
 use crate::checks::reason::Reason;
-use crate::staging::evidence::acknowledgements::Edited;
+use crate::staging::evidence::acknowledgements::UpdateTracker;
 use crate::staging::evidence::pending::Pending;
 use crate::staging::input::binding_view;
 use crate::time::after;
 
-impl Edited<'_> {
+impl UpdateTracker<'_> {
     /// The first pending update that holds the stage, if any, and when that may change by itself.
     pub fn missing(&self, record: &ObjectStatus, unseen: UnseenUpdates) -> Option<Finding> {
         let window = self.settings.unseen_update();

@@ -22,14 +22,14 @@ pub enum Slot<'a> {
     /// Ours, being deleted.
     Leaving,
     /// Ours, without cluster selectors: it selects no cluster.
-    Closed(Own<'a>),
+    Closed(OwnedPlacement<'a>),
     /// Ours, placing the workload.
-    Open(Own<'a>),
+    Open(OwnedPlacement<'a>),
 }
 
 /// A BindingPolicy of ours and what its annotations say.
 #[derive(Clone, Debug)]
-pub struct Own<'a> {
+pub struct OwnedPlacement<'a> {
     pub object: &'a BindingPolicy,
     /// Its annotation, or the plan of the clauses it really has where the Go stager made it.
     pub plan: Digest,
@@ -95,7 +95,7 @@ impl<'a> Slot<'a> {
         if object.meta().deletion_timestamp.is_some() {
             return Self::Leaving;
         }
-        let own = Own::of(object);
+        let own = OwnedPlacement::of(object);
         if !is_identified(object.meta()) {
             return Self::Undecodable("it has no uid or no resourceVersion");
         }
@@ -107,14 +107,14 @@ impl<'a> Slot<'a> {
     }
 
     /// The placement of ours, closed or open.
-    pub fn own(&self) -> Option<&Own<'a>> {
+    pub fn own(&self) -> Option<&OwnedPlacement<'a>> {
         match self {
             Self::Closed(own) | Self::Open(own) => Some(own),
             _ => None,
         }
     }
 
-    pub fn open(&self) -> Option<&Own<'a>> {
+    pub fn open(&self) -> Option<&OwnedPlacement<'a>> {
         match self {
             Self::Open(own) => Some(own),
             _ => None,
@@ -126,7 +126,7 @@ impl<'a> Slot<'a> {
         matches!(self, Self::Undecodable(_) | Self::Foreign)
     }
 
-    pub fn closed(&self) -> Option<&Own<'a>> {
+    pub fn closed(&self) -> Option<&OwnedPlacement<'a>> {
         match self {
             Self::Closed(own) => Some(own),
             _ => None,
@@ -134,7 +134,7 @@ impl<'a> Slot<'a> {
     }
 }
 
-impl<'a> Own<'a> {
+impl<'a> OwnedPlacement<'a> {
     fn of(object: &'a BindingPolicy) -> Self {
         let text = |key: &str| object.annotations().get(key).map(String::as_str);
         let plan = text(annotation::PLAN);

@@ -10,14 +10,14 @@ use crate::checks::finding::Finding;
 use crate::checks::health::Tally;
 use crate::checks::question::Question;
 use crate::checks::reason::Reason;
-use crate::staging::evidence::acknowledgements::{Clusters, Edited};
+use crate::staging::evidence::acknowledgements::{Clusters, UpdateTracker};
 use crate::staging::evidence::binding::{Placed, destinations_of};
 use crate::staging::evidence::objects::ObjectTracker;
 use crate::staging::input::binding_view;
 use crate::staging::input::recorded::{key_of, positions};
 use crate::staging::input::stage_input::StageInput;
 use crate::staging::plan::Event;
-use crate::staging::rollout::judge::{Judging, sorted_destinations};
+use crate::staging::rollout::judge::{StageEvaluator, sorted_destinations};
 use crate::staging::rollout::{Draft, Rollout};
 
 impl Rollout<'_> {
@@ -94,7 +94,7 @@ fn watch_health(input: StageInput<'_>) -> Option<(Finding, Vec<Question>)> {
         own,
         record: &nothing,
     };
-    let mut judging = Judging::new(input);
+    let mut judging = StageEvaluator::new(input);
     let result = placed.binding().and_then(|(_, binding)| {
         let objects = binding_view::objects(binding);
         judging.objects.ask_about_objects(&objects);
@@ -134,7 +134,7 @@ fn require_acknowledged(
         let entry = positions
             .get(&binding_view::key(object))
             .map(|at| &placed.record.objects[*at]);
-        let edited = Edited::of(&subject, found, &clusters);
+        let edited = UpdateTracker::of(&subject, found, &clusters);
         if let Some(missing) = entry.and_then(|entry| edited.missing(entry, placed.stage.unseen_updates)) {
             return Err(missing);
         }

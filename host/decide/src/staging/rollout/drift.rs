@@ -7,12 +7,12 @@ use stagegate_api::{BindingPolicySpec, annotation};
 
 use crate::checks::finding::Finding;
 use crate::checks::reason::Reason;
-use crate::staging::input::placement::Own;
+use crate::staging::input::placement::OwnedPlacement;
 use crate::staging::plan::Placement;
 
 /// Annotates a change in place with the generation that it replaces. If nothing of the change is stored, the generation stays
 /// the same.
-pub fn noting_what_it_replaces(mut placement: Placement, own: &Own<'_>) -> Placement {
+pub fn noting_what_it_replaces(mut placement: Placement, own: &OwnedPlacement<'_>) -> Placement {
     if let Some(generation) = own.object.metadata.generation {
         placement
             .annotations
@@ -22,7 +22,7 @@ pub fn noting_what_it_replaces(mut placement: Placement, own: &Own<'_>) -> Place
 }
 
 /// The finding when another change in place would be lost like the last one, which did not move the generation.
-pub fn undone(own: &Own<'_>, wanted: &BindingPolicySpec) -> Option<Finding> {
+pub fn undone(own: &OwnedPlacement<'_>, wanted: &BindingPolicySpec) -> Option<Finding> {
     let replaced: i64 = own.object.annotations().get(annotation::REPLACED)?.parse().ok()?;
     if own.object.metadata.generation != Some(replaced) {
         return None;

@@ -20,7 +20,7 @@ use crate::checks::soak::Soak;
 use crate::checks::spec::Expression;
 use crate::checks::verdict::Verdict;
 use crate::names::Digest;
-use crate::staging::evidence::acknowledgements::{Clusters, Edited};
+use crate::staging::evidence::acknowledgements::{Clusters, UpdateTracker};
 use crate::staging::evidence::binding::{Bound, Placed};
 use crate::staging::evidence::objects::ObjectTracker;
 use crate::staging::evidence::{collector, kinds, objects};
@@ -36,7 +36,7 @@ pub(crate) const READING_IS_WORTH: SignedDuration = SignedDuration::from_secs(30
 
 /// What is known of the active stage now.
 #[derive(Clone, Debug)]
-pub struct Judgement {
+pub struct StageResult {
     /// For status.
     pub record: StageStatus,
     /// The first thing in the way, or that all passes.
@@ -52,7 +52,7 @@ pub struct Judgement {
 }
 
 /// Judges an open placement that is at the plan.
-pub fn judge(input: StageInput<'_>) -> Judgement {
+pub fn judge(input: StageInput<'_>) -> StageResult {
     let StageInput {
         facts,
         stage,
@@ -60,9 +60,9 @@ pub fn judge(input: StageInput<'_>) -> Judgement {
         recorded,
         ..
     } = input;
-    let mut record = stage::roll(recorded, own, facts.now);
+    let mut record = stage::start_attempt(recorded, own, facts.now);
     record.name.clone_from(&stage.name);
-    let mut judging = Judging::new(input);
+    let mut judging = StageEvaluator::new(input);
     let result = judging.run(&mut record);
     let finding = match result {
         Ok(finding) | Err(finding) => finding,
@@ -75,7 +75,7 @@ pub fn judge(input: StageInput<'_>) -> Judgement {
     if finding.outcome != Outcome::Pass && finding.reason != Reason::Soaking && !finding.is_restart {
         record.passing_since = None;
     }
-    Judgement {
+    StageResult {
         record,
         finding,
         questions: judging.objects.questions,
@@ -112,14 +112,14 @@ pub fn follow(input: StageInput<'_>) -> Option<(Vec<ObjectStatus>, Vec<Question>
 }
 
 /// A stage while it is judged.
-pub(crate) struct Judging<'a> {
+pub(crate) struct StageEvaluator<'a> {
     pub(crate) objects: ObjectTracker<'a>,
     ask_again_at: Option<Timestamp>,
     valid_until: Option<Timestamp>,
     is_reported: bool,
 }
 
-impl<'a> Judging<'a> {
+impl<'a> StageEvaluator<'a> {
     pub(crate) const fn new(input: StageInput<'a>) -> Self {
         Self {
             objects: ObjectTracker::new(input),
@@ -292,7 +292,7 @@ impl<'a> Judging<'a> {
             ));
         }
         let (objects, destinations) = self.shown_to_gates(placed, kept)?;
-        let round = gates::Round {
+        let round = gates::GateInput {
             answers: facts.answers(),
             subject: gates::Subject {
                 policy: facts.policy.object.metadata.name.as_deref().unwrap_or_default(),
@@ -471,7 +471,7 @@ impl<'a> Judging<'a> {
             let entry = position.and_then(|position| record.objects.get(*position));
             let entry = entry.ok_or_else(|| objects::missing(object))?;
             let view = subject.proven(entry, destinations)?;
-            let edited = Edited::of(&subject, found, &clusters);
+            let edited = UpdateTracker::of(&subject, found, &clusters);
             if let Some(missing) = edited.missing(entry, stage.unseen_updates) {
                 return Err(missing);
             }

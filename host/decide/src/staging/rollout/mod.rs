@@ -25,13 +25,13 @@ use crate::checks::question::Question;
 use crate::checks::reason::Reason;
 use crate::names::PlacementName;
 use crate::staging::input::facts::Facts;
-use crate::staging::input::placement::{Own, Slot, is_owned};
+use crate::staging::input::placement::{OwnedPlacement, Slot, is_owned};
 use crate::staging::input::spec::Checked;
 use crate::staging::input::stage_input::StageInput;
 use crate::staging::plan::{Decision, Event, Plan, Write};
-use crate::staging::rollout::judge::{Judgement, READING_IS_WORTH, follow, judge};
+use crate::staging::rollout::judge::{READING_IS_WORTH, StageResult, follow, judge};
 use crate::staging::status;
-use crate::staging::status::{Standing, stage};
+use crate::staging::status::{StatusDraft, stage};
 use crate::time::after;
 
 static NO_STATUS: LazyLock<StagedBindingPolicyStatus> = LazyLock::new(StagedBindingPolicyStatus::default);
@@ -132,7 +132,7 @@ impl<'a> Rollout<'a> {
             }
             (None, None) => {
                 let unready = self.after_completion(&mut draft, &mut records);
-                Standing {
+                StatusDraft {
                     unready,
                     ..self.completed()
                 }
@@ -169,7 +169,7 @@ impl<'a> Rollout<'a> {
     }
 
     /// Places and judges the active stage, and opens the next one when all passes.
-    fn advance(&self, active: usize, draft: &mut Draft, records: &mut [StageStatus]) -> Standing {
+    fn advance(&self, active: usize, draft: &mut Draft, records: &mut [StageStatus]) -> StatusDraft {
         let stage = self.stage(active);
         let finding = match &self.slots[active] {
             Slot::Open(own) if self.is_current(active, own) => {
@@ -189,7 +189,7 @@ impl<'a> Rollout<'a> {
         self.standing_of(&finding, Some(stage.name.clone()))
     }
 
-    fn judge(&self, current: Current<'_>, draft: &mut Draft, records: &mut [StageStatus]) -> Standing {
+    fn judge(&self, current: Current<'_>, draft: &mut Draft, records: &mut [StageStatus]) -> StatusDraft {
         let Current { active, own } = current;
         let stage = self.stage(active);
         let is_removing = self.checked.previous_stages == PreviousStages::Remove;
@@ -205,7 +205,7 @@ impl<'a> Rollout<'a> {
             recorded: self.recorded(active),
             is_handing_over,
         });
-        let Judgement {
+        let StageResult {
             record,
             mut finding,
             questions,
@@ -275,12 +275,12 @@ impl<'a> Rollout<'a> {
     }
 
     /// The soak has not started because a placement before this one stays: the reason of that is what a user can act on.
-    fn soaking_after(&self, staying: &Finding, standing: Standing) -> Standing {
+    fn soaking_after(&self, staying: &Finding, standing: StatusDraft) -> StatusDraft {
         let message = format!("{}; {}", staying.message, standing.message);
         self.standing_of(&Finding::unknown(staying.reason, message), standing.active_stage)
     }
 
-    fn completed(&self) -> Standing {
+    fn completed(&self) -> StatusDraft {
         let finding = if self.stage(self.last()).is_judged() {
             Finding::pass(Reason::Completed, "all stages have passed")
         } else {
@@ -289,7 +289,7 @@ impl<'a> Rollout<'a> {
         self.completed_standing(&finding)
     }
 
-    fn completed_standing(&self, finding: &Finding) -> Standing {
+    fn completed_standing(&self, finding: &Finding) -> StatusDraft {
         let last = self.stage(self.last());
         let message = if finding.reason == Reason::PlacedNotJudged {
             format!(
@@ -308,7 +308,7 @@ impl<'a> Rollout<'a> {
         } else {
             message
         };
-        Standing {
+        StatusDraft {
             phase: Phase::Completed,
             reason: Reason::Completed,
             message,
@@ -316,10 +316,10 @@ impl<'a> Rollout<'a> {
         }
     }
 
-    fn standing_of(&self, finding: &Finding, active_stage: Option<String>) -> Standing {
-        let (phase, reason, message) = Standing::of(finding);
+    fn standing_of(&self, finding: &Finding, active_stage: Option<String>) -> StatusDraft {
+        let (phase, reason, message) = StatusDraft::of(finding);
         let is_paused = self.policy.spec.paused;
-        Standing {
+        StatusDraft {
             phase: if is_paused { Phase::Paused } else { phase },
             reason: if is_paused { Reason::Paused } else { reason },
             message: if is_paused {
@@ -335,7 +335,7 @@ impl<'a> Rollout<'a> {
         }
     }
 
-    fn finish(&self, mut draft: Draft, records: Vec<StageStatus>, mut standing: Standing) -> Decision {
+    fn finish(&self, mut draft: Draft, records: Vec<StageStatus>, mut standing: StatusDraft) -> Decision {
         if !draft.questions.is_empty() {
             return Decision::Ask(draft.questions);
         }
@@ -382,7 +382,7 @@ impl Rollout<'_> {
         for stage in stages.iter_mut().filter(|stage| stage.state != StageState::Passed) {
             stage.passing_since = None;
         }
-        let standing = Standing {
+        let standing = StatusDraft {
             stalled: Some(finding.clone()),
             stages,
             ..self.standing_of(finding, self.status.active_stage.clone())
@@ -396,7 +396,7 @@ impl Rollout<'_> {
     }
 
     /// What was announced and then came too late stands in status until the next try: it must not look like one under way.
-    fn tell_of_late_plans(&self, standing: &mut Standing) {
+    fn tell_of_late_plans(&self, standing: &mut StatusDraft) {
         let late = self.facts.late_plans;
         if late > 0 && standing.phase == Phase::Progressing && standing.stalled.is_none() {
             standing.reason = Reason::DecidedTooLate;
@@ -412,7 +412,7 @@ impl Rollout<'_> {
 /// The active stage, open at the plan and as the spec has it.
 struct Current<'a> {
     active: usize,
-    own: &'a Own<'a>,
+    own: &'a OwnedPlacement<'a>,
 }
 
 /// The stage after the active one, and what was found.

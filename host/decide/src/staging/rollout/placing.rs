@@ -16,7 +16,7 @@ use crate::names::{Digest, PlacementName};
 use crate::staging::evidence::binding::Placed;
 use crate::staging::evidence::collector;
 use crate::staging::input::facts::{Decoded, Facts};
-use crate::staging::input::placement::{Own, Slot, Stamp, is_identified, precondition};
+use crate::staging::input::placement::{OwnedPlacement, Slot, Stamp, is_identified, precondition};
 use crate::staging::plan::{Event, Placement, Write};
 use crate::staging::rollout::handover::{HandOver, Pair, hand_over};
 use crate::staging::rollout::{Draft, Rollout, drift};
@@ -118,7 +118,7 @@ impl Rollout<'_> {
     }
 
     /// Opens, adopts or updates the stage's BindingPolicy, on facts that were just read and on nothing else.
-    pub(crate) fn place(&self, index: usize, own: &Own<'_>, draft: &mut Draft) -> Finding {
+    pub(crate) fn place(&self, index: usize, own: &OwnedPlacement<'_>, draft: &mut Draft) -> Finding {
         let stage = self.stage(index);
         if self.policy.spec.stages[index].cluster_selectors.is_empty() {
             return Finding::unknown(
@@ -195,7 +195,7 @@ impl Rollout<'_> {
     }
 
     /// The finding when nothing of the last change in place was stored.
-    fn undone(&self, index: usize, own: &Own<'_>) -> Option<Finding> {
+    fn undone(&self, index: usize, own: &OwnedPlacement<'_>) -> Option<Finding> {
         let is_ours = own.stamp == Some(Stamp::of(self.facts)) && own.plan == self.checked.plan;
         let open = self.slots[index].open().filter(|own| is_ours && !own.is_unstamped)?;
         drift::undone(open, &self.open_spec(index))
@@ -213,7 +213,7 @@ impl Rollout<'_> {
     /// The baseline of an open placement that is changed in place with the same collectors. KubeStellar rewrites a
     /// CombinedStatus only for other clusters, of which there is a row only then: while the clusters are the same, what was
     /// reported since the placement was opened is the newest there will be.
-    fn kept_baseline<'o>(&self, index: usize, own: &Own<'o>) -> Option<&'o str> {
+    fn kept_baseline<'o>(&self, index: usize, own: &OwnedPlacement<'o>) -> Option<&'o str> {
         let collectors = |spec: &BindingPolicySpec| -> BTreeSet<BTreeSet<String>> {
             let clauses = spec.downsync.iter();
             clauses
@@ -254,7 +254,7 @@ impl Rollout<'_> {
         if records[latest].state == StageState::Failed {
             return None;
         }
-        let record = stage::roll(self.recorded(latest), own, self.facts.now);
+        let record = stage::start_attempt(self.recorded(latest), own, self.facts.now);
         let placed = Placed {
             facts: self.facts,
             stage: self.stage(latest),
@@ -404,7 +404,7 @@ pub fn stamps_of_refused(facts: &Facts) -> Vec<Write> {
         .collect()
 }
 
-fn owned(facts: &Facts) -> impl Iterator<Item = Own<'_>> {
+fn owned(facts: &Facts) -> impl Iterator<Item = OwnedPlacement<'_>> {
     let slots = facts.placements.values().filter_map(Decoded::object);
     slots.filter_map(|object| Slot::of_object(facts, object).own().cloned())
 }
@@ -425,6 +425,6 @@ fn adopted_spec(object: &BindingPolicy) -> BindingPolicySpec {
     }
 }
 
-fn name_of(own: &Own<'_>) -> PlacementName {
+fn name_of(own: &OwnedPlacement<'_>) -> PlacementName {
     PlacementName::of_object(own.object)
 }

@@ -10,7 +10,7 @@ use crate::checks::answers::Read;
 use crate::checks::finding::Finding;
 use crate::checks::reason::Reason;
 use crate::staging::input::clauses::without_evidence;
-use crate::staging::input::placement::{Own, Slot};
+use crate::staging::input::placement::{OwnedPlacement, Slot};
 use crate::staging::plan::{Placement, Write};
 use crate::staging::rollout::{Draft, Judged, Rollout};
 use crate::time::after;
@@ -65,7 +65,7 @@ impl Rollout<'_> {
 
     /// A closed placement selects no cluster, so changing its collectors has one effect: KubeStellar has to write its Binding
     /// again.
-    fn other_closed_spec(&self, own: &Own<'_>) -> BindingPolicySpec {
+    fn other_closed_spec(&self, own: &OwnedPlacement<'_>) -> BindingPolicySpec {
         let usual = self.closed_spec();
         if own.object.spec != usual {
             return usual;

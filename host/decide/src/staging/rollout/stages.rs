@@ -9,7 +9,7 @@ use crate::checks::reason::Reason;
 use crate::names::PlacementName;
 use crate::staging::input::binding_view;
 use crate::staging::input::facts::Decoded;
-use crate::staging::input::placement::{Own, Slot};
+use crate::staging::input::placement::{OwnedPlacement, Slot};
 use crate::staging::input::spec::CheckedStage;
 use crate::staging::rollout::Rollout;
 use crate::staging::status::stage;
@@ -66,7 +66,7 @@ impl<'a> Rollout<'a> {
     /// stage that was moved before one that is open, or came back to an older plan, has led to nothing yet.
     fn is_led_to(&self, later: usize, index: usize) -> bool {
         // A baseline outlives changes in place; where nothing else is told it is when the placement was first opened.
-        let opened = |own: &Own<'_>| {
+        let opened = |own: &OwnedPlacement<'_>| {
             own.opened
                 .or(own.baseline)
                 .and_then(|version| version.parse::<u128>().ok())
@@ -75,7 +75,7 @@ impl<'a> Rollout<'a> {
             return false;
         };
         // The Go stager writes no baseline; one of ours that has lost it says nothing of when it was opened.
-        let is_told = |own: &Own<'_>| own.is_unstamped || opened(own).is_some();
+        let is_told = |own: &OwnedPlacement<'_>| own.is_unstamped || opened(own).is_some();
         let is_after = self.slots[index].open().is_none_or(|own| {
             let is_before = opened(own).zip(opened(after)).is_none_or(|(own, after)| own <= after);
             is_told(own) && is_told(after) && is_before
@@ -236,7 +236,7 @@ impl<'a> Rollout<'a> {
     }
 
     /// Open, ours by its annotations, at the plan, and just as the spec has it.
-    pub(crate) fn is_current(&self, index: usize, own: &Own<'_>) -> bool {
+    pub(crate) fn is_current(&self, index: usize, own: &OwnedPlacement<'_>) -> bool {
         // Without its baseline nothing could ever count, and without its attempt no verdict: it is placed again, in place.
         let is_stamped = !own.is_unstamped && own.baseline.is_some() && own.attempt > 0;
         is_stamped && own.plan == self.checked.plan && own.object.spec == self.open_spec(index)

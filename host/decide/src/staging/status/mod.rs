@@ -21,7 +21,7 @@ use crate::staging::plan::{Event, Write};
 
 /// Where the policy stands.
 #[derive(Clone, Debug)]
-pub struct Standing {
+pub struct StatusDraft {
     /// Never [`Phase::Stalled`]: that follows from `stalled`.
     pub phase: Phase,
     pub reason: Reason,
@@ -36,7 +36,7 @@ pub struct Standing {
     pub stages: Vec<StageStatus>,
 }
 
-impl Standing {
+impl StatusDraft {
     /// Phase, reason and message of a stage's finding.
     pub fn of(finding: &Finding) -> (Phase, Reason, String) {
         let phase = match finding.outcome {
@@ -109,7 +109,7 @@ fn bytes_of(stages: &[StageStatus]) -> usize {
 }
 
 /// The status to write, if it differs from the one that is there, and the Events that tell of it.
-pub fn write(facts: &Facts, standing: Standing) -> (Option<Write>, Vec<Event>) {
+pub fn write(facts: &Facts, standing: StatusDraft) -> (Option<Write>, Vec<Event>) {
     let (write, events) = announce(facts, standing);
     let is_changed =
         matches!(&write, Write::Status { status, .. } if facts.policy.object.status.as_ref() != Some(status));
@@ -117,7 +117,7 @@ pub fn write(facts: &Facts, standing: Standing) -> (Option<Write>, Vec<Event>) {
 }
 
 /// The same, written even where nothing differs: it fails when the policy was edited since it was read.
-pub fn announce(facts: &Facts, mut standing: Standing) -> (Write, Vec<Event>) {
+pub fn announce(facts: &Facts, mut standing: StatusDraft) -> (Write, Vec<Event>) {
     standing.stages.iter_mut().for_each(make_printable);
     standing.accepted = standing.accepted.map(|message| printable(&message));
     let policy = &facts.policy.object;
@@ -162,7 +162,7 @@ struct Stamped {
     now: Timestamp,
 }
 
-fn conditions(standing: &Standing, old: &[Condition], stamped: Stamped) -> Vec<Condition> {
+fn conditions(standing: &StatusDraft, old: &[Condition], stamped: Stamped) -> Vec<Condition> {
     let (accepted, accepted_reason, accepted_message) = match &standing.accepted {
         Ok(message) => (true, Reason::Accepted, message.as_str()),
         Err(finding) => (false, finding.reason, finding.message.as_str()),
@@ -211,7 +211,7 @@ fn conditions(standing: &Standing, old: &[Condition], stamped: Stamped) -> Vec<C
 }
 
 /// One Event for each stage that has passed.
-fn passed(standing: &Standing, old: &StagedBindingPolicyStatus) -> Vec<Event> {
+fn passed(standing: &StatusDraft, old: &StagedBindingPolicyStatus) -> Vec<Event> {
     let had_passed = |name: &str, plan: Option<&String>| {
         old.stages
             .iter()
@@ -227,7 +227,7 @@ fn passed(standing: &Standing, old: &StagedBindingPolicyStatus) -> Vec<Event> {
 /// An Event for a reason that is reached for the first time in this stage, attempt and generation of the policy. The stage's
 /// record keeps the reported reasons, so no Event repeats because its message changes, its reason comes back or the process
 /// restarts.
-fn reached(standing: &mut Standing, old: &StagedBindingPolicyStatus, generation: Option<i64>) -> Option<Event> {
+fn reached(standing: &mut StatusDraft, old: &StagedBindingPolicyStatus, generation: Option<i64>) -> Option<Event> {
     let (reason, message) = standing.main();
     let (reason, message) = (reason, message.to_owned());
     let known = |name: &str| old.stages.iter().find(|stage| stage.name == name);
@@ -304,14 +304,14 @@ mod tests {
     use serde_json::{Value, json};
     use stagegate_api::Phase;
 
-    use super::{Stamped, Standing, conditions, is_news};
+    use super::{Stamped, StatusDraft, conditions, is_news};
     use crate::checks::finding::Finding;
     use crate::checks::reason::Reason;
 
     #[test]
     fn a_completed_policy_that_lacks_health_is_reconciling_until_it_stalls() {
         let lacking = Finding::unknown(Reason::NotReported, "cluster prod-1 has not reported");
-        let mut standing = Standing {
+        let mut standing = StatusDraft {
             phase: Phase::Completed,
             reason: Reason::Completed,
             message: "all 2 stages have passed".to_owned(),
@@ -325,7 +325,7 @@ mod tests {
             generation: Some(3),
             now: Timestamp::UNIX_EPOCH,
         };
-        let said = |standing: &Standing| {
+        let said = |standing: &StatusDraft| {
             let all = conditions(standing, &[], stamped).into_iter();
             let said = all.map(|it| format!("{} {} {}", it.type_, it.status, it.reason));
             said.collect::<Vec<_>>().join(", ")

@@ -14,7 +14,7 @@ use crate::names::ObjectKey;
 use crate::staging::evidence::binding::Bound;
 use crate::staging::evidence::pending;
 use crate::staging::input::binding_view;
-use crate::staging::input::placement::Own;
+use crate::staging::input::placement::OwnedPlacement;
 use crate::staging::input::recorded::is_unbound;
 use crate::staging::input::recorded::{key_of, positions};
 use crate::staging::input::spec::CheckedStage;
@@ -22,7 +22,7 @@ use crate::time::round_up_to_second;
 
 /// The record of this very attempt: the one in status, or a new one. On the same placement (an in-place update keeps
 /// its uid) the objects and destinations go on, because old evidence may still be the newest there will be.
-pub fn roll(recorded: Option<&StageStatus>, own: &Own<'_>, now: Timestamp) -> StageStatus {
+pub fn start_attempt(recorded: Option<&StageStatus>, own: &OwnedPlacement<'_>, now: Timestamp) -> StageStatus {
     let same_placement = recorded.filter(|recorded| is_of(recorded, own));
     let state = StageState::Active;
     if let Some(recorded) = same_placement.filter(|recorded| recorded.attempt == Some(own.attempt)) {
@@ -110,11 +110,11 @@ pub fn see_before_opening(record: &mut StageStatus, judged: &StageStatus) {
 }
 
 /// Whether a record is of this very placement, whatever the attempt.
-pub fn is_of(recorded: &StageStatus, own: &Own<'_>) -> bool {
+pub fn is_of(recorded: &StageStatus, own: &OwnedPlacement<'_>) -> bool {
     recorded.binding_policy.as_ref() == Some(&placement_of(own))
 }
 
-fn placement_of(own: &Own<'_>) -> BindingPolicyRef {
+fn placement_of(own: &OwnedPlacement<'_>) -> BindingPolicyRef {
     BindingPolicyRef {
         name: own.object.name_any(),
         uid: own.uid().to_owned(),
@@ -124,7 +124,7 @@ fn placement_of(own: &Own<'_>) -> BindingPolicyRef {
 /// A set of clusters and objects that is accepted, and what [`settle`] needs to know about it.
 pub struct Accepted<'a> {
     pub bound: &'a Bound<'a>,
-    pub own: &'a Own<'a>,
+    pub own: &'a OwnedPlacement<'a>,
     pub now: Timestamp,
     /// Whether an object's CombinedStatus has results of exactly the collectors that are bound to it.
     pub is_combined: &'a dyn Fn(&BoundObject) -> bool,
@@ -168,7 +168,7 @@ pub fn settle(record: &mut StageStatus, accepted: &Accepted<'_>) {
 }
 
 /// Whether a check of the stage has not been asked before as it is now, or was asked of other objects: it has passed for no
-/// time yet. Gates are compared one by one ([`crate::checks::gates::Told::goes_on_from`]).
+/// time yet. Gates are compared one by one ([`crate::checks::gates::GateResult::goes_on_from`]).
 pub fn is_asked_anew(record: &StageStatus, stage: &CheckedStage) -> bool {
     let known = |name: &str| record.checks.iter().find(|check| check.name == name);
     let is_known = |name: &str, expression: Option<&Expression>| {
