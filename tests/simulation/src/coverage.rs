@@ -50,9 +50,10 @@ impl Moment {
             (Some(Phase::Holding), _) => Self::Holding,
             (_, "Soaking") => Self::Soaking,
             (_, "Opening" | "Placing" | "NameInUse" | "KubeStellarSilent" | "BindingPolicyNotSynced") => Self::Placing,
-            (_, "BindingMissing" | "BindingNotOurs" | "Settling" | "Shrunk" | "NoDestinations" | "NoObjects") => {
-                Self::Settling
-            }
+            (
+                _,
+                "BindingMissing" | "BindingNotOwned" | "Settling" | "BindingSetShrank" | "NoDestinations" | "NoObjects",
+            ) => Self::Settling,
             _ => Self::Reporting,
         }
     }

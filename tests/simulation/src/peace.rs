@@ -79,7 +79,7 @@ impl World {
         self.say(|| format!("a person sees {reason}"));
         match reason {
             "Paused" => self.edit_policy(PolicyEdit::Resume),
-            "BindingPolicyForeign" => {
+            "BindingPolicyNotOwned" => {
                 let owned = |object: &BindingPolicy| object.meta().owner_references.is_some();
                 let foreign = self.server.placements.all().filter(|(_, object)| !owned(object));
                 let names: Vec<String> = foreign.map(|(name, _)| name.clone()).collect();
@@ -95,16 +95,21 @@ impl World {
                 }
             }
             "ActiveStageRemoved" => self.remove_left_placements(),
-            "InvalidSpec" | "ConditionFalse" | "NothingKept" | "RowError" | "StatusCollectorMissing" => {
+            "InvalidSpec"
+            | "ConditionFalse"
+            | "FilterMatchedNothing"
+            | "NoStatusForKind"
+            | "RowError"
+            | "StatusCollectorMissing" => {
                 // Status names the field of the policy that is wrong: a person puts it right.
                 let collectors = ["ConditionFalse", "StatusCollectorMissing"].contains(&reason);
                 self.mend_policy(collectors);
             }
             // Status says that updates do not reach the clusters.
-            "UpdateNotSeen" | "HealthFailed" | "Unhealthy" | "NotReported" if self.is_create_only() => {
+            "UpdateAcknowledgementOverdue" | "HealthFailed" | "Unhealthy" | "NotReported" if self.is_create_only() => {
                 self.edit_policy(PolicyEdit::CreateOnly);
             }
-            "UpdateNotSeen" | "HealthFailed" | "NotReported" => {
+            "UpdateAcknowledgementOverdue" | "HealthFailed" | "NotReported" => {
                 for position in 0..self.script.setting.objects.len() {
                     self.edit_workload(position, Edit::Spec);
                 }

@@ -31,7 +31,7 @@ impl Reason {
         match self {
             Self::Paused | Self::Completed | Self::StageOpened | Self::StagePassed => false,
             // A set that shrank is accepted after a while; conditions and gates hold until the clusters are ready.
-            Self::Shrunk | Self::ConditionFalse | Self::GateHolds => false,
+            Self::BindingSetShrank | Self::ConditionFalse | Self::GateHolds => false,
             // In every rollout a collector that reads a count fails while the status does not have that count yet.
             Self::RowError => false,
             other => other.is_notable(),
@@ -47,7 +47,7 @@ reasons! {
     InvalidSpec => true,
     InvalidExpression => true,
     InvalidGateConfig => true,
-    Undecodable => true,
+    InvalidObject => true,
     Paused => true,
     Completed => true,
     /// What happens when a stage is opened or left.
@@ -55,11 +55,11 @@ reasons! {
     StagePassed => true,
     EditedAfterCompletion => true,
     Opening => false,
-    DecidedTooLate => false,
+    EvidenceExpired => false,
     KubeStellarSilent => false,
     // What stalls it: somebody has to act.
-    BindingPolicyForeign => true,
-    EvidenceCollectorForeign => true,
+    BindingPolicyNotOwned => true,
+    EvidenceCollectorNotOwned => true,
     ActiveStageRemoved => true,
     BindingPolicyNotStored => true,
     // The placement and its Binding.
@@ -67,18 +67,18 @@ reasons! {
     NameInUse => false,
     BindingPolicyNotSynced => false,
     BindingMissing => false,
-    BindingNotOurs => false,
+    BindingNotOwned => false,
     NoDestinations => true,
     NoObjects => true,
     TooManyObjects => true,
     StatusTooLarge => true,
     Settling => false,
-    Shrunk => true,
+    BindingSetShrank => true,
     TransportError => true,
     EvidenceCollectorNew => false,
     // The status part.
     FilterError => true,
-    NothingKept => true,
+    FilterMatchedNothing => true,
     NoStatusForKind => true,
     ObjectMissing => true,
     ObjectForbidden => true,
@@ -86,7 +86,7 @@ reasons! {
     StatusCollectorInvalid => true,
     StatusCollectorChanged => false,
     CombinedStatusMissing => false,
-    CombinedStatusForeign => true,
+    CombinedStatusNotOwned => true,
     CombinedStatusTooLarge => true,
     CombinedStatusStale => false,
     CollectorNotCombined => false,
@@ -95,8 +95,8 @@ reasons! {
     EvidenceMalformed => true,
     NotReported => false,
     DestinationsDiffer => false,
-    UpdatePending => false,
-    UpdateNotSeen => true,
+    UpdateUnacknowledged => false,
+    UpdateAcknowledgementOverdue => true,
     TooManyUpdates => true,
     // The checks.
     Complete => false,
@@ -119,5 +119,5 @@ reasons! {
     GateDigestMismatch => true,
     Soaking => false,
     Soaked => false,
-    PlacedNotJudged => false,
+    PlacedNotEvaluated => false,
 }

@@ -54,7 +54,7 @@ pub fn decide(facts: &Facts) -> Decision {
     }
     if let Some(error) = &facts.policy.undecodable {
         let text = format!("the stored policy cannot be read ({error}): apply it again as the CRD describes it");
-        let finding = Finding::unknown(Reason::Undecodable, text);
+        let finding = Finding::unknown(Reason::InvalidObject, text);
         return refuse(facts, finding, placing::stamps_of_refused(facts));
     }
     let checked = match spec::check(policy) {

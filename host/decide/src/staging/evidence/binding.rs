@@ -49,12 +49,12 @@ impl<'a> Placed<'a> {
         let entry = self.facts.bindings.get(name.as_str()).ok_or_else(missing)?;
         match entry.object.as_ref().ok_or_else(missing)? {
             Decoded::Undecodable { error } => Err(Finding::unknown(
-                Reason::Undecodable,
+                Reason::InvalidObject,
                 format!("Binding {name} cannot be read ({error}): another KubeStellar version may have written it"),
             )),
             Decoded::Object(binding) if binding_view::owner_uid(binding) != Some(self.own.uid()) => {
                 Err(Finding::unknown(
-                    Reason::BindingNotOurs,
+                    Reason::BindingNotOwned,
                     format!(
                         "Binding {name} was not made for this BindingPolicy (uid {}): waiting for KubeStellar to \
                     replace it",
@@ -241,7 +241,7 @@ impl<'a> Placed<'a> {
             None => "it was empty or smaller for a while".to_owned(),
         };
         Finding::unknown(
-            Reason::Shrunk,
+            Reason::BindingSetShrank,
             format!(
                 "Binding {name} lost something without an edit of this policy ({what}; a restart of KubeStellar \
                 does that): it \

@@ -94,7 +94,7 @@ pub fn foreign(live: &StatusCollector) -> Option<Finding> {
     (!is_ours(live)).then(|| {
         let name = evidence::collector_name();
         Finding::unknown(
-            Reason::EvidenceCollectorForeign,
+            Reason::EvidenceCollectorNotOwned,
             format!(
                 "there is a StatusCollector {name} that is not ours (no label {}={}): rename or delete it",
                 MANAGED_BY.0, MANAGED_BY.1

@@ -57,7 +57,7 @@ impl<'a> Subject<'a> {
         match self.placed.facts.combined.get(&format!("{namespace}/{name}")) {
             None => Err(self.no_combined(&namespace, &name)),
             Some(Decoded::Undecodable { error }) => Err(Finding::unknown(
-                Reason::Undecodable,
+                Reason::InvalidObject,
                 format!(
                     "CombinedStatus {namespace}/{name} of {key} cannot be read ({error}): delete it, and \
                     KubeStellar writes it anew"
@@ -121,7 +121,7 @@ impl<'a> Subject<'a> {
         match wanted.iter().find(|(name, value)| view.label(name) != *value) {
             None => Ok(()),
             Some((name, value)) => Err(Finding::unknown(
-                Reason::CombinedStatusForeign,
+                Reason::CombinedStatusNotOwned,
                 format!(
                     "the CombinedStatus of {key} has label {name}={:?} and not {value:?}: it was not written by \
                     KubeStellar for \

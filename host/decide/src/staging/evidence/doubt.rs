@@ -32,7 +32,7 @@ impl UpdateTracker<'_> {
             row.cluster,
             binding_view::key(self.bound)
         );
-        Some(Finding::unknown(Reason::UpdatePending, text).wake_at(ends))
+        Some(Finding::unknown(Reason::UpdateUnacknowledged, text).wake_at(ends))
     }
 
     /// Until when a report of before the placement is in doubt. A clock of ours that is ahead of the server's must not end the wait.
@@ -84,7 +84,7 @@ impl UpdateTracker<'_> {
             binding_view::key(self.bound),
             row.cluster
         );
-        Some(Finding::unknown(Reason::UpdatePending, text).wake_at(ends))
+        Some(Finding::unknown(Reason::UpdateUnacknowledged, text).wake_at(ends))
     }
 
     /// The finding while a cluster reports a later generation than the object has had: the report is about an older object of this name,
@@ -104,7 +104,7 @@ impl UpdateTracker<'_> {
             row.r#gen,
             binding_view::key(self.bound)
         );
-        Some(Finding::unknown(Reason::UpdatePending, text).wake_at(ends))
+        Some(Finding::unknown(Reason::UpdateUnacknowledged, text).wake_at(ends))
     }
 
     /// Whether the cluster reports a later generation than the object has had: of an older object of this name, unless something in

@@ -64,7 +64,7 @@ impl UpdateTracker<'_> {
 
     fn overdue(&self, update: &PendingUpdate) -> Finding {
         Finding::unknown(
-            Reason::UpdateNotSeen,
+            Reason::UpdateAcknowledgementOverdue,
             format!(
                 "{} not acknowledged the update of {} (generation {}): no status moved within {} s; {}, or set \
                  unseenUpdates: Accept on this stage",
@@ -87,7 +87,7 @@ impl UpdateTracker<'_> {
             count => format!("{count} updates"),
         };
         Finding::unknown(
-            Reason::UpdatePending,
+            Reason::UpdateUnacknowledged,
             format!(
                 "{} not acknowledged {count} of {} (generation {})",
                 have(&self.owing(update)),

@@ -386,7 +386,7 @@ impl<'a> StageEvaluator<'a> {
             );
             return if kept.is_empty() {
                 Err(Finding::unknown(
-                    Reason::NothingKept,
+                    Reason::NoStatusForKind,
                     "no bound object is of a kind whose status clusters return, so there is nothing to check: bind one, or \
                      give this stage health: Ignored and a soak, without condition and gates",
                 ))
@@ -429,7 +429,7 @@ impl<'a> StageEvaluator<'a> {
         }
         if kept.is_empty() && self.objects.questions.is_empty() {
             return Err(Finding::unknown(
-                Reason::NothingKept,
+                Reason::FilterMatchedNothing,
                 format!(
                     "the filter of stage {} is false for every bound object: correct it, or bind what it names",
                     stage.name
@@ -534,7 +534,7 @@ fn not_judged(stage: &CheckedStage, settled: &Bound<'_>, record: &mut StageStatu
     record.checks.retain(|check| check.name == "soak");
     record.not_judged.clear();
     Finding::pass(
-        Reason::PlacedNotJudged,
+        Reason::PlacedNotEvaluated,
         format!(
             "stage {} has health Ignored and neither condition nor gates: {} object(s) placed in {} cluster(s), not judged",
             stage.name,

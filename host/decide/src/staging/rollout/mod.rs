@@ -284,14 +284,14 @@ impl<'a> Rollout<'a> {
         let finding = if self.stage(self.last()).is_judged() {
             Finding::pass(Reason::Completed, "all stages have passed")
         } else {
-            Finding::pass(Reason::PlacedNotJudged, "")
+            Finding::pass(Reason::PlacedNotEvaluated, "")
         };
         self.completed_standing(&finding)
     }
 
     fn completed_standing(&self, finding: &Finding) -> StatusDraft {
         let last = self.stage(self.last());
-        let message = if finding.reason == Reason::PlacedNotJudged {
+        let message = if finding.reason == Reason::PlacedNotEvaluated {
             format!(
                 "all stages have passed; the last one, {}, is placed, not judged",
                 last.name
@@ -399,7 +399,7 @@ impl Rollout<'_> {
     fn tell_of_late_plans(&self, standing: &mut StatusDraft) {
         let late = self.facts.late_plans;
         if late > 0 && standing.phase == Phase::Progressing && standing.stalled.is_none() {
-            standing.reason = Reason::DecidedTooLate;
+            standing.reason = Reason::EvidenceExpired;
             standing.message = format!(
                 "{}; so far this has come too late: reading the evidence and asking the gates of this stage took longer \
                  than what was read may be used",

@@ -72,7 +72,7 @@ impl Rollout<'_> {
             Slot::Undecodable(error) => unreadable(name, error),
             Slot::Foreign => {
                 let finding = Finding::unknown(
-                    Reason::BindingPolicyForeign,
+                    Reason::BindingPolicyNotOwned,
                     format!(
                         "there is a BindingPolicy {name} that this policy does not own: rename stage {}, or delete that \
                         BindingPolicy (this removes its workload from its clusters)",
@@ -368,7 +368,7 @@ impl Rollout<'_> {
 
 fn unreadable(name: &PlacementName, error: &str) -> Finding {
     Finding::unknown(
-        Reason::Undecodable,
+        Reason::InvalidObject,
         format!(
             "BindingPolicy {name} cannot be read ({error}): delete it if it is not needed (this removes its workload from its clusters)"
         ),

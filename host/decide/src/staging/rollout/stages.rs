@@ -114,7 +114,7 @@ impl<'a> Rollout<'a> {
             });
         if let Some((name, error)) = unreadable.filter(|(name, _)| !self.is_stage(name)) {
             return Some(Finding::unknown(
-                Reason::Undecodable,
+                Reason::InvalidObject,
                 format!(
                     "BindingPolicy {name} of a stage that spec.stages no longer has cannot be read ({error}): \
                     delete it if it is not needed (this removes its workload from its clusters)"

@@ -88,7 +88,7 @@ impl Staging {
                 about: reference(&facts.policy.object),
                 warning: true,
                 is_milestone: false,
-                reason: "DecidedTooLate".to_owned(),
+                reason: "EvidenceExpired".to_owned(),
                 note: note.to_owned(),
             });
         }

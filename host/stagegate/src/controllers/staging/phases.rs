@@ -15,7 +15,7 @@ pub fn counted(counters: Arc<Live>) -> impl Fn(&Change<'_, Guarded<StagedBinding
 
 /// As status has it.
 fn phase(policy: &Arc<Guarded<StagedBindingPolicy>>) -> &'static str {
-    let Ok(policy) = &policy.0 else { return "Undecodable" };
+    let Ok(policy) = &policy.0 else { return "InvalidObject" };
     match policy.status.as_ref().and_then(|status| status.phase) {
         None => "None",
         Some(Phase::Progressing) => "Progressing",

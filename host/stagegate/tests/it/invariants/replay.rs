@@ -130,7 +130,7 @@ impl Policy {
     }
 
     pub fn is_announcing(status: &StagedBindingPolicyStatus) -> bool {
-        matches!(status.reason.as_deref(), Some("Opening" | "DecidedTooLate"))
+        matches!(status.reason.as_deref(), Some("Opening" | "EvidenceExpired"))
     }
 
     pub fn told_generation(&self) -> i64 {

@@ -209,7 +209,7 @@ async fn a_binding_policy_of_the_next_stages_name_that_is_somebody_elses() {
     waits_and_tells(
         &world,
         Told {
-            reason: "BindingPolicyForeign",
+            reason: "BindingPolicyNotOwned",
             words: &["web.stage.test"],
         },
     )
@@ -288,9 +288,9 @@ async fn a_policy_that_does_not_decode() {
     world.pass(180).await;
     assert!(world.is_in("dev-1", &deployment_of("web")) && !world.is_in("test-1", &deployment_of("web")));
     let events = world.events("web").await;
-    assert!(events.contains_key("Undecodable"), "{events:?}");
+    assert!(events.contains_key("InvalidObject"), "{events:?}");
     let stored = serde_json::to_value(raw.get("web").await.unwrap()).unwrap();
-    assert!(stored["status"].to_string().contains("Undecodable"), "{stored}");
+    assert!(stored["status"].to_string().contains("InvalidObject"), "{stored}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -313,7 +313,7 @@ async fn a_combined_status_that_does_not_decode() {
     is_told(
         &world,
         Told {
-            reason: "Undecodable",
+            reason: "InvalidObject",
             words: &["CombinedStatus shop/", "cannot be read"],
         },
     )

@@ -143,7 +143,7 @@ async fn s10_a_binding_policy_of_our_name_that_is_not_ours_is_never_touched() {
     let found = world.binding_policies().get("web.stage.dev").await.unwrap();
     assert_eq!((made.metadata.uid, made.spec), (found.metadata.uid, found.spec));
     assert!(!world.is_in("dev-1", &deployment_of("web")));
-    assert!(world.events("web").await.contains_key("BindingPolicyForeign"));
+    assert!(world.events("web").await.contains_key("BindingPolicyNotOwned"));
 }
 
 #[tokio::test(start_paused = true)]

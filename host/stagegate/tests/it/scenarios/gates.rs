@@ -308,14 +308,14 @@ async fn what_took_too_long_to_read_moves_nothing_and_an_event_says_so() {
         .edit_policy("web", json!({"spec": {"stages": passing(&world).await}}))
         .await;
     world.holds("web", "dev", 150).await;
-    let told = world.events("web").await.remove("DecidedTooLate").unwrap_or_default();
+    let told = world.events("web").await.remove("EvidenceExpired").unwrap_or_default();
     assert!(
         told.iter()
             .any(|note| note.contains("longer than what was read may be used")),
         "{told:?}"
     );
     let status = world.status("web").await;
-    assert_eq!(status.reason.as_deref(), Some("DecidedTooLate"), "{}", said(&status));
+    assert_eq!(status.reason.as_deref(), Some("EvidenceExpired"), "{}", said(&status));
     world.until_phase("web", Phase::Completed, 900).await;
 }
 

@@ -80,10 +80,10 @@ async fn a_binding_that_was_empty_for_a_moment_counts_only_after_a_long_rest() {
     world.stop_parts().await;
     world.start_parts(EMPTIES).await;
     world
-        .until("web", 20, |status| status.reason.as_deref() == Some("Shrunk"))
+        .until("web", 20, |status| status.reason.as_deref() == Some("BindingSetShrank"))
         .await;
     world
-        .stays("web", 25, |status| status.reason.as_deref() == Some("Shrunk"))
+        .stays("web", 25, |status| status.reason.as_deref() == Some("BindingSetShrank"))
         .await;
     world.until_phase("web", Phase::Completed, 120).await;
 }
@@ -202,7 +202,12 @@ async fn an_edit_made_between_the_first_open_and_the_first_sight_waits_for_its_a
     world.until_stage("web", "dev", 10).await;
     world.holds("web", "dev", 60).await;
     let status = world.status("web").await;
-    assert_eq!(status.reason.as_deref(), Some("UpdatePending"), "{}", said(&status));
+    assert_eq!(
+        status.reason.as_deref(),
+        Some("UpdateUnacknowledged"),
+        "{}",
+        said(&status)
+    );
     world.until_phase("web", Phase::Completed, 300).await;
 }
 
@@ -212,7 +217,12 @@ async fn an_edit_made_between_a_later_open_and_the_first_sight_waits_for_its_ans
     world.until_stage("web", "test", 10).await;
     world.holds("web", "test", 60).await;
     let status = world.status("web").await;
-    assert_eq!(status.reason.as_deref(), Some("UpdatePending"), "{}", said(&status));
+    assert_eq!(
+        status.reason.as_deref(),
+        Some("UpdateUnacknowledged"),
+        "{}",
+        said(&status)
+    );
     world.until_phase("web", Phase::Completed, 300).await;
 }
 
@@ -239,7 +249,12 @@ async fn what_clusters_say_of_the_version_before_an_edit_does_not_count() {
     let world = edited_with_a_late_delivery("Wait").await;
     world.holds("web", "dev", 85).await;
     let status = world.status("web").await;
-    assert_eq!(status.reason.as_deref(), Some("UpdateNotSeen"), "{}", said(&status));
+    assert_eq!(
+        status.reason.as_deref(),
+        Some("UpdateAcknowledgementOverdue"),
+        "{}",
+        said(&status)
+    );
     assert!(said(&status).contains("dev-1"), "{}", said(&status));
     world.until_phase("web", Phase::Completed, 120).await;
     assert_eq!(world.clusters.truth().removals("prod-1", &deployment_of("web")), []);

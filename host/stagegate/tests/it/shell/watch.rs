@@ -83,12 +83,12 @@ async fn a_policy_that_cannot_be_decoded_says_so_and_stops_no_other() {
         .until_phase("nginx", Phase::Completed, Duration::from_secs(10))
         .await;
     let status = world.status("odd").await;
-    assert_eq!(status["reason"], json!("Undecodable"), "{status}");
+    assert_eq!(status["reason"], json!("InvalidObject"), "{status}");
     let events = world.events("odd").await;
     assert!(
         events
             .iter()
-            .any(|event| event.reason.as_deref() == Some("Undecodable")),
+            .any(|event| event.reason.as_deref() == Some("InvalidObject")),
         "{events:?}"
     );
 }
