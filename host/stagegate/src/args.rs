@@ -12,7 +12,7 @@ use crate::sandbox::child::Child;
 use crate::shell::lease::Timing;
 
 const EXIT_CODES: &str = "\
-Exit codes: 0 as wished, 1 the answer is no, 2 usage or input error, 3 time-out, 4 the outside failed.
+Exit codes: 0 success, 1 negative result, 2 usage or input error, 3 time-out, 4 environment error.
 Results go to standard output, everything else to standard error.";
 
 /// Moves Kubernetes workloads through clusters stage by stage, on proof.

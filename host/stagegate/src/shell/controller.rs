@@ -162,7 +162,7 @@ impl<C: Controller> Worker<C> {
                 if let Some((key, begun)) = self.keys.get(&id) {
                     error!(controller = C::NAME, %key, %error, "a reconcile broke off");
                     let counters = &self.context.counters;
-                    counters.reconcile(C::NAME, Reconciled::Broken, begun.elapsed());
+                    counters.reconcile(C::NAME, Reconciled::Panic, begun.elapsed());
                 }
                 (id, Ended::Failed)
             }
@@ -189,12 +189,12 @@ async fn reconcile<C: Controller>(controller: Arc<C>, key: C::Key, counters: Arc
         let (reconciled, ended) = match controller.reconcile(&key).await {
             Ok(next) => (Reconciled::Done, Ended::Done { wake_in: next.wake_in }),
             Err(error) if error.is_withheld() => {
-                debug!(error = error.chain(), "it is another one's to write");
-                (Reconciled::Outdated, Ended::Failed)
+                debug!(error = error.chain(), "another process leads and writes it");
+                (Reconciled::Conflict, Ended::Failed)
             }
             Err(error) if error.is_outdated() => {
                 debug!(error = error.chain(), "the world moved on; trying again");
-                (Reconciled::Outdated, Ended::Failed)
+                (Reconciled::Conflict, Ended::Failed)
             }
             Err(error) => {
                 warn!(error = error.chain(), "reconcile failed; trying again later");

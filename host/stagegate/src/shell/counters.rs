@@ -44,22 +44,22 @@ type HistogramBy<const N: usize> = Family<Labels<N>, Histogram, fn() -> Histogra
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reconciled {
     Done,
-    /// The world moved on meanwhile.
-    Outdated,
+    /// An object has changed meanwhile: the API server refused a write.
+    Conflict,
     Failed,
     /// It panicked.
-    Broken,
+    Panic,
 }
 
 impl Reconciled {
-    const ALL: [Self; 4] = [Self::Done, Self::Outdated, Self::Failed, Self::Broken];
+    const ALL: [Self; 4] = [Self::Done, Self::Conflict, Self::Failed, Self::Panic];
 
     const fn as_str(self) -> &'static str {
         match self {
             Self::Done => "done",
-            Self::Outdated => "outdated",
+            Self::Conflict => "conflict",
             Self::Failed => "failed",
-            Self::Broken => "broken",
+            Self::Panic => "panic",
         }
     }
 }
@@ -155,7 +155,7 @@ impl Live {
     }
 
     fn register_shell(&self, registry: &mut Registry) {
-        let help = "Reconciles ended; outdated: the world moved on meanwhile";
+        let help = "Reconciles ended; conflict: an object has changed meanwhile";
         registry.register("reconciles", help, self.reconciles.clone());
         let help = "From a key handed out to its end";
         registry.register("reconcile_duration_seconds", help, self.reconcile_seconds.clone());
@@ -178,11 +178,11 @@ impl Live {
 
     fn register_rollouts(&self, registry: &mut Registry) {
         let help = "CEL expressions evaluated; answers from memory do not count";
-        registry.register("evaluations", help, self.evaluations.clone());
+        registry.register("cel_evaluations", help, self.evaluations.clone());
         let help = "Of one CEL expression";
-        registry.register("evaluation_duration_seconds", help, self.evaluation_seconds.clone());
+        registry.register("cel_evaluation_duration_seconds", help, self.evaluation_seconds.clone());
         let help = "CEL expressions compiled";
-        registry.register("compilations", help, self.compilations.clone());
+        registry.register("cel_compilations", help, self.compilations.clone());
         let help = "Answers of gates; unknown: it gave none";
         registry.register("gate_verdicts", help, self.gate_verdicts.clone());
         let help = "Of one call of a gate, the wait for its process included";
@@ -310,15 +310,15 @@ impl Live {
                 .filter_map(|name| Some(self.reconciles.get(&of(name))?.get()));
             counts.sum()
         };
-        let [done, outdated, failed, broken] = Reconciled::ALL.map(reconciles);
+        let [done, conflict, failed, panic] = Reconciled::ALL.map(reconciles);
         let lists = WATCHED
             .iter()
             .filter_map(|kind| Some(self.lists.get(&[("kind", *kind)])?.get()));
         Counters {
             evaluations: self.evaluations.get(),
             compilations: self.compilations.get(),
-            reconciles: done + outdated + failed + broken,
-            failures: outdated + failed,
+            reconciles: done + conflict + failed + panic,
+            failures: conflict + failed,
             writes: self.writes.get(),
             conflicts: self.conflicts.get(),
             lists: lists.sum(),

@@ -30,23 +30,27 @@ pub struct Scrape {
 type OfQueue = (&'static str, &'static str, fn(&Load) -> f64);
 
 const OF_QUEUES: &[OfQueue] = &[
-    ("queue_due", "Keys that are due and not handed out yet", |load| {
+    ("workqueue_depth", "Keys that are due and not handed out yet", |load| {
         count(load.due)
     }),
     (
-        "queue_oldest_seconds",
-        "How long the first of them has been due",
+        "workqueue_oldest_seconds",
+        "For how long the first of the due keys has been due",
         |load| load.oldest.as_secs_f64(),
     ),
-    ("queue_running", "Keys that are worked on", |load| count(load.running)),
+    ("workqueue_active", "Keys that are worked on", |load| {
+        count(load.running)
+    }),
     (
-        "queue_longest_step_seconds",
-        "How long the slowest of them has not come a step further",
+        "workqueue_longest_step_seconds",
+        "For how long the slowest key that is worked on has made no progress",
         |load| load.longest_step.as_secs_f64(),
     ),
-    ("queue_failing", "Keys that failed the last time", |load| {
-        count(load.failing)
-    }),
+    (
+        "workqueue_retrying",
+        "Keys that failed last time and are retried",
+        |load| count(load.failing),
+    ),
 ];
 
 impl Collector for Scrape {
@@ -58,8 +62,8 @@ impl Collector for Scrape {
             gauges(&mut encoder, (name, help), ("controller", values))?;
         }
         let mut family = encoder.encode_descriptor(
-            "queue_retries",
-            "Failures, each followed by another try",
+            "workqueue_retries",
+            "Failures, each followed by a retry",
             None,
             MetricType::Counter,
         )?;
@@ -103,8 +107,8 @@ impl Scrape {
             let told = watches.iter().filter_map(|watched| watched.last_told());
             Some((*label, told.min()?.elapsed().as_secs_f64()))
         });
-        let help = "Since the last list, event or bookmark; a bookmark comes every minute";
-        gauges(encoder, ("watch_silence_seconds", help), ("kind", silent))
+        let help = "Time since the last list, event or bookmark; a bookmark comes every minute";
+        gauges(encoder, ("watch_last_event_age_seconds", help), ("kind", silent))
     }
 }
 

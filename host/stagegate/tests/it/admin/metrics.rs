@@ -119,17 +119,17 @@ async fn the_numbers_of_a_rollout_are_true_and_few_and_the_table_of_them_is_fres
     assert_eq!(value("stagegate_sandbox_kills_total"), 0.0);
     let counters = world.counters();
     assert!(value("stagegate_writes_total") >= 7.0 && counters.writes as f64 >= value("stagegate_writes_total"));
-    assert_eq!(value("stagegate_evaluations_total"), counters.evaluations as f64);
+    assert_eq!(value("stagegate_cel_evaluations_total"), counters.evaluations as f64);
     assert_eq!(
-        value("stagegate_evaluation_duration_seconds_count"),
+        value("stagegate_cel_evaluation_duration_seconds_count"),
         counters.evaluations as f64
     );
     assert_eq!(value("stagegate_watch_lists_total{kind=\"bindings\"}"), 1.0);
     assert_eq!(value("stagegate_watch_listed{kind=\"bindings\"}"), 1.0);
-    assert!(value("stagegate_watch_silence_seconds{kind=\"bindings\"}") < 60.0);
+    assert!(value("stagegate_watch_last_event_age_seconds{kind=\"bindings\"}") < 60.0);
     assert!(value("stagegate_reconciles_total{controller=\"staging\",outcome=\"done\"}") >= 6.0);
     assert_eq!(
-        value("stagegate_reconciles_total{controller=\"staging\",outcome=\"broken\"}"),
+        value("stagegate_reconciles_total{controller=\"staging\",outcome=\"panic\"}"),
         0.0
     );
     let created = "stagegate_api_requests_total{verb=\"create\",kind=\"bindingpolicies\",code=\"2xx\"}";
