@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use comfy_table::{ContentArrangement, Table, presets};
+use comfy_table::{ColumnConstraint, ContentArrangement, Table, Width, presets};
 use serde::Serialize;
 use stagegate_api::{EvidencePiece, Outcome, Phase, StageState, StagedBindingPolicy};
 
@@ -104,34 +104,84 @@ impl<'a> PolicySummary<'a> {
     }
 }
 
-/// One row per check; a stage without one has a row of its own. `width`: wrapped to this many columns.
+/// One row per check; a stage without one has a row of its own. `width`: text is wrapped to this many columns of a terminal, and
+/// columns of the table that then have no room are left out.
 pub fn table(policies: &Policies, width: Option<u16>) -> String {
-    let mut table = Table::new();
-    table.load_style(presets::NOTHING).set_header(HEADER);
-    if let Some(width) = width {
-        table
-            .set_content_arrangement(ContentArrangement::Dynamic)
-            .set_width(width);
-    }
+    let mut cells: Vec<[String; COLUMNS]> = Vec::new();
     for (name, policy) in policies {
         let mut policy_cell = name.as_str();
         for stage in &PolicySummary::of(name, policy).stages {
             let (state, clusters) = (format!("{:?}", stage.state), stage.clusters.join(", "));
             let mut stage_cells = [policy_cell, stage.name, &state, &clusters];
-            for check in rows(stage) {
-                let cells = stage_cells.into_iter().chain(check.iter().map(String::as_str));
-                table.add_row(cells.map(stagegate_decide::printable::printable));
+            for [check, outcome, reason, message] in rows(stage) {
+                let [policy, stage, state, clusters] = stage_cells;
+                let row = [policy, stage, state, clusters, &check, &outcome, &reason, &message];
+                cells.push(row.map(stagegate_decide::printable::printable));
                 stage_cells = [""; 4];
             }
             policy_cell = "";
         }
     }
+    let least: [usize; COLUMNS] = std::array::from_fn(|column| least_width(column, &cells));
+    let columns = with_room(&least, width);
+    let mut table = Table::new();
+    table
+        .load_style(presets::NOTHING)
+        .set_header(columns.iter().map(|column| HEADER[*column]));
+    for row in &cells {
+        table.add_row(columns.iter().map(|column| &row[*column]));
+    }
+    if let Some(width) = width {
+        table
+            .set_content_arrangement(ContentArrangement::Dynamic)
+            .set_width(width);
+        let constraints = columns.iter().map(|column| {
+            let least = u16::try_from(least[*column]).unwrap_or(u16::MAX);
+            ColumnConstraint::LowerBoundary(Width::Fixed(least))
+        });
+        table.set_constraints(constraints);
+    }
     table.lines().map(|line| format!("{}\n", line.trim_end())).collect()
 }
 
-const HEADER: [&str; 8] = [
+const COLUMNS: usize = 8;
+const HEADER: [&str; COLUMNS] = [
     "POLICY", "STAGE", "STATE", "CLUSTERS", "CHECK", "OUTCOME", "REASON", "MESSAGE",
 ];
+/// Columns of text, which may be wrapped between words.
+const WRAPPED: [usize; 2] = [3, 7];
+/// What is left out first where there is no room: the message says more than the reason, and status has the clusters.
+const LEFT_OUT: [usize; 3] = [6, 3, 7];
+/// A blank on each side of a cell.
+const PADDING: usize = 2;
+/// A longer word, such as a digest, may be split.
+const WORD_MAX: usize = 24;
+
+/// The least that a column takes, without splitting a word.
+fn least_width(column: usize, cells: &[[String; COLUMNS]]) -> usize {
+    let texts = cells.iter().map(|row| row[column].as_str()).chain([HEADER[column]]);
+    let widest = if WRAPPED.contains(&column) {
+        let words = texts.flat_map(str::split_whitespace);
+        words.map(|word| word.chars().count().min(WORD_MAX)).max()
+    } else {
+        texts.map(|text| text.chars().count()).max()
+    };
+    widest.unwrap_or_default() + PADDING
+}
+
+/// The columns for which there is room.
+fn with_room(least: &[usize; COLUMNS], width: Option<u16>) -> Vec<usize> {
+    let mut columns: Vec<usize> = (0..COLUMNS).collect();
+    let Some(width) = width else { return columns };
+    for left_out in LEFT_OUT {
+        let taken: usize = columns.iter().map(|column| least[*column]).sum();
+        if taken <= usize::from(width) {
+            break;
+        }
+        columns.retain(|column| *column != left_out);
+    }
+    columns
+}
 
 /// What a check's answer rests on, behind its message: `passes [clusters=2 share=1]`.
 pub(super) fn explained(message: &str, evidence: &[EvidencePiece]) -> String {
@@ -164,4 +214,41 @@ fn rows(stage: &StageSummary<'_>) -> Vec<[String; 4]> {
             row([check.check, outcome(check.outcome), check.reason, &message])
         })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use serde_json::json;
+
+    use super::table;
+
+    fn rollout() -> String {
+        let check = |name: &str, reason: &str, message: &str| json!({"name": name, "outcome": "Pass", "reason": reason, "message": message});
+        let checks = json!([
+            check("filter", "Complete", "keeps 1 of 3 bound object(s)"),
+            check("condition", "ConditionTrue", "true for 1 object(s)"),
+            check("gate/min-available", "GatePassed", "passes"),
+        ]);
+        let policy = json!({
+            "apiVersion": "community.kubestellar.io/v1alpha1",
+            "kind": "StagedBindingPolicy",
+            "metadata": {"name": "nginx"},
+            "spec": {"downsync": [], "stages": [{"name": "dev"}, {"name": "prod"}]},
+            "status": {"stages": [{"name": "dev", "state": "Passed", "destinations": ["dev-1", "dev-2"], "checks": checks}]},
+        });
+        let policies = BTreeMap::from([("nginx".to_owned(), serde_json::from_value(policy).unwrap())]);
+        table(&policies, Some(80))
+    }
+
+    #[test]
+    fn a_table_of_80_columns_splits_no_word_and_leaves_out_what_has_no_room() {
+        let table = rollout();
+        assert!(table.lines().all(|line| line.chars().count() <= 80), "{table}");
+        for word in ["CLUSTERS", "condition", "gate/min-available", "object(s)", "dev-2"] {
+            assert!(table.contains(word), "{word} is split or left out:\n{table}");
+        }
+        assert!(!table.contains("REASON"), "{table}");
+    }
 }
