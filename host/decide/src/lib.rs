@@ -13,6 +13,7 @@
 pub mod binding;
 mod checks;
 pub mod combine;
+pub mod counted;
 pub mod health;
 pub mod names;
 pub mod printable;

@@ -8,6 +8,7 @@ use super::question::{Evidence, Question};
 use super::reason::Reason;
 use super::spec::Expression;
 use super::verdict::{Verdict, VerdictKey};
+use crate::counted::counted;
 use crate::names::Digest;
 
 /// What a condition must be true for.
@@ -88,7 +89,7 @@ impl<'a> Evaluator<'_, 'a> {
         }
         unknown
             .or(hold)
-            .unwrap_or_else(|| Finding::pass(Reason::ConditionTrue, format!("true for {count} object(s)")))
+            .unwrap_or_else(|| Finding::pass(Reason::ConditionTrue, format!("true for {}", counted(count, "object"))))
     }
 }
 

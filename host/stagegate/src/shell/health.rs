@@ -66,7 +66,8 @@ impl Health {
             let load = queue.load();
             let failure = if load.untaken > UNTAKEN_MAX {
                 let since = load.untaken.as_secs();
-                Some(format!("{} key(s) due and none taken for {since} s", load.due))
+                let keys = if load.due == 1 { "key" } else { "keys" };
+                Some(format!("{} {keys} due and none taken for {since} s", load.due))
             } else if load.longest_step > STEP_MAX {
                 let since = load.longest_step.as_secs();
                 Some(format!("a key is being worked on without a step for {since} s"))

@@ -227,8 +227,8 @@ mod tests {
     fn rollout() -> String {
         let check = |name: &str, reason: &str, message: &str| json!({"name": name, "outcome": "Pass", "reason": reason, "message": message});
         let checks = json!([
-            check("filter", "Complete", "keeps 1 of 3 bound object(s)"),
-            check("condition", "ConditionTrue", "true for 1 object(s)"),
+            check("filter", "Complete", "keeps 1 of 3 bound objects"),
+            check("condition", "ConditionTrue", "true for 1 object"),
             check("gate/min-available", "GatePassed", "passes"),
         ]);
         let policy = json!({
@@ -246,7 +246,7 @@ mod tests {
     fn a_table_of_80_columns_splits_no_word_and_leaves_out_what_has_no_room() {
         let table = rollout();
         assert!(table.lines().all(|line| line.chars().count() <= 80), "{table}");
-        for word in ["CLUSTERS", "condition", "gate/min-available", "object(s)", "dev-2"] {
+        for word in ["CLUSTERS", "condition", "gate/min-available", "objects", "dev-2"] {
             assert!(table.contains(word), "{word} is split or left out:\n{table}");
         }
         assert!(!table.contains("REASON"), "{table}");

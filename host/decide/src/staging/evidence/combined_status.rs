@@ -12,6 +12,7 @@ use stagegate_api::{
 
 use crate::checks::finding::Finding;
 use crate::checks::reason::Reason;
+use crate::counted::counted;
 use crate::names::ObjectKey;
 use crate::staging::evidence::binding::Placed;
 use crate::staging::evidence::{collector, kinds};
@@ -301,10 +302,10 @@ impl<'a> Subject<'a> {
                 return Err(Finding::unknown(
                     Reason::EvidenceMalformed,
                     format!(
-                        "the CombinedStatus of {} has {} row(s) and not {} of StatusCollector {name}: waiting for \
+                        "the CombinedStatus of {} has {} and not {} of StatusCollector {name}: waiting for \
                         KubeStellar to write it anew",
                         self.key(),
-                        found.row_count,
+                        counted(found.row_count, "row"),
                         wanted.unwrap_or_default()
                     ),
                 ));

@@ -19,6 +19,7 @@ use crate::checks::record::{Note, Progress, evidence_of_no_soak, keep_evidence, 
 use crate::checks::soak::Soak;
 use crate::checks::spec::Expression;
 use crate::checks::verdict::Verdict;
+use crate::counted::counted;
 use crate::names::Digest;
 use crate::staging::evidence::acknowledgements::{Clusters, UpdateTracker};
 use crate::staging::evidence::binding::{Bound, Placed};
@@ -223,9 +224,9 @@ impl<'a> StageEvaluator<'a> {
         // A filter may leave out objects that are reported on.
         self.is_reported = placed.stage.filter.is_none();
         let text = format!(
-            "{} object(s) reported by {} cluster(s)",
-            kept.len(),
-            settled.destinations.len()
+            "{} reported by {}",
+            counted(kept.len(), "object"),
+            counted(settled.destinations.len(), "cluster")
         );
         let before = evidence_of_no_soak(&record.checks, record.passing_since.as_ref());
         note_check(
@@ -436,7 +437,7 @@ impl<'a> StageEvaluator<'a> {
                 ),
             ));
         }
-        let text = format!("keeps {} of {} bound object(s)", kept.len(), objects.len());
+        let text = format!("keeps {} of {}", kept.len(), counted(objects.len(), "bound object"));
         note_check(
             &mut record.checks,
             "filter",
@@ -536,10 +537,10 @@ fn not_judged(stage: &CheckedStage, settled: &Bound<'_>, record: &mut StageStatu
     Finding::pass(
         Reason::PlacedNotEvaluated,
         format!(
-            "stage {} has health Ignored and neither condition nor gates: {} object(s) placed in {} cluster(s), not judged",
+            "stage {} has health Ignored and neither condition nor gates: {} placed in {}, not judged",
             stage.name,
-            settled.objects.len(),
-            settled.destinations.len()
+            counted(settled.objects.len(), "object"),
+            counted(settled.destinations.len(), "cluster")
         ),
     )
 }

@@ -242,5 +242,5 @@ async fn a_queue_that_nobody_takes_from_is_stuck_and_one_with_all_places_busy_is
     queue.end(&one, stagegate::shell::queue::Ended::Failed);
     tokio::time::sleep(Duration::from_secs(60)).await;
     let told = failed(&health.live());
-    assert_eq!(told, ["queue/staging: 3 key(s) due and none taken for 120 s"]);
+    assert_eq!(told, ["queue/staging: 3 keys due and none taken for 120 s"]);
 }

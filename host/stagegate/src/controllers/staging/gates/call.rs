@@ -12,6 +12,7 @@ use kube::{Api, Client};
 use stagegate_api::combined_status_view::digest;
 use stagegate_api::staged_status::{MAX_PIECE_NAME_CHARS, MAX_PIECE_VALUE_CHARS, MAX_PIECES};
 use stagegate_api::{CombinedStatus, EvidencePiece, Outcome};
+use stagegate_decide::counted::counted;
 use stagegate_decide::staging::{
     CombinedRef, GateAnswer, GateCall, GateDestination, GateHealth, GateObject, GateVerdict, SourceEntry,
 };
@@ -61,9 +62,9 @@ impl Calls {
             Evidence::Complete => {}
             Evidence::Outdated => return Ok(Called::EvidenceMoved),
             Evidence::TooLarge => {
-                let count = call.request.objects.len();
+                let count = counted(call.request.objects.len(), "object");
                 let message = format!(
-                    "the CombinedStatuses of {count} object(s) have more than {REQUEST_BYTES_MAX} bytes; select fewer \
+                    "the CombinedStatuses of {count} have more than {REQUEST_BYTES_MAX} bytes; select fewer \
                      columns or fewer objects"
                 );
                 return Ok(Called::Verdict(unknown(call.now, &message), Lasting::Yes));
@@ -303,6 +304,7 @@ fn tell(gate: &SourceEntry, (policy, stage): (&str, &str), log: &[wire::LogLine]
 #[cfg(test)]
 mod tests {
     use jiff::Timestamp;
+    use stagegate_decide::counted::counted;
     use stagegate_decide::staging::{GateAnswer, GateDestination, GateEvidenceRow, GateHealth};
     use stagegate_evaluate::gate::wire;
 

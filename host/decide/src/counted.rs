@@ -1,0 +1,14 @@
+//! Numbers with their nouns, for messages.
+
+/// `1 cluster`, `2 clusters`. The plural of the noun has an s at its end.
+///
+/// ```
+/// use stagegate_decide::counted::counted;
+///
+/// assert_eq!(counted(1, "cluster"), "1 cluster");
+/// assert_eq!(counted(0, "bound object"), "0 bound objects");
+/// ```
+pub fn counted(count: usize, noun: &str) -> String {
+    let plural = if count == 1 { "" } else { "s" };
+    format!("{count} {noun}{plural}")
+}
