@@ -20,7 +20,7 @@ BUILD = $(CARGO) build $(ALL) --bin stagegate
 # sandboxes would time out.
 AT_ONCE = $$(( 3 * $$(nproc 2>/dev/null || sysctl -n hw.ncpu) / 2 ))
 
-.PHONY: demo test servers answers kills soak simulate mutants gates lint bench crds deny coverage toolchain help
+.PHONY: demo quick test servers answers kills soak simulate mutants gates lint bench crds deny coverage toolchain help
 
 help: ## Show the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -51,6 +51,10 @@ kills: toolchain gates servers ## Kill a hundred leaders at random moments, on a
 soak: toolchain ## A minute of hostile gates beside honest ones, then the matrices with ten times their budget
 	STAGEGATE_SOAK_S=60 $(CARGO) test $(ALL) --test it -- scenarios::soak --nocapture
 	STAGEGATE_BUDGET=$${STAGEGATE_BUDGET:-10} $(CARGO) test $(ALL) --test it -- matrices properties
+
+quick: toolchain ## The cases of the rules and the unit tests, in seconds once built; needs neither Go nor gates
+	$(CARGO) test --quiet --package stagegate-api --package stagegate-decide --package stagegate-evaluate --lib
+	$(CARGO) test --quiet --package stagegate-decide --test it -- staging:: health:: binding:: combine:: rules::
 
 simulate: toolchain ## Run the rules in a simulated world: SIMULATE_S=60 FIRST=1, or SEED=<n> for one run with its trace
 	$(CARGO) run --release --package stagegate-simulation
