@@ -304,7 +304,6 @@ fn tell(gate: &SourceEntry, (policy, stage): (&str, &str), log: &[wire::LogLine]
 #[cfg(test)]
 mod tests {
     use jiff::Timestamp;
-    use stagegate_decide::counted::counted;
     use stagegate_decide::staging::{GateAnswer, GateDestination, GateEvidenceRow, GateHealth};
     use stagegate_evaluate::gate::wire;
 
