@@ -83,8 +83,6 @@ pub struct UpdateTracker<'a> {
     pub named_since: Option<Timestamp>,
     /// Since when the Binding names the object, where this process has seen it name another version of it before.
     pub known_since: Option<Timestamp>,
-    /// When its CombinedStatus was made, by the API server's clock and rounded up to whole seconds.
-    pub combined_since: Option<Timestamp>,
     /// When the policy was made, by the API server's clock and in whole seconds.
     pub policy_since: Option<Timestamp>,
     /// Not all clusters have been found to report in this attempt: of some the first report is still to be seen.
@@ -117,9 +115,6 @@ impl<'a> UpdateTracker<'a> {
             opened_at: (subject.placed.record.opened_at.as_ref()).map(|time| time.0),
             named_since: subject.named().and_then(|named| named.since),
             known_since: subject.named().and_then(|named| named.named_since),
-            combined_since: (subject.combined().ok())
-                .and_then(|view| view.metadata.creation_timestamp.as_ref())
-                .map(|made| after(made.0, SignedDuration::from_secs(1))),
             policy_since: (facts.policy.object.metadata.creation_timestamp.as_ref()).map(|time| time.0),
             is_unproven: !has_complete_evidence(subject.placed.record),
             now: facts.now,

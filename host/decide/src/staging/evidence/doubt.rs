@@ -46,10 +46,10 @@ impl UpdateTracker<'_> {
         Some(later(self.bound_since(), later(self.opened_at, self.placed_since?)))
     }
 
-    /// Since when the Binding names the object. After a restart KubeStellar may name it much later than the placement was opened,
-    /// and creates the CombinedStatus only then, so its age tells a process that has not seen the object being added.
+    /// Since when the Binding names the object, if this process has seen the object being added. After a restart KubeStellar may
+    /// name it much later than the placement was opened.
     fn bound_since(&self) -> Option<Timestamp> {
-        self.known_since.or(self.named_since).or(self.combined_since)
+        self.known_since.or(self.named_since)
     }
 
     /// Whether the report was made before the placement delivered anything to any cluster, and transport may still have something
