@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use anyhow::bail;
+use anyhow::{Context as _, bail};
 use base64::Engine as _;
 use kube::api::{DynamicObject, Patch, PatchParams, PostParams};
 use kube::core::{ApiResource, GroupVersionKind};
@@ -62,12 +62,30 @@ impl KubeStellar {
         Ok(())
     }
 
+    /// Ends it with the stacks of its goroutines in its log. Whether it had locked itself out: its controller of CombinedStatuses takes a
+    /// lock for reading twice over, and waits for ever if another of its workers asks for writing in between (v0.30.0,
+    /// `compareCombinedStatus`). The CombinedStatus is never written again then.
+    ///
+    /// # Errors
+    /// When it does not end.
+    pub fn end_and_tell_whether_locked(&mut self) -> anyhow::Result<bool> {
+        let Some(mut process) = self.process.take() else {
+            return Ok(false);
+        };
+        process.signal(Signal::Quit);
+        process.ended(Duration::from_secs(10))?;
+        let log = std::fs::read(&self.log).with_context(|| format!("reading {}", self.log.display()))?;
+        Ok(is_locked(&String::from_utf8_lossy(&log)))
+    }
+
     /// Gives when the first of its controllers began to work; returns when both do.
     ///
     /// # Errors
     /// With the end of its log.
     pub async fn start_again(&mut self) -> anyhow::Result<Instant> {
         let mut command = Command::new(&Assets::get()?.kubestellar);
+        // One goroutine at a time, so that it seldom locks itself out.
+        command.env("GOMAXPROCS", "1");
         command.arg("--kubeconfig").arg(&self.kubeconfig).args([
             "--wds-name=wds1",
             "--its-name=its1",
@@ -112,6 +130,13 @@ impl KubeStellar {
         let log = std::fs::read(&self.log).unwrap_or_default();
         String::from_utf8_lossy(&log).matches(words).count()
     }
+}
+
+/// Whether one of the goroutines waits for a lock that it holds itself.
+fn is_locked(stacks: &str) -> bool {
+    let frames = ["compareCombinedStatus", "generateCombinedStatus", "RWMutex).RLock"];
+    let mut goroutines = stacks.split("\n\n");
+    goroutines.any(|stack| frames.iter().all(|frame| stack.contains(frame)))
 }
 
 async fn prepare(client: &Client, kubeconfig: &Path) -> anyhow::Result<()> {

@@ -26,6 +26,8 @@ pub struct Process {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Signal {
     Terminate,
+    /// A Go program writes the stacks of its goroutines into its log and ends.
+    Quit,
     Kill,
     Stop,
     Continue,
@@ -78,6 +80,7 @@ impl Process {
     pub fn signal(&mut self, signal: Signal) {
         let name = match signal {
             Signal::Terminate => "-TERM",
+            Signal::Quit => "-QUIT",
             Signal::Kill => "-KILL",
             Signal::Stop => "-STOP",
             Signal::Continue => "-CONT",

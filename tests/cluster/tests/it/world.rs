@@ -190,6 +190,16 @@ impl World {
         Ok(())
     }
 
+    /// Whether KubeStellar has locked itself out. It is ended then or now.
+    ///
+    /// # Errors
+    /// When it does not end.
+    pub fn is_kubestellar_locked(&mut self) -> anyhow::Result<bool> {
+        self.kubestellar
+            .as_mut()
+            .map_or(Ok(false), KubeStellar::end_and_tell_whether_locked)
+    }
+
     pub fn kill(&mut self, part: Part) -> anyhow::Result<()> {
         match part {
             Part::Host => self.host.take().context("the host is not running")?.kill(),
