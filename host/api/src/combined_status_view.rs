@@ -28,7 +28,7 @@ pub const MAX_KEPT_BYTES: usize = 2048;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(remote = "Self")]
 pub struct CombinedStatusView {
-    /// Name, namespace, uid, resourceVersion, the times of creation and deletion, and the five labels; where it was decoded, also who has
+    /// Name, namespace, uid, resourceVersion, the time of deletion, and the five labels; where it was decoded, also who has
     /// written it, and nothing else.
     pub metadata: ObjectMeta,
     /// [`digest`] of the whole object's results.
@@ -198,7 +198,6 @@ fn visible(results: &[CollectorResult]) -> impl Iterator<Item = &CollectorResult
 pub(crate) fn shown(metadata: &ObjectMeta) -> ObjectMeta {
     ObjectMeta {
         resource_version: None,
-        creation_timestamp: None,
         deletion_timestamp: None,
         ..slim(metadata)
     }
@@ -224,7 +223,6 @@ fn slim(metadata: &ObjectMeta) -> ObjectMeta {
         namespace: metadata.namespace.clone(),
         uid: metadata.uid.clone(),
         resource_version: metadata.resource_version.clone(),
-        creation_timestamp: metadata.creation_timestamp.clone(),
         deletion_timestamp: metadata.deletion_timestamp.clone(),
         labels,
         ..ObjectMeta::default()

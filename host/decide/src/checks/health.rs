@@ -5,6 +5,7 @@ use stagegate_api::EvidenceRow;
 
 use super::finding::Finding;
 use super::reason::Reason;
+use crate::counted::counted;
 use crate::health::{Health, health};
 use crate::names::ObjectKey;
 
@@ -59,7 +60,6 @@ impl Tally {
     pub(crate) fn finding(self) -> Finding {
         let total = self.is_healthy.len();
         let healthy = self.is_healthy.into_iter().filter(|is_healthy| *is_healthy).count();
-        let noun = if total == 1 { "cluster" } else { "clusters" };
         let (reason, first) = match (self.failed, self.progressing) {
             (Some(first), _) => (Reason::HealthFailed, first),
             (None, Some(first)) => (Reason::Unhealthy, first),
@@ -69,6 +69,9 @@ impl Tally {
             (None, None) if total == 1 => return Finding::pass(Reason::Healthy, "1 cluster healthy"),
             (None, None) => return Finding::pass(Reason::Healthy, format!("all {total} clusters healthy")),
         };
-        Finding::hold(reason, format!("{healthy} of {total} {noun} healthy; {first}"))
+        Finding::hold(
+            reason,
+            format!("{healthy} of {} healthy; {first}", counted(total, "cluster")),
+        )
     }
 }

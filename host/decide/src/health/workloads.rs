@@ -5,6 +5,7 @@ use stagegate_api::EvidenceRow;
 use stagegate_api::evidence::{ConditionReason, ConditionStatus, ConditionType};
 
 use super::{Health, is_true, reason_of, status};
+use crate::counted::counted;
 
 /// `spec.replicas` where the object has none: the API server's default.
 const DESIRED_BY_DEFAULT: i64 = 1;
@@ -52,9 +53,10 @@ pub(super) fn replica_set(row: &EvidenceRow) -> Health {
 pub(super) fn daemon_set(row: &EvidenceRow) -> Health {
     let unfinished = observed(row).or_else(|| match row.total {
         None => Some(Health::progressing("has not counted its nodes yet")),
-        Some(wanted) => Counted::ROLLOUT.iter().find_map(|counted| {
-            let found = counted.of(row);
-            (found < wanted).then(|| Health::progressing(format!("has {found} of {wanted} Pods {}", counted.word())))
+        Some(wanted) => Counted::ROLLOUT.iter().find_map(|kind| {
+            let found = kind.of(row);
+            (found < wanted)
+                .then(|| Health::progressing(format!("has {found} of {} {}", counted(wanted, "Pod"), kind.word())))
         }),
     });
     unfinished.unwrap_or(Health::Healthy)
@@ -112,32 +114,28 @@ fn short_of(row: &EvidenceRow, all: &[Counted]) -> Option<Health> {
     let total = row.total.unwrap_or_default();
     let wanted = desired.max(total);
     // The first count comes before the total: it tells how far the rollout is, even while replicas are missing.
-    if let Some(counted) = all.iter().find(|counted| counted.of(row) < wanted) {
-        let found = counted.of(row);
+    if let Some(kind) = all.iter().find(|kind| kind.of(row) < wanted) {
+        let found = kind.of(row);
         let text = if found < desired {
-            format!("has {found} of {desired} {} {}", replicas(desired), counted.word())
+            format!("has {found} of {} {}", counted(desired, "replica"), kind.word())
         } else {
-            let (old, missing) = (total.saturating_sub(found), counted.missing());
-            format!("has {old} of {total} {} {missing}", replicas(total))
+            let (old, missing) = (total.saturating_sub(found), kind.missing());
+            format!("has {old} of {} {missing}", counted(total, "replica"))
         };
         return Some(Health::progressing(text));
     }
     if total < wanted {
         return Some(Health::progressing(format!(
-            "has {total} of {wanted} {}",
-            replicas(wanted)
+            "has {total} of {}",
+            counted(wanted, "replica")
         )));
     }
     // After a finished rollout no count is above the total.
-    let odd = all.iter().find(|counted| counted.of(row) > wanted)?;
+    let odd = all.iter().find(|kind| kind.of(row) > wanted)?;
     let found = odd.of(row);
     Some(Health::progressing(format!(
-        "has {total} {}, but {found} {}",
-        replicas(total),
+        "has {}, but {found} {}",
+        counted(total, "replica"),
         odd.word()
     )))
-}
-
-fn replicas(count: i64) -> &'static str {
-    if count == 1 { "replica" } else { "replicas" }
 }

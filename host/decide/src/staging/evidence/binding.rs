@@ -14,6 +14,7 @@ use crate::staging::input::binding_view;
 use crate::staging::input::facts::{BindingFacts, Decoded, Facts};
 use crate::staging::input::placement::OwnedPlacement;
 use crate::staging::input::spec::CheckedStage;
+use crate::staging::input::stage_input::StageInput;
 use crate::time::{after, later};
 
 /// An open placement at the plan, about to be judged.
@@ -24,6 +25,19 @@ pub struct Placed<'a> {
     pub own: &'a OwnedPlacement<'a>,
     /// What status says of this attempt, see [`crate::staging::status::stage::start_attempt`].
     pub record: &'a StageStatus,
+}
+
+impl<'a> Placed<'a> {
+    /// The placement with what status says of this attempt.
+    pub const fn of(input: StageInput<'a>, record: &'a StageStatus) -> Self {
+        let StageInput { facts, stage, own, .. } = input;
+        Self {
+            facts,
+            stage,
+            own,
+            record,
+        }
+    }
 }
 
 /// A Binding that belongs to the placement.

@@ -278,10 +278,10 @@ impl Elsewhere<'_> {
     }
 }
 
-/// Of what several records say of one cluster, the most counts.
+/// Of what several records say of one cluster, the most counts; of two that say as much, the one that no silence ends.
 fn add_more(owed: &mut ByCluster, others: ByCluster) {
     for (cluster, pending) in others {
-        if owed.get(&cluster).is_none_or(|known| known.owed < pending.owed) {
+        if owed.get(&cluster).is_none_or(|known| pending.outweighs(known)) {
             owed.insert(cluster, pending);
         }
     }
@@ -316,7 +316,7 @@ fn with_what_joined_owe(edited: UpdateTracker<'_>, elsewhere: &[Elsewhere<'_>], 
     }
     let mut new = old.clone();
     let here = pending::by_cluster(&old.updates, &edited.clusters.all);
-    owed.retain(|cluster, pending| here.get(cluster).is_none_or(|here| here.owed < pending.owed));
+    owed.retain(|cluster, pending| here.get(cluster).is_none_or(|here| pending.outweighs(here)));
     let more: BTreeSet<&str> = owed.keys().map(String::as_str).collect();
     pending::except_clusters(&mut new, &more);
     new.updates.extend(pending::grouped(owed));

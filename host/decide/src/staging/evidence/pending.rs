@@ -53,6 +53,12 @@ impl Pending {
         }
     }
 
+    /// Whether this requires more of the cluster than the other: more reports, or as many and none of them is replaced by silence.
+    pub fn outweighs(&self, other: &Self) -> bool {
+        let strictness = |pending: &Self| (pending.owed, pending.answered_at.is_none());
+        strictness(self) > strictness(other)
+    }
+
     /// The time of an acknowledgement, later than the first of the updates: a time that is not means a report in doubt.
     pub fn after_first(&self, answered_at: Timestamp) -> Timestamp {
         answered_at.max(after(self.since, SignedDuration::from_secs(1)))

@@ -76,24 +76,13 @@ impl Rollout<'_> {
 /// The health of an open placement whose stage is not being judged; `None` if the stage does not require health. Missing
 /// evidence is an unknown finding. The finding is preliminary while there are questions.
 fn watch_health(input: StageInput<'_>) -> Option<(Finding, Vec<Question>)> {
-    let StageInput {
-        facts,
-        stage,
-        own,
-        recorded,
-        ..
-    } = input;
+    let StageInput { stage, recorded, .. } = input;
     if !stage.requires_health() {
         return None;
     }
     let mut record = recorded.cloned().unwrap_or_default();
-    let nothing = record.clone();
-    let placed = Placed {
-        facts,
-        stage,
-        own,
-        record: &nothing,
-    };
+    let before = record.clone();
+    let placed = Placed::of(input, &before);
     let mut judging = StageEvaluator::new(input);
     let result = placed.binding().and_then(|(_, binding)| {
         let objects = binding_view::objects(binding);

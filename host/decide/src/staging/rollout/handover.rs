@@ -42,21 +42,7 @@ pub struct Pair<'a> {
 /// Whether the earlier placement may go, or what is missing.
 pub fn hand_over(pair: Pair<'_>, questions: &mut Vec<Question>) -> Result<HandOver, Finding> {
     let settled = pair.later.complete()?;
-    let name = &pair.later.stage.placement;
-    let taken = taken_generation(settled.binding);
-    let generation = settled.binding.metadata.generation.unwrap_or_default();
-    // Transport says which generation it has taken; where none runs this stays 0 for ever, on every Binding.
-    let bindings = pair.later.facts.bindings.values();
-    let mut readable = bindings.filter_map(|entry| entry.object.as_ref()?.object());
-    if readable.any(|binding| taken_generation(binding) != 0) && taken != generation {
-        return Err(Finding::unknown(
-            Reason::Placing,
-            format!(
-                "transport has taken generation {taken} of Binding {name}, not {generation} yet: the previous \
-                stage stays"
-            ),
-        ));
-    }
+    require_taken(pair.later, settled.binding)?;
     let shared = shared_clusters(pair, &settled);
     if shared.is_empty() {
         return Ok(HandOver::Apart);
@@ -99,30 +85,53 @@ pub fn hand_over(pair: Pair<'_>, questions: &mut Vec<Question>) -> Result<HandOv
             bound: object,
             found,
         };
-        subject.combined()?;
-        // Both are sorted by cluster.
-        let mut rows = subject.rows();
-        for cluster in &shared {
-            let is_its = |row: &EvidenceRow| row.cluster == *cluster;
-            if !rows.first().is_some_and(is_its) {
-                rows = &rows[rows.partition_point(|row| row.cluster < *cluster)..];
-            }
-            let its = rows.iter().take_while(|row| is_its(row)).count();
-            let (found, rest) = rows.split_at(its);
-            rows = rest;
-            let [row] = found else {
-                return Err(Finding::unknown(
-                    Reason::NotReported,
-                    format!(
-                        "no evidence yet that cluster {cluster} has {key} under the new placement: the previous \
-                        stage stays"
-                    ),
-                ));
-            };
-            subject.require_reported(row)?;
-        }
+        require_rows(&subject, &shared)?;
     }
     Ok(HandOver::Unproven(shared))
+}
+
+/// Transport says which generation of a Binding it has taken; where none runs this stays 0 for ever, on every Binding.
+fn require_taken(later: &Placed<'_>, binding: &Binding) -> Result<(), Finding> {
+    let taken = taken_generation(binding);
+    let generation = binding.metadata.generation.unwrap_or_default();
+    let bindings = later.facts.bindings.values();
+    let mut readable = bindings.filter_map(|entry| entry.object.as_ref()?.object());
+    if readable.any(|binding| taken_generation(binding) != 0) && taken != generation {
+        return Err(Finding::unknown(
+            Reason::Placing,
+            format!(
+                "transport has taken generation {taken} of Binding {}, not {generation} yet: the previous stage stays",
+                later.stage.placement
+            ),
+        ));
+    }
+    Ok(())
+}
+
+/// Each of the clusters has exactly one row about the object, and that row tells of it. `shared` is sorted, as rows are.
+fn require_rows(subject: &Subject<'_>, shared: &[String]) -> Result<(), Finding> {
+    subject.combined()?;
+    let mut rows = subject.rows();
+    for cluster in shared {
+        let is_its = |row: &EvidenceRow| row.cluster == *cluster;
+        if !rows.first().is_some_and(is_its) {
+            rows = &rows[rows.partition_point(|row| row.cluster < *cluster)..];
+        }
+        let its = rows.iter().take_while(|row| is_its(row)).count();
+        let (found, rest) = rows.split_at(its);
+        rows = rest;
+        let [row] = found else {
+            return Err(Finding::unknown(
+                Reason::NotReported,
+                format!(
+                    "no evidence yet that cluster {cluster} has {} under the new placement: the previous stage stays",
+                    binding_view::key(subject.bound)
+                ),
+            ));
+        };
+        subject.require_reported(row)?;
+    }
+    Ok(())
 }
 
 fn taken_generation(binding: &Binding) -> i64 {

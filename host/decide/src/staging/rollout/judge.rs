@@ -89,20 +89,9 @@ pub fn judge(input: StageInput<'_>) -> StageResult {
 /// The objects of an open placement that is not judged now, with the edits that their clusters have not answered; `None`
 /// where status holds nothing of this placement to go on from.
 pub fn follow(input: StageInput<'_>) -> Option<(Vec<ObjectStatus>, Vec<Question>)> {
-    let StageInput {
-        facts,
-        stage,
-        own,
-        recorded,
-        ..
-    } = input;
-    let recorded = recorded.filter(|recorded| stage::is_of(recorded, own) && !recorded.objects.is_empty())?;
-    let placed = Placed {
-        facts,
-        stage,
-        own,
-        record: recorded,
-    };
+    let is_of_it = |recorded: &&StageStatus| stage::is_of(recorded, input.own) && !recorded.objects.is_empty();
+    let recorded = input.recorded.filter(is_of_it)?;
+    let placed = Placed::of(input, recorded);
     let (_, binding) = placed.binding().ok()?;
     let mut tracker = ObjectTracker::new(input);
     let objects = binding_view::objects(binding);
@@ -133,12 +122,7 @@ impl<'a> StageEvaluator<'a> {
     fn run(&mut self, record: &mut StageStatus) -> Result<Finding, Finding> {
         let StageInput { facts, stage, own, .. } = self.objects.input;
         let before = record.clone();
-        let placed = Placed {
-            facts,
-            stage,
-            own,
-            record: &before,
-        };
+        let placed = Placed::of(self.objects.input, &before);
         let (_, binding) = placed.binding()?;
         let objects = binding_view::objects(binding);
         self.objects.ask_about_objects(&objects);
@@ -223,20 +207,21 @@ impl<'a> StageEvaluator<'a> {
         };
         // A filter may leave out objects that are reported on.
         self.is_reported = placed.stage.filter.is_none();
+        let before = evidence_of_no_soak(&record.checks, record.passing_since.as_ref());
         let text = format!(
             "{} reported by {}",
             counted(kept.len(), "object"),
             counted(settled.destinations.len(), "cluster")
         );
-        let before = evidence_of_no_soak(&record.checks, record.passing_since.as_ref());
+        let of_evidence = Note {
+            evidence: Some(&digest),
+            ..note
+        };
         note_check(
             &mut record.checks,
             "evidence",
             &Finding::pass(Reason::Complete, text),
-            Note {
-                evidence: Some(&digest),
-                ..note
-            },
+            of_evidence,
         );
         let stage = placed.stage;
         record.checks.retain(|check| stage.has_check(&check.name));
@@ -251,16 +236,11 @@ impl<'a> StageEvaluator<'a> {
         if let Some(condition) = &stage.condition {
             let values = self.values(placed, &kept);
             let finding = self.evaluator().condition(&stage.name, condition, values);
-            note_check(
-                &mut record.checks,
-                "condition",
-                &finding,
-                Note {
-                    check: Some(&condition.digest),
-                    evidence: Some(&digest),
-                    ..note
-                },
-            );
+            let of_condition = Note {
+                check: Some(&condition.digest),
+                ..of_evidence
+            };
+            note_check(&mut record.checks, "condition", &finding, of_condition);
             said = Some(gates::earlier_condition(&finding));
             findings.push(finding);
         }

@@ -261,6 +261,16 @@ impl Rollout<'_> {
             own,
             record: &record,
         };
+        self.remove_before((latest, &placed), draft, records)
+    }
+
+    /// Removes the passed placements before the latest one that is current, each when that one demonstrably serves the clusters of both.
+    fn remove_before(
+        &self,
+        (latest, placed): (usize, &Placed<'_>),
+        draft: &mut Draft,
+        records: &mut [StageStatus],
+    ) -> Option<Finding> {
         let mut staying = None;
         for earlier in 0..latest {
             let Some(previous) = self.slots[earlier].own().filter(|_| self.has_passed(earlier)) else {
@@ -283,7 +293,7 @@ impl Rollout<'_> {
                 continue;
             }
             let pair = Pair {
-                later: &placed,
+                later: placed,
                 earlier: name,
                 earlier_record: self.recorded(earlier),
                 is_reported: draft.reported_stage == Some(latest),
