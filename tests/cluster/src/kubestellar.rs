@@ -84,8 +84,6 @@ impl KubeStellar {
     /// With the end of its log.
     pub async fn start_again(&mut self) -> anyhow::Result<Instant> {
         let mut command = Command::new(&Assets::get()?.kubestellar);
-        // One goroutine at a time, so that it seldom locks itself out.
-        command.env("GOMAXPROCS", "1");
         command.arg("--kubeconfig").arg(&self.kubeconfig).args([
             "--wds-name=wds1",
             "--its-name=its1",
@@ -211,5 +209,25 @@ async fn create_when_served(api: &Api<DynamicObject>, object: Value) -> anyhow::
             Err(_) if begun.elapsed() < Duration::from_secs(20) => tokio::time::sleep(Duration::from_millis(100)).await,
             created => return created,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_locked;
+
+    #[test]
+    fn only_a_goroutine_that_waits_for_its_own_lock_is_locked_out() {
+        let own = "goroutine 7 [sync.RWMutex.RLock]:\nsync.(*RWMutex).RLock(...)\n\
+                   status.(*combinedStatusResolution).generateCombinedStatus(0x1)\n\
+                   status.(*combinedStatusResolution).compareCombinedStatus(0x1)\n";
+        let writer = "goroutine 8 [sync.RWMutex.Lock]:\nsync.(*RWMutex).Lock(...)\n\
+                      status.(*combinedStatusResolution).evaluateWorkStatus(0x1)\n";
+        let reader = "goroutine 9 [sync.RWMutex.RLock]:\nsync.(*RWMutex).RLock(...)\n\
+                      status.(*combinedStatusResolution).queryingContentRequirements(0x1)\n";
+        assert!(is_locked(&format!("{writer}\n{own}\n{reader}")));
+        assert!(!is_locked(&format!("{writer}\n{reader}")));
+        let elsewhere = own.replace("RLock", "Lock");
+        assert!(!is_locked(&format!("{elsewhere}\n{reader}")));
     }
 }

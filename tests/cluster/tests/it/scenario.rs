@@ -4,10 +4,11 @@
 //! it names; by itself on all.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, bail, ensure};
+use anyhow::{Context as _, ensure};
 use k8s_openapi::api::events::v1::Event;
 use kube::api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams};
 use kube::core::{ApiResource, GroupVersionKind};
@@ -231,7 +232,8 @@ impl Reference {
             if begun.elapsed() > Duration::from_secs(within_s) {
                 let found = self.api(client).get_opt(&self.name).await.ok().flatten();
                 let status = found.map(|found| found.data["status"].clone()).unwrap_or_default();
-                bail!("not within {within_s} s: {faults:?}; status: {status}");
+                let text = format!("not within {within_s} s: {faults:?}; status: {status}");
+                return Err(TooLate(text).into());
             }
             tokio::time::sleep(LOOK).await;
         }
@@ -247,6 +249,18 @@ impl Reference {
         Ok(())
     }
 }
+
+/// What was waited for has not come. Other than with every other failure, that is all that is known.
+#[derive(Debug)]
+pub struct TooLate(String);
+
+impl fmt::Display for TooLate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for TooLate {}
 
 async fn told(client: &Client, wanted: &Value) -> anyhow::Result<()> {
     // Those about cluster-scoped objects live there.
