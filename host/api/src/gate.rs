@@ -1,9 +1,13 @@
 //! A gate as a policy names it: where its component is, what it is told, and what it may use. What it answers is in
 //! [`crate::staged_status`].
 
+use std::time::Duration;
+
 use kube::KubeSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+
+use crate::units::{parse_duration, parse_mebibytes};
 
 /// Most bytes of a gate's config as JSON text.
 pub const MAX_CONFIG_BYTES: usize = 64 * 1024;
@@ -46,7 +50,7 @@ pub struct GateModule {
 #[derive(Clone, Debug, Default, Deserialize, Eq, KubeSchema, Ord, PartialEq, PartialOrd, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ConfigMapEntry {
-    /// One of the host's `--gate-namespaces`.
+    /// One of the controller's `--gate-namespaces`.
     #[schemars(length(min = 1, max = 63), regex(pattern = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"))]
     pub namespace: String,
     /// Of the ConfigMap.
@@ -58,15 +62,40 @@ pub struct ConfigMapEntry {
 }
 
 /// What a call of a gate may use.
-#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, KubeSchema, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, Deserialize, Eq, KubeSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct GateLimits {
-    /// Milliseconds, 10 to 5000; 500 where absent.
-    #[serde(default, skip_serializing_if = "Option::is_none", rename = "timeoutMs")]
-    #[schemars(range(min = 10, max = 5000))]
-    pub timeout_ms: Option<u32>,
-    /// MiB of linear memory, 1 to 256; 64 where absent.
-    #[serde(default, skip_serializing_if = "Option::is_none", rename = "memoryMiB")]
-    #[schemars(range(min = 1, max = 256))]
-    pub memory_mib: Option<u32>,
+    /// The longest time of a call, 10ms to 5s; 500ms where absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 20), regex(pattern = r"^([0-9]{1,7}(\.[0-9]{1,3})?(h|m|s|ms))+$"))]
+    #[x_kube(validation = Rule::new("duration(self) >= duration('10ms') && duration(self) <= duration('5s')")
+        .message("spec.stages.gates.limits.timeout: must be a time from 10ms to 5s, for example 500ms"))]
+    pub timeout: Option<String>,
+    /// Linear memory, a whole number of Mi from 1Mi to 256Mi; 64Mi where absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 20))]
+    #[x_kube(validation = Rule::new("self.matches('^([1-9]|[1-9][0-9]|1[0-9]{2}|2[0-4][0-9]|25[0-6])Mi$')")
+        .message("spec.stages.gates.limits.memory: must be a whole number of Mi from 1Mi to 256Mi, for example 64Mi"))]
+    pub memory: Option<String>,
+}
+
+impl GateLimits {
+    /// The longest time of a call in milliseconds, [`DEFAULT_TIMEOUT_MS`] where absent; `None` if the CRD does not accept the text.
+    pub fn timeout_ms(&self) -> Option<u32> {
+        let Some(text) = &self.timeout else {
+            return Some(DEFAULT_TIMEOUT_MS);
+        };
+        let time = parse_duration(text)?;
+        (Duration::from_millis(10)..=Duration::from_secs(5))
+            .contains(&time)
+            .then(|| time.as_millis().try_into().ok())?
+    }
+
+    /// Linear memory in MiB, [`DEFAULT_MEMORY_MIB`] where absent; `None` if the CRD does not accept the text.
+    pub fn memory_mib(&self) -> Option<u32> {
+        let Some(text) = &self.memory else {
+            return Some(DEFAULT_MEMORY_MIB);
+        };
+        parse_mebibytes(text).filter(|size| (1..=256).contains(size))
+    }
 }

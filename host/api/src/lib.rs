@@ -22,6 +22,7 @@ pub mod work_status;
 pub mod crd;
 
 mod bounds;
+mod units;
 
 pub use binding::{Binding, BindingSpec, BindingStatus, BoundObject, Destination, Workload};
 pub use binding_policy::{BindingPolicy, BindingPolicySpec, BindingPolicyStatus};
@@ -33,7 +34,7 @@ pub use gate::{ConfigMapEntry, Gate, GateLimits, GateModule};
 pub use managed_cluster::{ManagedCluster, ManagedClusterSpec};
 pub use simulated_cluster::{Progressing, SimulatedCluster, SimulatedClusterRule, SimulatedClusterSpec};
 pub use staged_binding_policy::{
-    PreviousStages, Stage, StageHealth, StagedBindingPolicy, StagedBindingPolicySpec, UnseenUpdates, parse_duration,
+    PreviousStages, Stage, StageHealth, StagedBindingPolicy, StagedBindingPolicySpec, UnacknowledgedUpdates,
 };
 pub use staged_status::{
     BindingPolicyRef, CheckStatus, EvidencePiece, ObjectStatus, Outcome, PendingUpdate, Phase, StageState, StageStatus,
@@ -42,6 +43,7 @@ pub use staged_status::{
 pub use status_collector::{
     CombinedField, NamedExpression, StatusCollector, StatusCollectorSpec, StatusCollectorStatus,
 };
+pub use units::{parse_duration, parse_mebibytes};
 pub use work_status::{SourceRef, WorkStatus, WorkStatusSpec};
 
 /// API group of the kinds that belong to this project's users.
@@ -57,20 +59,23 @@ pub const VERSION: &str = "v1alpha1";
 
 /// Annotations on a stage's BindingPolicy; they carry what a restart has to find again.
 pub mod annotation {
-    /// The plan (hash of the policy's clauses) that the placement is at.
-    pub const PLAN: &str = "community.kubestellar.io/plan";
-    /// The attempt that opened or last changed the placement: a decimal number.
-    pub const ATTEMPT: &str = "community.kubestellar.io/attempt";
-    /// CombinedStatus collection resourceVersion that was read before the placement was opened.
-    pub const BASELINE: &str = "community.kubestellar.io/baseline";
-    /// CombinedStatus collection resourceVersion of when the stage's turn came last: a later stage whose turn came earlier
-    /// says nothing of this one.
-    pub const OPENED: &str = "community.kubestellar.io/opened";
-    /// Policy generation and lease transitions that a closed placement was last raised to.
-    pub const STAMP: &str = "community.kubestellar.io/stamp";
-    /// `metadata.generation` that the last change of an open placement replaced. If the generation is still the same, nothing of
-    /// the change was stored.
-    pub const REPLACED: &str = "community.kubestellar.io/replaced";
+    macro_rules! annotations {
+        ($($name:ident = $key:literal, $meaning:literal;)*) => {
+            $(#[doc = $meaning] pub const $name: &str = concat!("community.kubestellar.io/", $key);)*
+
+            /// Each annotation with its meaning.
+            pub const ALL: &[(&str, &str)] = &[$(($name, $meaning),)*];
+        };
+    }
+
+    annotations! {
+        REVISION = "revision", "the revision (digest of the policy's clauses) that the placement is at";
+        ATTEMPT = "attempt", "the attempt that opened or last changed the placement: a decimal number";
+        BASELINE_VERSION = "baseline-version", "resourceVersion of the CombinedStatuses, read before the placement was opened: evidence must be newer";
+        OPENED_AT_VERSION = "opened-at-version", "resourceVersion of the CombinedStatuses of when the stage's turn came last; a later stage whose turn came earlier says nothing of this one";
+        FENCING_TOKEN = "fencing-token", "policy generation and lease transitions that a closed placement was last raised to: an older leader can no longer open it";
+        REPLACED = "replaced", "`metadata.generation` that the last change of an open placement replaced: if the generation is still the same, nothing of the change was stored";
+    }
 }
 
 /// The five labels, and no other, that KubeStellar puts on a CombinedStatus.

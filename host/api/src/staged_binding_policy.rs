@@ -14,6 +14,7 @@ use crate::bounds;
 use crate::clause::DownsyncClause;
 use crate::gate::Gate;
 use crate::staged_status::StagedBindingPolicyStatus;
+use crate::units::parse_duration;
 
 /// Workload clauses and the ordered stages they are taken through.
 #[derive(Clone, CustomResource, Debug, Default, Deserialize, KubeSchema, PartialEq, Serialize)]
@@ -47,7 +48,10 @@ pub struct StagedBindingPolicySpec {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 64))]
     pub downsync: Vec<DownsyncClause>,
-    /// What happens to the stages that were passed.
+    /// What happens to the placements of the stages that have passed.
+    ///
+    /// - Remove (default): the workload moves; a stage's placement is removed when the next stage serves its clusters.
+    /// - Keep: the workload spreads; every stage that has passed keeps it.
     #[serde(default, skip_serializing_if = "is_default")]
     pub previous_stages: PreviousStages,
     /// True: nothing is opened, changed or removed; status goes on.
@@ -91,6 +95,11 @@ pub struct Stage {
     #[schemars(schema_with = "bounds::cluster_selectors")]
     pub cluster_selectors: Vec<LabelSelector>,
     /// Whether each kept object must be healthy in each cluster of the stage before the stage passes.
+    ///
+    /// - Required (default): yes. Rollouts of Deployments, StatefulSets and DaemonSets must be finished, Jobs complete,
+    ///   PersistentVolumeClaims bound, and so on; any other kind is evaluated by its conditions Ready, Reconciling, Stalled and
+    ///   Available, and is healthy without them.
+    /// - Ignored: no. Only the condition, the gates and the soak hold the stage.
     #[serde(default, skip_serializing_if = "is_default")]
     pub health: StageHealth,
     /// CEL over `downsyncClause`: the bound objects that `health`, `condition` and `gates` judge. Absent: all that can
@@ -126,9 +135,12 @@ pub struct Stage {
     #[x_kube(validation = Rule::new("duration(self) >= duration('1s') && duration(self) <= duration('720h')")
         .message("spec.stages.soak: must be a time from 1s to 720h, for example 10m or 1h30m"))]
     pub soak: Option<String>,
-    /// What to do with an edited object whose status in a cluster does not move within two minutes.
+    /// What becomes of an update that a cluster has not acknowledged within two minutes.
+    ///
+    /// - Wait (default): the stage waits until the cluster acknowledges it.
+    /// - Ignore: the status that is there counts. A cluster never acknowledges an update of fields that transport strips.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub unseen_updates: UnseenUpdates,
+    pub unacknowledged_updates: UnacknowledgedUpdates,
 }
 
 /// Whether a stage depends on the health of its objects.
@@ -140,18 +152,18 @@ pub enum StageHealth {
     #[default]
     Required,
     /// Health is not checked: only the condition, the gates and the soak hold the stage. A last stage that has neither a
-    /// condition nor gates is placed and not judged.
+    /// condition nor gates is placed and not evaluated.
     Ignored,
 }
 
-/// What an edit counts as that a cluster has not answered within two minutes.
+/// What becomes of an update that a cluster has not acknowledged within two minutes.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
-pub enum UnseenUpdates {
-    /// The stage waits until the edit is seen.
+pub enum UnacknowledgedUpdates {
+    /// The stage waits until the cluster acknowledges it.
     #[default]
     Wait,
-    /// The status that is there counts (an edit of what transport strips never arrives).
-    Accept,
+    /// The status that is there counts: a cluster never acknowledges an update of fields that transport strips.
+    Ignore,
 }
 
 impl Stage {
@@ -169,44 +181,7 @@ impl Stage {
     }
 }
 
-/// Reads a time such as `1h30m`, `2.5s` or `200ms`: one or more decimal numbers, each with h, m, s or ms.
-///
-/// The grammar is the part of Go's durations that the CRD accepts. `None` for anything else or beyond `u64` nanoseconds.
-pub fn parse_duration(text: &str) -> Option<Duration> {
-    let mut rest = text;
-    let mut total = Duration::ZERO;
-    while !rest.is_empty() {
-        let unit_at = rest.find(|c: char| !c.is_ascii_digit() && c != '.')?;
-        let (number, tail) = rest.split_at(unit_at);
-        let unit_end = tail
-            .find(|c: char| c.is_ascii_digit() || c == '.')
-            .unwrap_or(tail.len());
-        let (unit, tail) = tail.split_at(unit_end);
-        let nanos_per_unit: u64 = match unit {
-            "h" => 3_600_000_000_000,
-            "m" => 60_000_000_000,
-            "s" => 1_000_000_000,
-            "ms" => 1_000_000,
-            _ => return None,
-        };
-        total = total.checked_add(parse_amount(number, nanos_per_unit)?)?;
-        rest = tail;
-    }
-    (!text.is_empty()).then_some(total)
-}
-
 const MAX_SOAK: Duration = Duration::from_secs(720 * 3600);
-
-fn parse_amount(number: &str, nanos_per_unit: u64) -> Option<Duration> {
-    let (whole, fraction) = number.split_once('.').unwrap_or((number, "0"));
-    if whole.is_empty() || fraction.is_empty() || fraction.len() > 3 {
-        return None;
-    }
-    let nanos = whole.parse::<u64>().ok()?.checked_mul(nanos_per_unit)?;
-    let thousandths = fraction.parse::<u64>().ok()? * 10_u64.pow(3 - u32::try_from(fraction.len()).ok()?);
-    let nanos = nanos.checked_add(thousandths * (nanos_per_unit / 1000))?;
-    Some(Duration::from_nanos(nanos))
-}
 
 fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()

@@ -1,4 +1,4 @@
-//! The status of a StagedBindingPolicy: what the host knows about each stage, and what it compares evidence with later.
+//! The status of a StagedBindingPolicy: what the controller knows about each stage, and what it compares evidence with later.
 //!
 //! Times, generations and destinations recorded here survive a restart, so every field is part of a decision or shown
 //! to a user. Nothing of a workload object's content may be copied here.
@@ -14,8 +14,8 @@ use crate::bounds;
 pub const MAX_MESSAGE_CHARS: usize = 1024;
 /// Most destinations, and most objects, recorded for a stage.
 pub const MAX_RECORDED: usize = 1024;
-/// Most entries of `notJudged`; the last may say how many more there are.
-pub const MAX_NOT_JUDGED: usize = 64;
+/// Most entries of `notEvaluated`; the last may say how many more there are.
+pub const MAX_NOT_EVALUATED: usize = 64;
 
 /// Most reasons of Events recorded for a stage. A reason that does not fit is reported at each change to it.
 pub const MAX_EVENT_REASONS: usize = 64;
@@ -25,7 +25,7 @@ pub const MAX_PIECES: usize = 16;
 pub const MAX_PIECE_NAME_CHARS: usize = 64;
 pub const MAX_PIECE_VALUE_CHARS: usize = 128;
 
-/// What the host last saw and decided.
+/// What the controller last saw and decided.
 #[derive(Clone, Debug, Default, Deserialize, KubeSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct StagedBindingPolicyStatus {
@@ -53,7 +53,14 @@ pub struct StagedBindingPolicyStatus {
     pub stages: Vec<StageStatus>,
 }
 
-/// Where a rollout stands.
+/// Where the rollout stands.
+///
+/// - Progressing: evidence is missing, or the next step is under way.
+/// - Holding: the evidence is complete and a check says no.
+/// - Paused: `spec.paused` is true.
+/// - Completed: the last stage has passed and serves its clusters.
+/// - Failed: a stage has failed, or a gate has said that it never passes; a person decides what to do.
+/// - Stalled: a person must correct something first; the `Stalled` condition says what.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 pub enum Phase {
     /// A proof is missing.
@@ -78,12 +85,18 @@ pub struct StageStatus {
     #[schemars(length(max = 63))]
     pub name: String,
     /// Where the stage stands.
+    ///
+    /// - Pending: its turn has not come.
+    /// - Active: it is placed and being evaluated.
+    /// - Passed: every check has passed on complete evidence.
+    /// - Outdated: it is still placed at an older revision.
+    /// - Failed: a gate has said that this attempt never passes; it stays placed.
     pub state: StageState,
-    /// The plan this record is about.
+    /// The revision that this record is about: a digest of the policy's `downsync`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 128))]
-    pub plan: Option<String>,
-    /// How often the placement of this plan was opened or its selectors changed; old verdicts do not count for a new one.
+    pub revision: Option<String>,
+    /// How often the placement of this revision was opened or its selectors changed; old verdicts do not count for a new one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub attempt: Option<i64>,
     /// When this attempt was first seen placed.
@@ -110,7 +123,7 @@ pub struct StageStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<DateTime>")]
     pub passed_at: Option<Time>,
-    /// When the rollout of this plan was completed with this stage as the last one: stages that are appended or moved behind it
+    /// When the rollout of this revision was completed with this stage as the last one: stages that are appended or moved behind it
     /// leave it placed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<DateTime>")]
@@ -129,7 +142,7 @@ pub struct StageStatus {
     /// Bound objects of kinds that never return a status, as `configmaps default/settings`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 64), inner(length(max = 600)))]
-    pub not_judged: Vec<String>,
+    pub not_evaluated: Vec<String>,
     /// The last answer of each check.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 64))]
@@ -155,7 +168,7 @@ pub enum StageState {
     Active,
     /// Proven.
     Passed,
-    /// Still placed as an older plan had it.
+    /// Still placed as an older revision has it.
     Outdated,
     /// A gate has said that it will never pass; it stays placed.
     Failed,
@@ -202,7 +215,7 @@ pub struct ObjectStatus {
     /// A digest of what stands for the content of an object without generation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 128))]
-    pub mark: Option<String>,
+    pub metadata_digest: Option<String>,
     /// The StatusCollectors bound to it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 64), inner(length(max = 253)))]
@@ -219,7 +232,7 @@ pub struct ObjectStatus {
     /// Updates that clusters have not acknowledged, one entry for all clusters of which the same is known.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 1024))]
-    pub updates: Vec<PendingUpdate>,
+    pub pending_updates: Vec<PendingUpdate>,
 }
 
 /// Updates of one object that some clusters have not acknowledged.
@@ -234,14 +247,14 @@ pub struct PendingUpdate {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 1024), inner(length(max = 253)))]
     pub except: Vec<String>,
-    /// How many acknowledgements each of them owes.
-    pub owed: i64,
+    /// How many updates each of them has not acknowledged.
+    pub unacknowledged: i64,
     /// The generation that each of them reported before the update; empty when it reported none.
     #[schemars(length(max = 64))]
-    pub r#gen: String,
+    pub observed_generation: String,
     /// The time of the report before the update, in seconds since 1970; empty when there was none.
     #[schemars(length(max = 64))]
-    pub at: String,
+    pub reported_at: String,
     /// When the first of these updates was seen.
     #[schemars(with = "DateTime")]
     pub since: Time,
@@ -252,7 +265,7 @@ pub struct PendingUpdate {
     /// acknowledgement: it is the time since which a report has been in doubt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<DateTime>")]
-    pub answered_at: Option<Time>,
+    pub acknowledged_at: Option<Time>,
 }
 
 /// The last answer of one check.
@@ -262,7 +275,12 @@ pub struct CheckStatus {
     /// `filter`, `evidence`, `condition`, `gate/<name>` or `soak`.
     #[schemars(length(max = 80))]
     pub name: String,
-    /// The answer.
+    /// What the check says. Only Pass lets a stage pass.
+    ///
+    /// - Pass: it holds.
+    /// - Hold: the evidence is complete and it does not hold.
+    /// - Unknown: evidence is missing, or the check could not be evaluated.
+    /// - Fail: a gate says that this attempt will never pass.
     pub outcome: Outcome,
     /// Why, in one word.
     #[schemars(length(max = 256))]

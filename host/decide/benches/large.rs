@@ -198,7 +198,7 @@ impl World {
                     generation: Some(object.generation),
                     edited_at: object.edited_at,
                     made_at: Some(Timestamp::UNIX_EPOCH),
-                    mark: "none".to_owned(),
+                    metadata_digest: "none".to_owned(),
                 });
                 let answer = ObjectFacts {
                     asked_for: resource_version,

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
 
+use stagegate_api::parse_mebibytes;
 use stagegate_evaluate::gate::limits;
 
 use crate::sandbox::child::Child;
@@ -183,14 +184,12 @@ pub struct GateRunArgs {
     /// The request with its config, as JSON; `-` is standard input
     #[arg(long, value_name = "FILE")]
     pub request: PathBuf,
-    /// Longest time of the evaluation, in milliseconds
-    #[arg(long, default_value_t = limits::TIMEOUT_MS, value_name = "MS",
-          value_parser = clap::value_parser!(u32).range(1..=i64::from(limits::TIMEOUT_MS_MAX)))]
-    pub timeout_ms: u32,
-    /// Linear memory of the evaluation, in MiB
-    #[arg(long, default_value_t = limits::MEMORY_MIB, value_name = "MIB",
-          value_parser = clap::value_parser!(u32).range(1..=i64::from(limits::MEMORY_MIB_MAX)))]
-    pub memory_mib: u32,
+    /// Longest time of the evaluation: 10ms to 5s
+    #[arg(long, default_value = "500ms", value_parser = gate_timeout, value_name = "DURATION")]
+    pub timeout: Duration,
+    /// Linear memory of the evaluation, a whole number of Mi: 1Mi to 256Mi
+    #[arg(long, default_value = "64Mi", value_parser = gate_memory, value_name = "SIZE")]
+    pub memory: u32,
     /// How the verdict is written
     #[arg(short, long, default_value = "text", value_name = "FORMAT")]
     pub output: Format,
@@ -314,6 +313,18 @@ fn namespace(text: &str) -> Result<String, String> {
 fn settle(text: &str) -> Result<Duration, String> {
     let range = Duration::from_millis(10)..=Duration::from_secs(600);
     duration_in(text, &range, "between 10ms and 10m")
+}
+
+fn gate_timeout(text: &str) -> Result<Duration, String> {
+    let most = Duration::from_millis(u64::from(limits::TIMEOUT_MS_MAX));
+    duration_in(text, &(Duration::from_millis(10)..=most), "between 10ms and 5s")
+}
+
+/// In MiB.
+fn gate_memory(text: &str) -> Result<u32, String> {
+    parse_mebibytes(text)
+        .filter(|size| (1..=limits::MEMORY_MIB_MAX).contains(size))
+        .ok_or_else(|| "expected a whole number of Mi from 1Mi to 256Mi, for example 64Mi".to_owned())
 }
 
 fn lease_duration(text: &str) -> Result<Duration, String> {

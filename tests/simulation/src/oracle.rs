@@ -18,7 +18,7 @@
 use std::collections::BTreeSet;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use stagegate_api::{BoundObject, CombinedStatus, StageHealth, StageState, UnseenUpdates};
+use stagegate_api::{BoundObject, CombinedStatus, StageHealth, StageState, UnacknowledgedUpdates};
 use stagegate_decide::binding::Selector;
 use stagegate_decide::names::{ObjectKey, PlacementName};
 use stagegate_decide::staging::{Decoded, Facts, Plan, Read, Write};
@@ -153,7 +153,7 @@ impl Oracle {
             .iter()
             .position(|stage| PlacementName::of(policy, &stage.name) == placement.name)?;
         let before = position.checked_sub(1).map(|before| &stages[before].name)?;
-        let wanted = placement.annotations.get(stagegate_api::annotation::PLAN);
+        let wanted = placement.annotations.get(stagegate_api::annotation::REVISION);
         let recorded = facts
             .policy
             .object
@@ -163,7 +163,7 @@ impl Oracle {
             .iter()
             .find(|stage| stage.name == *before);
         let has_passed =
-            recorded.is_some_and(|stage| stage.state == StageState::Passed && stage.plan.as_ref() == wanted);
+            recorded.is_some_and(|stage| stage.state == StageState::Passed && stage.revision.as_ref() == wanted);
         let is_judged = plan
             .writes
             .iter()
@@ -193,7 +193,8 @@ fn newly_passed(facts: &Facts, write: &Write) -> Vec<String> {
     let had_passed = |stage: &stagegate_api::StageStatus| {
         before.is_some_and(|before| {
             let mut stages = before.stages.iter();
-            stages.any(|old| old.name == stage.name && old.state == StageState::Passed && old.plan == stage.plan)
+            stages
+                .any(|old| old.name == stage.name && old.state == StageState::Passed && old.revision == stage.revision)
         })
     };
     // A later stage that is open has been opened because this one passed: that was judged then.
@@ -247,7 +248,7 @@ fn promoted(
     let name = PlacementName::of(talk.policy(), stage);
     let is_judged = spec.health == StageHealth::Required || spec.condition.is_some();
     // One that only waits is asked nothing about versions.
-    if spec.unseen_updates == UnseenUpdates::Accept || !is_judged {
+    if spec.unacknowledged_updates == UnacknowledgedUpdates::Ignore || !is_judged {
         return None;
     }
     let placement = facts.placements.get(name.as_str()).and_then(Decoded::object)?;
@@ -356,7 +357,7 @@ fn uncovered(
         let owners = meta.owner_references.as_deref().unwrap_or_default();
         meta.name != leaving.metadata.name && owners.iter().any(|owner| owner.uid == uid)
     };
-    // One that the same plan opens or changes was not at the plan: what is taken away here is what the stage before it took over.
+    // One that the same revision opens or changes was not at the revision: what is taken away here is what the stage before it took over.
     let is_new = |name: &str| {
         let mut writes = plan.writes.iter();
         writes.any(|write| {

@@ -6,7 +6,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
 use stagegate_api::status_collector::NamedExpression;
 use stagegate_api::{
     BindingPolicy, BindingPolicySpec, DownsyncClause, PreviousStages, Stage, StageHealth, StagedBindingPolicy,
-    StagedBindingPolicySpec, StatusCollector, StatusCollectorSpec, UnseenUpdates, evidence,
+    StagedBindingPolicySpec, StatusCollector, StatusCollectorSpec, UnacknowledgedUpdates, evidence,
 };
 use stagegate_decide::names::PlacementName;
 
@@ -163,10 +163,10 @@ impl World {
             condition: setting.has_condition.then(|| CONDITION.to_owned()),
             filter: setting.has_filter.then(|| FILTER.to_owned()),
             soak: setting.soak.map(str::to_owned),
-            unseen_updates: if setting.accepts_unseen && name == STAGES[0] {
-                UnseenUpdates::Accept
+            unacknowledged_updates: if setting.accepts_unseen && name == STAGES[0] {
+                UnacknowledgedUpdates::Ignore
             } else {
-                UnseenUpdates::default()
+                UnacknowledgedUpdates::default()
             },
             ..Stage::default()
         }

@@ -53,6 +53,30 @@ fn unbounded(kind: &str, schema: &Value) -> Vec<String> {
     found
 }
 
+/// `kubectl explain` shows descriptions, not values.
+#[test]
+fn every_value_that_a_field_of_a_policy_may_have_is_explained_where_the_field_is() {
+    for (kind, schema) in schemas(crd::ours()) {
+        let mut unexplained = Vec::new();
+        walk(&kind, &schema, &mut |path, node| {
+            // Kubernetes' own types have their own documentation.
+            if path.contains("Selectors") || path.contains("conditions") {
+                return;
+            }
+            let description = node["description"].as_str().unwrap_or_default();
+            for value in node["enum"].as_array().into_iter().flatten().filter_map(Value::as_str) {
+                let is_explained = ["", " (default)"]
+                    .iter()
+                    .any(|rest| description.contains(&format!("- {value}{rest}: ")));
+                if !is_explained {
+                    unexplained.push(format!("{path}: {value}"));
+                }
+            }
+        });
+        assert_eq!(unexplained, Vec::<String>::new());
+    }
+}
+
 #[test]
 fn every_string_list_and_map_of_our_kinds_is_bounded() {
     for (kind, schema) in schemas([crd::ours(), crd::playground()].concat()) {
@@ -104,6 +128,8 @@ fn every_rule_has_a_message_that_names_the_field() {
         "StagedBindingPolicy.spec.stages",
         "StagedBindingPolicy.spec.stages",
         "StagedBindingPolicy.spec.stages[].gates",
+        "StagedBindingPolicy.spec.stages[].gates[].limits.memory",
+        "StagedBindingPolicy.spec.stages[].gates[].limits.timeout",
         "StagedBindingPolicy.spec.stages[].soak",
     ];
     assert_eq!(rules, expected);

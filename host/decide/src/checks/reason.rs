@@ -3,10 +3,10 @@
 use serde::{Deserialize, Serialize};
 
 macro_rules! reasons {
-    ($($(#[$doc:meta])* $name:ident => $notable:literal,)*) => {
+    ($($name:ident => $notable:literal, $meaning:literal;)*) => {
         /// Why a policy is where it is. `UpperCamelCase` as Kubernetes conditions want it.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-        pub enum Reason { $($(#[$doc])* $name,)* }
+        pub enum Reason { $(#[doc = $meaning] $name,)* }
 
         impl Reason {
             /// Every one, in the order of their declaration.
@@ -14,6 +14,11 @@ macro_rules! reasons {
 
             pub const fn as_str(self) -> &'static str {
                 match self { $(Self::$name => stringify!($name),)* }
+            }
+
+            /// What it means, in a sentence for a table of all of them.
+            pub const fn meaning(self) -> &'static str {
+                match self { $(Self::$name => $meaning,)* }
             }
 
             /// Worth an Event when it is reached in a stage; the others occur in every healthy rollout.
@@ -41,83 +46,79 @@ impl Reason {
 
 reasons! {
     // The policy itself.
-    Accepted => false,
-    /// The reason of `Stalled` while it is False.
-    NoConflict => false,
-    InvalidSpec => true,
-    InvalidExpression => true,
-    InvalidGateConfig => true,
-    InvalidObject => true,
-    Paused => true,
-    Completed => true,
-    /// What happens when a stage is opened or left.
-    StageOpened => true,
-    StagePassed => true,
-    EditedAfterCompletion => true,
-    Opening => false,
-    EvidenceExpired => false,
-    KubeStellarSilent => false,
-    // What stalls it: somebody has to act.
-    BindingPolicyNotOwned => true,
-    EvidenceCollectorNotOwned => true,
-    ActiveStageRemoved => true,
-    BindingPolicyNotStored => true,
+    Accepted => false, "The policy can be carried out.";
+    NoConflict => false, "Nothing stalls the policy; the reason of `Stalled` while it is False.";
+    InvalidSpec => true, "A field of the spec is wrong; the message names it and the fix.";
+    InvalidExpression => true, "A filter or a condition does not compile.";
+    InvalidGateConfig => true, "A gate refuses its `config`.";
+    InvalidObject => true, "An object that the policy needs cannot be decoded: its fields are not those of its kind.";
+    Paused => true, "`spec.paused` is true.";
+    Completed => true, "The last stage has passed.";
+    StageOpened => true, "An Event: the workload is placed in the clusters of a stage.";
+    StagePassed => true, "An Event: a stage has passed.";
+    EditedAfterCompletion => true, "An Event: an object was updated after the rollout was completed, and every cluster gets the update at once.";
+    Opening => false, "The stage is about to be placed.";
+    EvidenceExpired => false, "The evidence was too old when the next stage was to be opened, so it is read again.";
+    KubeStellarSilent => false, "KubeStellar has not answered a change for longer than it ever takes: look whether its controller-manager runs.";
+    // What stalls it until a person acts.
+    BindingPolicyNotOwned => true, "A BindingPolicy has the name of a stage and belongs to nobody or to another policy: delete or rename it.";
+    EvidenceCollectorNotOwned => true, "A StatusCollector has the name of the controller's own one: delete or rename it.";
+    ActiveStageRemoved => true, "The spec no longer has the stage that is placed: put it back, or delete its BindingPolicy.";
+    BindingPolicyNotStored => true, "The API server stores a BindingPolicy without a field of `downsync`: its CRD is older than that field.";
     // The placement and its Binding.
-    Placing => false,
-    NameInUse => false,
-    BindingPolicyNotSynced => false,
-    BindingMissing => false,
-    BindingNotOwned => false,
-    NoDestinations => true,
-    NoObjects => true,
-    TooManyObjects => true,
-    StatusTooLarge => true,
-    Settling => false,
-    BindingSetShrank => true,
-    TransportError => true,
-    EvidenceCollectorNew => false,
+    Placing => false, "KubeStellar or its transport has not taken the last change yet.";
+    NameInUse => false, "An earlier BindingPolicy of this name is still being deleted.";
+    BindingPolicyNotSynced => false, "KubeStellar has not seen the last change of the BindingPolicy.";
+    BindingMissing => false, "KubeStellar has not written the Binding yet.";
+    BindingNotOwned => false, "A Binding of this name belongs to another BindingPolicy.";
+    NoDestinations => true, "The stage's `clusterSelectors` match no cluster.";
+    NoObjects => true, "`downsync` matches no object.";
+    TooManyObjects => true, "The stage has more objects or clusters than status can record (1,024 each).";
+    StatusTooLarge => true, "The status of the policy would not fit into an object of the API server.";
+    Settling => false, "The set of objects and clusters, or an object without generation, has changed a moment ago.";
+    BindingSetShrank => true, "The Binding has lost objects or clusters; it counts when it has stayed so for a while.";
+    TransportError => true, "KubeStellar's transport reports an error for the Binding.";
+    EvidenceCollectorNew => false, "The controller's own StatusCollector is not stored yet, or was changed a moment ago.";
     // The status part.
-    FilterError => true,
-    FilterMatchedNothing => true,
-    NoStatusForKind => true,
-    ObjectMissing => true,
-    ObjectForbidden => true,
-    StatusCollectorMissing => true,
-    StatusCollectorInvalid => true,
-    StatusCollectorChanged => false,
-    CombinedStatusMissing => false,
-    CombinedStatusNotOwned => true,
-    CombinedStatusTooLarge => true,
-    CombinedStatusStale => false,
-    CollectorNotCombined => false,
-    RowError => true,
-    AggregationError => true,
-    EvidenceMalformed => true,
-    NotReported => false,
-    DestinationsDiffer => false,
-    UpdateUnacknowledged => false,
-    UpdateAcknowledgementOverdue => true,
-    TooManyUpdates => true,
+    FilterError => true, "The filter gives no boolean for an object.";
+    FilterMatchedNothing => true, "The filter is false for every bound object.";
+    NoStatusForKind => true, "Clusters return no status of the kinds that are to be checked.";
+    ObjectMissing => true, "A bound object does not exist any more.";
+    ObjectForbidden => true, "The controller may not read a bound object: grant it `get`.";
+    StatusCollectorMissing => true, "A StatusCollector that `downsync` names does not exist.";
+    StatusCollectorInvalid => true, "KubeStellar reports an error in a StatusCollector.";
+    StatusCollectorChanged => false, "A StatusCollector was changed after KubeStellar combined.";
+    CombinedStatusMissing => false, "KubeStellar has written no CombinedStatus of an object yet.";
+    CombinedStatusNotOwned => true, "A CombinedStatus has been written by somebody other than KubeStellar.";
+    CombinedStatusTooLarge => true, "A CombinedStatus is larger than the API server stores.";
+    CombinedStatusStale => false, "The CombinedStatus is older than this placement.";
+    CollectorNotCombined => false, "The CombinedStatus lacks the results of a StatusCollector, or has those of another one.";
+    RowError => true, "An expression of a StatusCollector fails for a cluster.";
+    AggregationError => true, "An aggregation of a StatusCollector fails.";
+    EvidenceMalformed => true, "A row of the evidence is not as the controller asked for it.";
+    NotReported => false, "A cluster has not reported on an object.";
+    DestinationsDiffer => false, "The clusters in the evidence are not those of the Binding.";
+    UpdateUnacknowledged => false, "A cluster has not reported since an object was updated.";
+    UpdateAcknowledgementOverdue => true, "A cluster has not acknowledged an update for two minutes: see `unacknowledgedUpdates`.";
+    TooManyUpdates => true, "Status has no room for more updates that clusters have not acknowledged.";
     // The checks.
-    Complete => false,
-    Healthy => false,
-    /// Occurs in every rollout.
-    Unhealthy => false,
-    /// A rollout has failed and does not go on by itself.
-    HealthFailed => true,
-    ConditionTrue => false,
-    ConditionFalse => true,
-    ConditionError => true,
-    GatePassed => false,
-    GateHolds => true,
-    GateFailed => true,
-    GateError => true,
-    GateNamespaceNotAllowed => true,
-    GateModuleMissing => true,
-    GateModuleRefused => true,
-    GateModuleFailed => true,
-    GateDigestMismatch => true,
-    Soaking => false,
-    Soaked => false,
-    PlacedNotEvaluated => false,
+    Complete => false, "The evidence is complete.";
+    Healthy => false, "Every object is healthy in every cluster.";
+    Unhealthy => false, "A rollout is in progress in a cluster.";
+    HealthFailed => true, "A rollout has failed in a cluster and does not go on by itself.";
+    ConditionTrue => false, "The condition is true.";
+    ConditionFalse => true, "The condition is false.";
+    ConditionError => true, "The condition gives no boolean.";
+    GatePassed => false, "The gate lets the stage pass.";
+    GateHolds => true, "The gate holds the stage for now.";
+    GateFailed => true, "The gate says that this attempt will never pass.";
+    GateError => true, "The gate gave no verdict: it trapped, took too long, or was not asked yet.";
+    GateNamespaceNotAllowed => true, "The gate's ConfigMap is in a namespace that `--gate-namespaces` does not list.";
+    GateModuleMissing => true, "The ConfigMap, or its key, does not exist.";
+    GateModuleRefused => true, "The component is no gate: see `stagegate gate check`.";
+    GateModuleFailed => true, "The component could not be read or compiled.";
+    GateDigestMismatch => true, "The component is not the one of `module.digest`.";
+    Soaking => false, "All checks pass and `soak` has not passed yet.";
+    Soaked => false, "All checks have passed for the time of `soak`.";
+    PlacedNotEvaluated => false, "The stage has no check; its Binding is complete.";
 }

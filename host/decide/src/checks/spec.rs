@@ -81,15 +81,18 @@ impl CheckedGate {
         if config.len() > MAX_CONFIG_BYTES {
             wrong("config", "is longer than 64 KiB of JSON: shorten it");
         }
-        let limits = gate.limits.unwrap_or_default();
-        let timeout_ms = limits.timeout_ms.unwrap_or(DEFAULT_TIMEOUT_MS);
-        let memory_mib = limits.memory_mib.unwrap_or(DEFAULT_MEMORY_MIB);
-        if !(10..=5_000).contains(&timeout_ms) {
-            wrong("limits.timeoutMs", "is not from 10 to 5000");
-        }
-        if !(1..=256).contains(&memory_mib) {
-            wrong("limits.memoryMiB", "is not from 1 to 256");
-        }
+        let limits = gate.limits.clone().unwrap_or_default();
+        let timeout_ms = limits.timeout_ms().unwrap_or_else(|| {
+            wrong("limits.timeout", "is no time from 10ms to 5s: write for example 500ms");
+            DEFAULT_TIMEOUT_MS
+        });
+        let memory_mib = limits.memory_mib().unwrap_or_else(|| {
+            wrong(
+                "limits.memory",
+                "is no whole number of Mi from 1Mi to 256Mi: write for example 64Mi",
+            );
+            DEFAULT_MEMORY_MIB
+        });
         let source = SourceEntry::from(entry);
         let digest = Digest::of(&(&gate.name, &source, &pin, &config, timeout_ms, memory_mib));
         Self {

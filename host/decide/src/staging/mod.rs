@@ -1,6 +1,6 @@
 //! Moves a StagedBindingPolicy through its stages: [`Facts`] in, a [`Decision`] out.
 //!
-//! Flow: check the spec → find the active stage (the first that has not passed at the plan) → place it (created
+//! Flow: check the spec → find the active stage (the first that has not passed at the revision) → place it (created
 //! closed, then opened by a conditional write) → judge it → read everything anew and judge once more → open the next
 //! → remove the previous once the next one serves its clusters.
 //!
@@ -28,7 +28,7 @@ pub use crate::checks::verdict::{Verdict, VerdictKey};
 pub use evidence::collector::{has_our_spec, object as evidence_collector};
 pub use evidence::combined_status::COMBINED_STATUS_BYTES_MAX;
 pub use evidence::kinds::{is_never_returned, is_without_status};
-pub use input::clauses::plan_of;
+pub use input::clauses::revision_of;
 pub use input::facts::{
     BindingFacts, Decoded, EvidenceCollectorFacts, Facts, ObjectFacts, ObjectMeta, PolicyFacts, Settings,
 };

@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use stagegate_api::{StagedBindingPolicyStatus, annotation};
-use stagegate_decide::staging::{Facts, Plan, Write, plan_of};
+use stagegate_decide::staging::{Facts, Plan, Write, revision_of};
 
 use crate::carry_out::until_still;
 use crate::rules;
@@ -233,7 +233,7 @@ fn ends(facts: &Facts) -> String {
 
 /// In the order of the spec, then those that no stage has.
 fn stands(facts: &Facts) -> String {
-    let plan = plan_of(&facts.policy.object.spec.downsync).to_string();
+    let plan = revision_of(&facts.policy.object.spec.downsync).to_string();
     let stages: Vec<&str> = facts
         .policy
         .object
@@ -253,7 +253,7 @@ fn stands(facts: &Facts) -> String {
                 .metadata
                 .annotations
                 .as_ref()
-                .and_then(|all| all.get(annotation::PLAN));
+                .and_then(|all| all.get(annotation::REVISION));
             let how = match at {
                 _ if object.metadata.deletion_timestamp.is_some() => " leaving",
                 _ if object.spec.cluster_selectors.is_empty() => " closed",
@@ -317,7 +317,7 @@ fn silent(facts: &Facts) -> Vec<String> {
                 .metadata
                 .annotations
                 .as_ref()
-                .and_then(|all| all.get(annotation::STAMP));
+                .and_then(|all| all.get(annotation::FENCING_TOKEN));
             let is_closed = object.spec.cluster_selectors.is_empty() && object.metadata.deletion_timestamp.is_none();
             is_closed && stamped != Some(&stamp)
         })

@@ -217,7 +217,7 @@ const OTHER_HALVES: [(&str, &str); 6] = [
     ),
     // Which of two was opened first.
     ("edited-order-proves-nothing", "/placements"),
-    ("plan-that-came-back-is-proven-before-a-later-one", "/placements"),
+    ("revision-that-came-back-is-proven-before-a-later-one", "/placements"),
     // An open placement without our annotations was left by the Go stager: its clauses tell the plan.
     (
         "opened-by-hand-has-an-attempt-of-ours",
@@ -347,7 +347,7 @@ fn answers_that_stop(answers: &Answers) -> Vec<(&'static str, Answers)> {
         generation,
         edited_at: None,
         made_at: None,
-        mark: "first".to_owned(),
+        metadata_digest: "first".to_owned(),
     };
     let object = |found: Option<ObjectMeta>| Answers {
         objects: BTreeMap::from([(key.clone(), found)]),

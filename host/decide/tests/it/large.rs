@@ -52,7 +52,7 @@ fn update(world: &mut Value, generation: i64) -> Answers {
     let binding = &mut world["bindings"]["shop.stage.dev"]["object"]["object"];
     binding["spec"]["workload"]["namespaceScope"][0]["resourceVersion"] = json!(version);
     let objects = json!({"deployments.apps default/web": {
-        "uid": "web-uid", "resourceVersion": version, "generation": generation, "mark": "first",
+        "uid": "web-uid", "resourceVersion": version, "generation": generation, "metadataDigest": "first",
         "editedAt": format!("2026-01-01T00:09:5{generation}Z"),
     }});
     serde_json::from_value(json!({"objects": objects})).unwrap()
@@ -78,7 +78,7 @@ fn opens(outcome: &Outcome) -> bool {
 }
 
 fn pending(outcome: &Outcome) -> Value {
-    json!(status_after(&outcome.plan, &outcome.facts).stages[0].objects[0].updates)
+    json!(status_after(&outcome.plan, &outcome.facts).stages[0].objects[0].pending_updates)
 }
 
 #[test]
@@ -88,7 +88,11 @@ fn an_update_of_which_status_has_no_room_for_the_names_is_owed_until_the_last_cl
     let outcome = decided(&world, &answers);
     let entry = pending(&outcome)[0].clone();
     assert_eq!(
-        (&entry["clusters"], &entry["owed"], &entry["gen"]),
+        (
+            &entry["clusters"],
+            &entry["unacknowledged"],
+            &entry["observedGeneration"]
+        ),
         (&json!([]), &json!(1), &json!("1"))
     );
     assert!(!opens(&outcome));
@@ -130,7 +134,7 @@ fn beside_an_update_without_names_an_object_that_is_new_owes_what_its_reports_ar
     combined["object"]["metadata"]["name"] = json!("api-uid.dev-uid");
     combined["object"]["metadata"]["labels"]["status.kubestellar.io/name"] = json!("api");
     world["combined"]["default/api-uid.dev-uid"] = combined;
-    let meta = |uid: &str, version: &str, at: &str| json!({"uid": uid, "resourceVersion": version, "generation": 2, "mark": "first", "editedAt": at});
+    let meta = |uid: &str, version: &str, at: &str| json!({"uid": uid, "resourceVersion": version, "generation": 2, "metadataDigest": "first", "editedAt": at});
     let objects = json!({
         "deployments.apps default/web": meta("web-uid", "42", "2026-01-01T00:09:52Z"),
         "deployments.apps default/api": meta("api-uid", "41", "2026-01-01T00:09:50Z"),
@@ -139,12 +143,12 @@ fn beside_an_update_without_names_an_object_that_is_new_owes_what_its_reports_ar
     let outcome = decided(&world, &answers);
     let known = json!(status_after(&outcome.plan, &outcome.facts).stages[0].objects);
     assert_eq!(
-        known[0]["updates"][0]["clusters"],
+        known[0]["pendingUpdates"][0]["clusters"],
         json!([]),
         "web has no room for names"
     );
     assert_eq!(
-        known[1]["updates"][0]["clusters"].as_array().map(Vec::len),
+        known[1]["pendingUpdates"][0]["clusters"].as_array().map(Vec::len),
         Some(CLUSTERS)
     );
     assert!(!opens(&outcome));
@@ -156,7 +160,7 @@ fn of_two_updates_each_moves_the_generation_or_nothing_follows_for_two_minutes()
     update(&mut world, 2);
     let answers = update(&mut world, 3);
     let outcome = decided(&world, &answers);
-    assert_eq!(pending(&outcome)[0]["owed"], json!(2));
+    assert_eq!(pending(&outcome)[0]["unacknowledged"], json!(2));
 
     let mut world = after(world, &outcome, "2026-01-01T00:10:20Z");
     set_rows(&mut world, |_| ("2026-01-01T00:10:10Z", "2"));
@@ -181,7 +185,7 @@ fn a_cluster_that_reported_another_generation_or_has_joined_is_named() {
         (&json!([]), &json!([cluster(7)]))
     );
     assert_eq!(
-        (&updates[1]["clusters"], &updates[1]["gen"]),
+        (&updates[1]["clusters"], &updates[1]["observedGeneration"]),
         (&json!([cluster(7)]), &json!("5"))
     );
 
@@ -230,7 +234,7 @@ fn a_policy_of_which_status_has_no_room_for_the_stages_stalls_with_the_numbers_a
     stages[0]["passingSince"] = json!("2026-01-01T00:01:00Z");
     let mut more: Vec<Value> = passing
         .iter()
-        .map(|name| json!({"name": name, "state": "Passed", "plan": "$plan", "bindingPolicy": {"name": format!("shop.stage.{name}"), "uid": format!("{name}-uid")}, "objects": objects}))
+        .map(|name| json!({"name": name, "state": "Passed", "revision": "$revision", "bindingPolicy": {"name": format!("shop.stage.{name}"), "uid": format!("{name}-uid")}, "objects": objects}))
         .collect();
     stages.as_array_mut().unwrap().append(&mut more);
     for name in passing {

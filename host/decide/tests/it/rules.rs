@@ -7,7 +7,7 @@ use stagegate_api::{
     BindingPolicy, CheckStatus, Outcome, PreviousStages, Stage, StageHealth, StageState, StageStatus, annotation,
 };
 use stagegate_decide::names::Digest;
-use stagegate_decide::staging::{Decoded, Facts, Placement, Plan, Precondition, Read, Root, Write, plan_of};
+use stagegate_decide::staging::{Decoded, Facts, Placement, Plan, Precondition, Read, Root, Write, revision_of};
 
 use crate::world::{short, status_after};
 
@@ -53,7 +53,7 @@ pub fn unprintable(plan: &Plan, facts: &Facts) -> Vec<String> {
         texts.push((format!("condition {}", condition.type_), &condition.message));
     }
     for stage in &status.stages {
-        let of_stage = stage.message.iter().chain(&stage.not_judged);
+        let of_stage = stage.message.iter().chain(&stage.not_evaluated);
         texts.extend(of_stage.map(|text| (format!("stage {}", stage.name), text.as_str())));
         for check in &stage.checks {
             let pieces = check.evidence.iter().flat_map(|piece| [&piece.name, &piece.value]);
@@ -80,7 +80,7 @@ fn is_moving(plan: &Plan) -> bool {
 
 struct Made<'a> {
     facts: &'a Facts,
-    plan: Digest,
+    revision: Digest,
     stages: &'a [Stage],
     before: BTreeMap<String, StageStatus>,
     after: BTreeMap<String, StageStatus>,
@@ -93,7 +93,7 @@ impl<'a> Made<'a> {
         let before = facts.policy.object.status.clone().unwrap_or_default();
         Self {
             facts,
-            plan: plan_of(&spec.downsync),
+            revision: revision_of(&spec.downsync),
             stages: &spec.stages,
             before: by_name(before.stages),
             after: by_name(status_after(plan, facts).stages),
@@ -159,8 +159,8 @@ impl<'a> Made<'a> {
             return Some("it is of no stage".to_owned());
         };
         if !matches!(write, Write::Adopt(_)) {
-            if placement.annotations.get(annotation::PLAN).map(String::as_str) != Some(self.plan.as_str()) {
-                return Some("it is not placed at the plan".to_owned());
+            if placement.annotations.get(annotation::REVISION).map(String::as_str) != Some(self.revision.as_str()) {
+                return Some("it is not placed at the revision".to_owned());
             }
             if placement.spec.cluster_selectors != self.stages[index].cluster_selectors {
                 return Some("it is not placed where its stage says".to_owned());
@@ -184,12 +184,13 @@ impl<'a> Made<'a> {
         };
         let old = object.metadata.annotations.as_ref();
         let is_put_back = !matches!(write, Write::Open(_))
-            && self.plan_at(placement.name.as_str()).as_deref() == Some(self.plan.as_str())
-            && old.and_then(|old| old.get(annotation::STAMP)) == placement.annotations.get(annotation::STAMP);
+            && self.revision_at(placement.name.as_str()).as_deref() == Some(self.revision.as_str())
+            && old.and_then(|old| old.get(annotation::FENCING_TOKEN))
+                == placement.annotations.get(annotation::FENCING_TOKEN);
         is_put_back || number(&placement.annotations) > old.and_then(number).or(Some(0))
     }
 
-    /// An open placement goes only where a later one at the plan is there and stays.
+    /// An open placement goes only where a later one at the revision is there and stays.
     fn is_covered(&self, write: &Write) -> Option<String> {
         let Write::Remove { name, .. } = write else { return None };
         if !self.is_open(name.as_str()) {
@@ -203,7 +204,7 @@ impl<'a> Made<'a> {
         };
         let is_later = |stage: &Stage| {
             let placement = self.placement_of(stage);
-            self.is_open(&placement) && self.plan_at(&placement).as_deref() == Some(self.plan.as_str())
+            self.is_open(&placement) && self.revision_at(&placement).as_deref() == Some(self.revision.as_str())
         };
         let is_covered = self.stages[index + 1..].iter().any(is_later);
         (!is_covered).then(|| "no later stage has the workload".to_owned())
@@ -215,7 +216,7 @@ impl<'a> Made<'a> {
         let newly = self.stages.iter().enumerate().filter(|(_, stage)| {
             let at_plan = |records: &BTreeMap<String, StageStatus>| {
                 records.get(&stage.name).is_some_and(|record| {
-                    record.state == StageState::Passed && record.plan.as_deref() == Some(self.plan.as_str())
+                    record.state == StageState::Passed && record.revision.as_deref() == Some(self.revision.as_str())
                 })
             };
             at_plan(&self.after) && !at_plan(&self.before)
@@ -223,7 +224,7 @@ impl<'a> Made<'a> {
         let unproven = newly.filter(|(index, stage)| {
             let is_behind = self.stages[index + 1..].iter().any(|later| {
                 let placement = self.placement_of(later);
-                self.is_open(&placement) && self.plan_at(&placement).as_deref() == Some(self.plan.as_str())
+                self.is_open(&placement) && self.revision_at(&placement).as_deref() == Some(self.revision.as_str())
             });
             !is_behind && !self.has_proof(stage)
         });
@@ -234,8 +235,8 @@ impl<'a> Made<'a> {
 
     fn has_passed(&self, stage: &Stage) -> bool {
         let record = self.after.get(&stage.name);
-        let is_at_plan = record.is_some_and(|record| record.plan.as_deref() == Some(self.plan.as_str()));
-        is_at_plan && (record.is_some_and(|record| record.state == StageState::Passed) || self.has_proof(stage))
+        let is_at_revision = record.is_some_and(|record| record.revision.as_deref() == Some(self.revision.as_str()));
+        is_at_revision && (record.is_some_and(|record| record.state == StageState::Passed) || self.has_proof(stage))
     }
 
     /// Each check that the stage has is on record as passed, the condition as it stands in the spec.
@@ -285,11 +286,11 @@ impl<'a> Made<'a> {
     }
 
     /// Its annotation, or what its clauses are where the Go stager made it.
-    fn plan_at(&self, placement: &str) -> Option<String> {
+    fn revision_at(&self, placement: &str) -> Option<String> {
         let object = self.object(placement)?;
         let annotations = object.metadata.annotations.as_ref();
-        let stamped = annotations.and_then(|annotations| annotations.get(annotation::PLAN));
-        Some(stamped.map_or_else(|| plan_of(&object.spec.downsync).to_string(), Clone::clone))
+        let stamped = annotations.and_then(|annotations| annotations.get(annotation::REVISION));
+        Some(stamped.map_or_else(|| revision_of(&object.spec.downsync).to_string(), Clone::clone))
     }
 }
 

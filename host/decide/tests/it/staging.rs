@@ -244,7 +244,7 @@ fn check(expect: &Expect, outcome: &Outcome) -> Vec<String> {
         ..
     } = outcome;
     let mut failures = Vec::new();
-    let own_plan = stagegate_decide::staging::plan_of(&facts.policy.object.spec.downsync).to_string();
+    let own_plan = stagegate_decide::staging::revision_of(&facts.policy.object.spec.downsync).to_string();
     let mut want = |what: &str, wanted: Value, found: Value| {
         let mut wanted = wanted;
         fill(&mut wanted, &own_plan);

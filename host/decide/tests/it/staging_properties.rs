@@ -483,13 +483,15 @@ fn a_long_list_of_objects_that_prove_nothing_ends_in_a_number() {
         .unwrap();
     }
     let outcome = outcome(world, &Answers::default());
-    let not_judged = status_after(&outcome.plan, &outcome.facts).stages[0].not_judged.clone();
-    assert_eq!((not_judged.len(), not_judged[63].as_str()), (64, "and 7 more"));
+    let not_evaluated = status_after(&outcome.plan, &outcome.facts).stages[0]
+        .not_evaluated
+        .clone();
+    assert_eq!((not_evaluated.len(), not_evaluated[63].as_str()), (64, "and 7 more"));
 }
 
 #[test]
 fn status_holds_no_more_objects_than_the_crd_takes_however_many_have_come_and_gone() {
-    let gone = |number: usize| json!({"group": "", "resource": "configmaps", "namespace": "default", "name": format!("settings-{number}"), "uid": format!("settings-{number}"), "mark": "first", "resourceVersion": "1", "collectors": [], "baseline": "50"});
+    let gone = |number: usize| json!({"group": "", "resource": "configmaps", "namespace": "default", "name": format!("settings-{number}"), "uid": format!("settings-{number}"), "metadataDigest": "first", "resourceVersion": "1", "collectors": [], "baseline": "50"});
     for worlds in [
         &["prod-open", "dev-removed", "completed"][..],
         &["prod-open", "dev-removed", "prod-judged"],
@@ -540,11 +542,11 @@ fn an_entry_of_pending_updates_names_no_more_clusters_than_the_crd_takes() {
     for (pointer, value) in changes {
         set(pointer, value).apply(&mut world).unwrap();
     }
-    let edited = json!({"objects": {"deployments.apps default/web": {"uid": "web-uid", "resourceVersion": "42", "generation": 2, "mark": "first"}}});
+    let edited = json!({"objects": {"deployments.apps default/web": {"uid": "web-uid", "resourceVersion": "42", "generation": 2, "metadataDigest": "first"}}});
     let outcome = outcome(world, &serde_json::from_value(edited).unwrap());
     let status = status_after(&outcome.plan, &outcome.facts);
     let named: Vec<usize> = status.stages[1].objects[0]
-        .updates
+        .pending_updates
         .iter()
         .map(|update| update.clusters.len())
         .collect();

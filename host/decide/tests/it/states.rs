@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use stagegate_api::DownsyncClause;
-use stagegate_decide::staging::plan_of;
+use stagegate_decide::staging::revision_of;
 
 use crate::carry_out::until_still;
 use crate::world::{self, Answers, Change, fill};
@@ -23,7 +23,7 @@ pub fn directory() -> PathBuf {
 struct File {
     /// Of the policy, in all states.
     spec: Value,
-    /// Clauses of an older plan.
+    /// Clauses of an older revision.
     older: Value,
     /// The ConfigMaps of gates.
     sources: Value,
@@ -69,7 +69,7 @@ enum Standing {
     Passed,
     /// It has passed, and its placement was removed.
     Gone,
-    /// Open, as an older plan had it.
+    /// Open, as an older revision had it.
     Old,
     /// Open, as the Go stager left it.
     Unstamped,
@@ -142,7 +142,8 @@ impl File {
         for name in STAGES {
             let standing = written.stages[name];
             let mut placement = named(&base, name);
-            placement["object"]["metadata"]["annotations"]["community.kubestellar.io/baseline"] = baseline(name);
+            placement["object"]["metadata"]["annotations"]["community.kubestellar.io/baseline-version"] =
+                baseline(name);
             if let Some(placement) = self.placement(placement, standing) {
                 world["placements"][format!("shop.stage.{name}")] = placement;
             }
@@ -161,7 +162,7 @@ impl File {
         change.apply(&mut world)?;
         // The plan that is placed is the one of before any edit.
         let clauses: Vec<DownsyncClause> = serde_json::from_value(self.spec["downsync"].clone()).unwrap();
-        fill(&mut world, plan_of(&clauses).as_str());
+        fill(&mut world, revision_of(&clauses).as_str());
         Ok(world)
     }
 
@@ -174,11 +175,11 @@ impl File {
             Standing::Fresh => object["status"]["observedGeneration"] = json!(1),
             Standing::Closed => {
                 annotations["community.kubestellar.io/attempt"] = json!("0");
-                remove(annotations, "community.kubestellar.io/baseline");
+                remove(annotations, "community.kubestellar.io/baseline-version");
                 remove(&mut object["spec"], "clusterSelectors");
             }
             Standing::Old => {
-                annotations["community.kubestellar.io/plan"] = json!("older");
+                annotations["community.kubestellar.io/revision"] = json!("older");
                 object["spec"]["downsync"] = self.older.clone();
             }
             Standing::Unstamped => {
@@ -229,7 +230,7 @@ fn record(name: &str, standing: Standing) -> Value {
         }
         Standing::Old => {
             record["state"] = json!("Outdated");
-            record["plan"] = json!("older");
+            record["revision"] = json!("older");
         }
     }
     if standing == Standing::Gone {

@@ -11,7 +11,7 @@ use stagegate_api::{DownsyncClause, EvidencePiece, StagedBindingPolicyStatus, ev
 use stagegate_decide::names::{Digest, ObjectKey};
 use stagegate_decide::staging::{
     Compilation, ConfigAnswer, Decision, Decoded, Evidence, Facts, GateAnswer, GateCall, GateVerdict, Module,
-    ModuleFacts, ObjectFacts, ObjectMeta, Plan, Question, Read, Root, SourceEntry, Verdict, Write, decide, plan_of,
+    ModuleFacts, ObjectFacts, ObjectMeta, Plan, Question, Read, Root, SourceEntry, Verdict, Write, decide, revision_of,
 };
 
 const ROUNDS_MAX: usize = 16;
@@ -91,28 +91,28 @@ pub fn filled(mut world: Value) -> Value {
     if let Some(members) = world.as_object_mut() {
         members.entry("kubestellarSeenAt").or_insert(now);
     }
-    let plan = world
+    let revision = world
         .pointer("/policy/object/spec/downsync")
         .and_then(|clauses| serde_json::from_value::<Vec<DownsyncClause>>(clauses.clone()).ok())
-        .map_or_else(|| "no plan".to_owned(), |clauses| plan_of(&clauses).to_string());
-    fill(&mut world, &plan);
+        .map_or_else(|| "no revision".to_owned(), |clauses| revision_of(&clauses).to_string());
+    fill(&mut world, &revision);
     world
 }
 
-/// Puts in what cannot be written down: digests (`{$planOf: clauses}` for other clauses) and our collector.
-pub fn fill(value: &mut Value, plan: &str) {
+/// Puts in what cannot be written down: digests (`{$revisionOf: clauses}` for other clauses) and our collector.
+pub fn fill(value: &mut Value, revision: &str) {
     match value {
-        Value::String(text) if text == "$plan" => plan.clone_into(text),
+        Value::String(text) if text == "$revision" => revision.clone_into(text),
         Value::String(text) if text == "$evidence" => *text = evidence::collector_name(),
         Value::String(text) if text == "$evidenceSpec" => *value = json!(evidence::collector_spec()),
-        Value::Array(items) => items.iter_mut().for_each(|item| fill(item, plan)),
-        Value::Object(members) => match members.get("$planOf").cloned() {
+        Value::Array(items) => items.iter_mut().for_each(|item| fill(item, revision)),
+        Value::Object(members) => match members.get("$revisionOf").cloned() {
             Some(clauses) => {
-                *value = json!(plan_of(
+                *value = json!(revision_of(
                     &serde_json::from_value::<Vec<DownsyncClause>>(clauses).unwrap()
                 ))
             }
-            None => members.values_mut().for_each(|member| fill(member, plan)),
+            None => members.values_mut().for_each(|member| fill(member, revision)),
         },
         _ => {}
     }
@@ -284,7 +284,7 @@ pub fn answer(facts: &mut Facts, question: Question, answers: &Answers) {
                     generation,
                     edited_at: None,
                     made_at: None,
-                    mark: "first".to_owned(),
+                    metadata_digest: "first".to_owned(),
                 })
             });
             facts.objects.insert(

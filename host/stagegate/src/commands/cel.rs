@@ -14,7 +14,7 @@ use crate::manifests;
 /// Prints the value as JSON; `-o json` prints `{"value": …, "kind": "bool"}` or `{"error": "…"}` on one line.
 ///
 /// # Errors
-/// Files that cannot be read. An expression that is refused or fails is an answer: [`Outcome::No`].
+/// Files that cannot be read. An expression that is refused or fails is an answer: [`Outcome::Negative`].
 pub fn evaluate(args: &CelArgs) -> Result {
     let text = expression(args)?;
     let object = object(args)?;
@@ -27,8 +27,8 @@ pub fn evaluate(args: &CelArgs) -> Result {
         (Format::Json, Err(message)) => writeln!(out, "{}", json!({"error": message}))?,
     }
     Ok(match answer {
-        Ok(Answer::Bool(false)) | Err(_) => Outcome::No,
-        Ok(_) => Outcome::AsWished,
+        Ok(Answer::Bool(false)) | Err(_) => Outcome::Negative,
+        Ok(_) => Outcome::Success,
     })
 }
 

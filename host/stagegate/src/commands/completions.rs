@@ -12,5 +12,5 @@ pub fn print(shell: clap_complete::Shell) -> Result {
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut Args::command(), "stagegate", &mut script);
     io::stdout().write_all(&script)?;
-    Ok(Outcome::AsWished)
+    Ok(Outcome::Success)
 }

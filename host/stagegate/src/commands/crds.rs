@@ -8,7 +8,7 @@ use super::{Failure, Outcome, Result};
 
 pub fn print() -> Result {
     io::stdout().write_all(yaml()?.as_bytes())?;
-    Ok(Outcome::AsWished)
+    Ok(Outcome::Success)
 }
 
 fn yaml() -> Result<String> {
@@ -16,7 +16,7 @@ fn yaml() -> Result<String> {
     for crd in stagegate_api::crd::ours() {
         let body = serde_saphyr::to_string(&crd).context("writing a CustomResourceDefinition as YAML");
         text.push_str("---\n");
-        text.push_str(&body.map_err(Failure::Outside)?);
+        text.push_str(&body.map_err(Failure::Environment)?);
     }
     Ok(text)
 }

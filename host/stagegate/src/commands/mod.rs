@@ -26,9 +26,9 @@ mod watch;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// Exit code 0.
-    AsWished,
+    Success,
     /// Held, failed, false, findings: exit code 1.
-    No,
+    Negative,
     /// Exit code 3.
     TimedOut,
 }
@@ -41,13 +41,13 @@ pub enum Failure {
     Input(anyhow::Error),
     /// A cluster, a file system or the network did not do what was asked: exit code 4.
     #[error(transparent)]
-    Outside(anyhow::Error),
+    Environment(anyhow::Error),
 }
 
 impl From<io::Error> for Failure {
     /// Of reads and writes that have no better context: the standard streams.
     fn from(error: io::Error) -> Self {
-        Self::Outside(anyhow::Error::new(error).context("writing to standard output"))
+        Self::Environment(anyhow::Error::new(error).context("writing to standard output"))
     }
 }
 
@@ -70,8 +70,8 @@ pub fn execute(args: Args) -> ExitCode {
         Command::Sandbox(child) => return sandbox::child::main(child),
     };
     ExitCode::from(match ended {
-        Ok(Outcome::AsWished) => 0,
-        Ok(Outcome::No) => 1,
+        Ok(Outcome::Success) => 0,
+        Ok(Outcome::Negative) => 1,
         Ok(Outcome::TimedOut) => 3,
         Err(failure) if reader_went_away(&failure) && !has_verdict => 0,
         Err(failure) => report(&failure),
@@ -82,7 +82,7 @@ fn block_on(command: impl Future<Output = Result>) -> Result {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     runtime
         .context("starting the runtime")
-        .map_err(Failure::Outside)?
+        .map_err(Failure::Environment)?
         .block_on(command)
 }
 
@@ -94,7 +94,7 @@ fn milliseconds(duration: Duration) -> i64 {
 fn report(failure: &Failure) -> u8 {
     let (error, code) = match failure {
         Failure::Input(error) => (error, 2),
-        Failure::Outside(error) => (error, 4),
+        Failure::Environment(error) => (error, 4),
     };
     // Nobody is left to tell when standard error is gone too.
     drop(writeln!(io::stderr(), "error: {error:#}"));
@@ -103,7 +103,9 @@ fn report(failure: &Failure) -> u8 {
 
 /// `stagegate crds | head` ends early because its reader has had enough: that is no failure.
 fn reader_went_away(failure: &Failure) -> bool {
-    let Failure::Outside(error) = failure else { return false };
+    let Failure::Environment(error) = failure else {
+        return false;
+    };
     error
         .chain()
         .filter_map(|cause| cause.downcast_ref::<io::Error>())

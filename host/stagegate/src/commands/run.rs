@@ -46,9 +46,11 @@ async fn until_signal(args: &RunArgs, suppressed: Counter) -> Result {
     };
     let started = tokio::select! {
         started = shell::start(client, TokioClock::shared(), options) => started,
-        () = signals.next() => return Ok(Outcome::AsWished),
+        () = signals.next() => return Ok(Outcome::Success),
     };
-    let mut running = started.context("starting the controllers").map_err(Failure::Outside)?;
+    let mut running = started
+        .context("starting the controllers")
+        .map_err(Failure::Environment)?;
     let admin = listener.map(|listener| {
         let about = admin::About {
             health: running.health(),
@@ -58,10 +60,10 @@ async fn until_signal(args: &RunArgs, suppressed: Counter) -> Result {
         tokio::spawn(admin::serve(listener, about))
     });
     let ended = tokio::select! {
-        error = running.failed() => Err(Failure::Outside(error)),
+        error = running.failed() => Err(Failure::Environment(error)),
         () = signals.next() => {
             tracing::info!("stopping");
-            Ok(Outcome::AsWished)
+            Ok(Outcome::Success)
         }
     };
     running.stop().await;
@@ -94,7 +96,7 @@ async fn admin_listener(address: Option<&str>) -> Result<Option<TcpListener>> {
     let Some(address) = address else { return Ok(None) };
     let bound = TcpListener::bind(address).await;
     let bound = bound.with_context(|| format!("serving on --admin-address {address}"));
-    bound.map(Some).map_err(Failure::Outside)
+    bound.map(Some).map_err(Failure::Environment)
 }
 
 fn sandbox(cache: Option<&Path>) -> Result<Arc<Sandbox>> {

@@ -15,7 +15,7 @@ impl Signals {
     /// # Errors
     /// When the system does not let signals be caught.
     pub fn catch() -> Result<Self> {
-        let caught = |kind| signal(kind).context("catching signals").map_err(Failure::Outside);
+        let caught = |kind| signal(kind).context("catching signals").map_err(Failure::Environment);
         Ok(Self {
             interrupt: caught(SignalKind::interrupt())?,
             terminate: caught(SignalKind::terminate())?,

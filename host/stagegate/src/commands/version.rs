@@ -6,5 +6,5 @@ use super::{Outcome, Result};
 
 pub fn print() -> Result {
     writeln!(io::stdout(), "stagegate {}", env!("CARGO_PKG_VERSION"))?;
-    Ok(Outcome::AsWished)
+    Ok(Outcome::Success)
 }

@@ -24,8 +24,8 @@ pub async fn policies(args: &WatchArgs) -> Result {
     let mut signals = Signals::catch()?;
     let client = connection::client(&args.cluster).await?;
     tokio::select! {
-        reached = reach(&client) => reached.map_err(Failure::Outside)?,
-        () = signals.next() => return Ok(Outcome::AsWished),
+        reached = reach(&client) => reached.map_err(Failure::Environment)?,
+        () = signals.next() => return Ok(Outcome::Success),
     }
     let mut view = View::on_stdout(args.output);
     tokio::select! {
@@ -33,7 +33,7 @@ pub async fn policies(args: &WatchArgs) -> Result {
         () = signals.next() => {}
     }
     view.finish("Interrupted")?;
-    Ok(Outcome::AsWished)
+    Ok(Outcome::Success)
 }
 
 /// Whether the cluster answers and knows the kind: a watch alone would try for ever.

@@ -12,9 +12,9 @@ use stagegate_api::{
 };
 use stagegate_decide::staging::Decoded;
 
+use super::foreign_writers::{ForeignWriterGuard, Traced};
 pub use super::guarded::Guarded;
 use super::guarded::{Form, Json, View, packing};
-use super::rivals::{Rivals, Traced};
 use crate::shell::start::{Context, Tasks};
 use crate::shell::store::Store;
 use crate::shell::watch::{ManagedFields, Need, Watched, keep};
@@ -76,9 +76,9 @@ pub struct Kinds {
 
 impl Kinds {
     /// Starts the watches of the wanted kinds; their listeners are registered by now.
-    pub fn spawn(self, context: &Context, rivals: Option<&Arc<Rivals>>, tasks: &mut Tasks) {
-        let shown = |kind: Traced| match rivals {
-            Some(rivals) => rivals.clone().shown(kind),
+    pub fn spawn(self, context: &Context, foreign_writers: Option<&Arc<ForeignWriterGuard>>, tasks: &mut Tasks) {
+        let shown = |kind: Traced| match foreign_writers {
+            Some(foreign_writers) => foreign_writers.clone().shown(kind),
             None => ManagedFields::Dropped,
         };
         spawn(self.policies.packed::<Json>(), ManagedFields::Dropped, context, tasks);

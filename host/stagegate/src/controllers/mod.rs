@@ -6,23 +6,23 @@ pub mod binding;
 pub mod combine;
 pub mod staging;
 
+mod foreign_writers;
 mod guarded;
 mod kinds;
 mod objects;
-mod rivals;
 mod write;
 
 use std::sync::Arc;
 
-pub use self::rivals::Rivals;
-use self::rivals::Traces;
+use self::foreign_writers::Detections;
+pub use self::foreign_writers::ForeignWriterGuard;
 use crate::shell::ControllerName;
-use crate::shell::lease::{Permit, gated};
+use crate::shell::lease::{WriteGuard, gated};
 use crate::shell::start::{Context, Tasks};
 
 /// Starts those that the options name, on one watch per kind; tells when KubeStellar is found to do the same work.
-pub fn spawn(context: &Context, tasks: &mut Tasks) -> Arc<Rivals> {
-    let (kinds, rivals) = (kinds::Kinds::default(), Arc::<Rivals>::default());
+pub fn spawn(context: &Context, tasks: &mut Tasks) -> Arc<ForeignWriterGuard> {
+    let (kinds, foreign_writers) = (kinds::Kinds::default(), Arc::<ForeignWriterGuard>::default());
     let named = &context.options.controllers;
     if named.contains(&ControllerName::Staging) {
         staging::spawn(context, &kinds, tasks);
@@ -32,11 +32,11 @@ pub fn spawn(context: &Context, tasks: &mut Tasks) -> Arc<Rivals> {
         .any(|name| named.contains(&name));
     if !replaces {
         kinds.spawn(context, None, tasks);
-        return rivals;
+        return foreign_writers;
     }
-    let traces = Traces::of(&kinds);
+    let traces = Detections::of(&kinds);
     let context = &Context {
-        client: gated(&context.client, Permit::Unless(rivals.token())),
+        client: gated(&context.client, WriteGuard::Unless(foreign_writers.token())),
         ..context.clone()
     };
     if named.contains(&ControllerName::Binding) {
@@ -45,6 +45,6 @@ pub fn spawn(context: &Context, tasks: &mut Tasks) -> Arc<Rivals> {
     if named.contains(&ControllerName::Combine) {
         combine::spawn(context, (&kinds, &traces), tasks);
     }
-    kinds.spawn(context, Some(&rivals), tasks);
-    rivals
+    kinds.spawn(context, Some(&foreign_writers), tasks);
+    foreign_writers
 }

@@ -94,7 +94,7 @@ impl Children {
             }
         };
         lease.note(process.id());
-        match converse(&mut process, question.request, within) {
+        match exchange(&mut process, question.request, within) {
             Ok(Answer { said, is_last }) => {
                 lease.process = (!is_last).then_some(process);
                 lease.recovered();
@@ -265,7 +265,7 @@ impl Drop for Lease<'_> {
     }
 }
 
-fn converse(process: &mut Process, request: &Encoded, within: Duration) -> Result<Answer, ProtocolError> {
+fn exchange(process: &mut Process, request: &Encoded, within: Duration) -> Result<Answer, ProtocolError> {
     let mut pipe = process.pipe(Instant::now() + within);
     request.send(&mut pipe)?;
     request.answer(&mut pipe)

@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::counters::Live;
 use super::lease::{Standing, Trouble};
-use super::watch::{Ailment, Need};
+use super::watch::{Need, WatchHealth};
 
 /// A key that is due while places are free is handed out at once, by a loop that does nothing else.
 const UNTAKEN_MAX: Duration = Duration::from_secs(30);
@@ -103,11 +103,13 @@ impl Health {
     }
 }
 
-fn failure(ailment: Ailment) -> Option<String> {
+fn failure(ailment: WatchHealth) -> Option<String> {
     match ailment {
-        Ailment::NeverListed { cause: Some(cause) } => Some(format!("not listed yet: {cause}")),
-        Ailment::NeverListed { cause: None } => Some("not listed yet".to_owned()),
-        Ailment::Behind { since, cause } if since > TROUBLE_MAX => Some(format!("for {} s: {cause}", since.as_secs())),
-        Ailment::Behind { .. } => None,
+        WatchHealth::NeverListed { cause: Some(cause) } => Some(format!("not listed yet: {cause}")),
+        WatchHealth::NeverListed { cause: None } => Some("not listed yet".to_owned()),
+        WatchHealth::Behind { since, cause } if since > TROUBLE_MAX => {
+            Some(format!("for {} s: {cause}", since.as_secs()))
+        }
+        WatchHealth::Behind { .. } => None,
     }
 }

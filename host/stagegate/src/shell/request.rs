@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use thiserror::Error;
 
-use super::lease::Withheld;
+use super::lease::WriteBlocked;
 
 /// Longest wait for one answer.
 pub const DEADLINE: Duration = Duration::from_secs(10);
@@ -35,7 +35,7 @@ pub enum RequestError {
     Older { what: String },
     /// This process may not write now: another one leads, or KubeStellar does the work.
     #[error("{what}: {why}")]
-    Withheld { what: String, why: Withheld },
+    WriteBlocked { what: String, why: WriteBlocked },
     /// The connection, or an answer that was not understood.
     #[error("{what}: request failed")]
     Failed {
@@ -61,7 +61,7 @@ impl RequestError {
     }
 
     pub fn is_withheld(&self) -> bool {
-        matches!(self, Self::Withheld { .. })
+        matches!(self, Self::WriteBlocked { .. })
     }
 
     pub fn is_conflict(&self) -> bool {
@@ -103,11 +103,11 @@ pub async fn request<T>(
 
 fn failure(what: String, cause: kube::Error) -> RequestError {
     let withheld = match &cause {
-        kube::Error::Service(error) => error.downcast_ref::<Withheld>().copied(),
+        kube::Error::Service(error) => error.downcast_ref::<WriteBlocked>().copied(),
         _ => None,
     };
     match withheld {
-        Some(why) => RequestError::Withheld { what, why },
+        Some(why) => RequestError::WriteBlocked { what, why },
         None => RequestError::Failed { what, cause },
     }
 }

@@ -19,10 +19,10 @@ use super::counters::{Counters, Live};
 use super::evaluator::Evaluator;
 use super::events::Events;
 use super::health::Health;
-use super::lease::{self, Election, Leadership, Permit, Standing};
+use super::lease::{self, Election, Leadership, Standing, WriteGuard};
 use super::measured::measured;
 use super::scrape::Scrape;
-use crate::controllers::{self, Rivals};
+use crate::controllers::{self, ForeignWriterGuard};
 use crate::sandbox::{Sandbox, SandboxOptions};
 
 /// Longest wait for reconciles that have begun when the process is told to stop.
@@ -126,7 +126,7 @@ pub struct Running {
     scrape: Arc<Scrape>,
     standing: Arc<Standing>,
     election: Option<lease::Running>,
-    rivals: Arc<Rivals>,
+    foreign_writers: Arc<ForeignWriterGuard>,
 }
 
 /// Starts the controllers. Kinds that the API server does not know yet are waited for, with a line in the log.
@@ -147,7 +147,7 @@ pub async fn start(client: Client, clock: SharedClock, options: Options) -> anyh
         None => (None, Standing::unelected()),
     };
     let client = if election.is_some() {
-        lease::gated(&client, Permit::Lease(standing.clone()))
+        lease::gated(&client, WriteGuard::Lease(standing.clone()))
     } else {
         client
     };
@@ -172,14 +172,14 @@ pub async fn start(client: Client, clock: SharedClock, options: Options) -> anyh
         counters: counters.clone(),
         stop: stop.clone(),
     };
-    let rivals = controllers::spawn(&context, &mut tasks);
+    let foreign_writers = controllers::spawn(&context, &mut tasks);
     Ok(Running {
         tasks,
         health: Health::new(counters, standing.clone(), stop),
         scrape,
         standing,
         election,
-        rivals,
+        foreign_writers,
     })
 }
 
@@ -227,7 +227,7 @@ impl Running {
         };
         tokio::select! {
             biased;
-            trace = self.rivals.found() => anyhow!(trace),
+            trace = self.foreign_writers.found() => anyhow!(trace),
             () = election_failed => anyhow!("the election of a leader broke off"),
             joined = self.tasks.join_next() => match joined {
                 Some(Ok(what)) => anyhow!("{what} has ended"),

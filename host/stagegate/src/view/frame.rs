@@ -117,8 +117,11 @@ fn of_stage(name: &str, record: Option<&StageStatus>, width: usize, now: Timesta
                 .iter()
                 .flat_map(|object| owed(object, &record.destinations)),
         );
-        if !record.not_judged.is_empty() {
-            lines.push(Line::default().and(DIM, &format!("      not judged: {}", record.not_judged.join(", "))));
+        if !record.not_evaluated.is_empty() {
+            lines.push(Line::default().and(
+                DIM,
+                &format!("      not evaluated: {}", record.not_evaluated.join(", ")),
+            ));
         }
     }
     if let Some(message) = &record.message {
@@ -162,17 +165,17 @@ fn owed(object: &ObjectStatus, destinations: &[String]) -> Vec<Line> {
         );
         Line::default().and(AnsiColor::Magenta.on_default(), &text)
     };
-    let last = |update: &PendingUpdate| match update.r#gen.as_str() {
-        _ if update.at.is_empty() => "edited, no report yet".to_owned(),
-        "" => format!("edited, last report {}", update.at),
-        generation => format!("edited, last report {} of generation {generation}", update.at),
+    let last = |update: &PendingUpdate| match update.observed_generation.as_str() {
+        _ if update.reported_at.is_empty() => "edited, no report yet".to_owned(),
+        "" => format!("edited, last report {}", update.reported_at),
+        generation => format!("edited, last report {} of generation {generation}", update.reported_at),
     };
     let is_left = |cluster: &String| !destinations.is_empty() && !destinations.contains(cluster);
     let owing = |update: &PendingUpdate| -> Vec<String> {
         let names = update.clusters.iter().filter(|cluster| !is_left(cluster));
         names.cloned().collect()
     };
-    (object.updates.iter())
+    (object.pending_updates.iter())
         .map(|update| (owing(update), update))
         .filter_map(|(owing, update)| match (owing.as_slice(), update.clusters.as_slice()) {
             // An entry without cluster names stands for many clusters.

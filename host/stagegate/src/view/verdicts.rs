@@ -36,7 +36,7 @@ pub struct StageSummary<'a> {
     pub state: StageState,
     pub clusters: &'a [String],
     pub checks: Vec<CheckSummary<'a>>,
-    pub not_judged: &'a [String],
+    pub not_evaluated: &'a [String],
     pub message: Option<&'a str>,
 }
 
@@ -90,7 +90,7 @@ impl<'a> PolicySummary<'a> {
                         module_digest: check.module_digest.as_deref(),
                     })
                     .collect(),
-                not_judged: record.map(|record| record.not_judged.as_slice()).unwrap_or_default(),
+                not_evaluated: record.map(|record| record.not_evaluated.as_slice()).unwrap_or_default(),
                 message: record.and_then(|record| record.message.as_deref()),
             }
         };

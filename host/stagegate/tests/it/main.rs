@@ -11,6 +11,7 @@ mod health;
 mod invariants;
 mod lease;
 mod matrices;
+mod reference;
 mod repository;
 mod sandbox;
 mod scenarios;

@@ -239,3 +239,73 @@ fn nothing_is_a_place_holder() {
         }
     }
 }
+
+/// Words that were replaced by the field's own, as whole words. In code of the program, its documents, its kinds and its charts; the
+/// change log tells what was replaced.
+const RETIRED: &[&str] = &[
+    "unseenUpdates",
+    "notJudged",
+    "timeoutMs",
+    "memoryMiB",
+    "NothingKept",
+    "DecidedTooLate",
+    "BindingNotOurs",
+    "BindingPolicyForeign",
+    "CombinedStatusForeign",
+    "EvidenceCollectorForeign",
+    "UpdatePending",
+    "UpdateNotSeen",
+    "PlacedNotJudged",
+    "queue_due",
+    "queue_running",
+    "queue_failing",
+    "watch_silence_seconds",
+    "as wished",
+    "the outside failed",
+    "kept back",
+    "Rivals",
+    "Ailment",
+    "GateTalk",
+    "Subjected",
+];
+
+#[test]
+fn words_that_were_replaced_are_gone() {
+    let listed = Command::new("git")
+        .args([
+            "ls-files",
+            "host/*/src",
+            "guest-sdk/src",
+            "deploy",
+            "docs",
+            "wit",
+            "*.md",
+        ])
+        .current_dir(root())
+        .output()
+        .unwrap();
+    let listed = String::from_utf8(listed.stdout).unwrap();
+    let is_read = |path: &&str| *path != "CHANGELOG.md" && !path.starts_with("deploy/kustomize/kubestellar-crds");
+    let mut found = Vec::new();
+    for path in listed.lines().filter(is_read) {
+        let Ok(text) = std::fs::read_to_string(root().join(path)) else {
+            continue;
+        };
+        for word in RETIRED {
+            let is_part = |side: Option<char>| side.is_some_and(|side| side.is_alphanumeric() || side == '_');
+            let mut places = text.match_indices(word);
+            let is_whole = |(at, _): (usize, &str)| {
+                !is_part(text[..at].chars().next_back()) && !is_part(text[at + word.len()..].chars().next())
+            };
+            if places.any(is_whole) {
+                found.push(format!("{path}: {word}"));
+            }
+        }
+    }
+    assert!(
+        listed.lines().count() > 100,
+        "git lists {} files",
+        listed.lines().count()
+    );
+    assert_eq!(found, Vec::<String>::new());
+}

@@ -229,10 +229,11 @@ impl Floor {
 }
 
 fn annotations(is_opened: bool) -> Value {
-    let mut annotations = json!({annotation::PLAN: "5".repeat(64), annotation::ATTEMPT: "1", annotation::STAMP: "1.0"});
+    let mut annotations =
+        json!({annotation::REVISION: "5".repeat(64), annotation::ATTEMPT: "1", annotation::FENCING_TOKEN: "1.0"});
     if is_opened {
-        annotations[annotation::BASELINE] = json!("123456");
-        annotations[annotation::OPENED] = json!("123456");
+        annotations[annotation::BASELINE_VERSION] = json!("123456");
+        annotations[annotation::OPENED_AT_VERSION] = json!("123456");
     }
     annotations
 }
@@ -273,7 +274,7 @@ fn status() -> Value {
         json!({
             "name": name,
             "state": "Active",
-            "plan": "5".repeat(64),
+            "revision": "5".repeat(64),
             "attempt": 1,
             "placedAt": now,
             "settledAt": now,

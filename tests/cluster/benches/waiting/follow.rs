@@ -56,7 +56,7 @@ impl Followed {
         let events = watcher(placements, watcher::Config::default()).default_backoff();
         tasks.spawn(follow(events, seen.clone(), |seen, metadata, now| {
             let known = seen.placements.get(&metadata.name_any());
-            let is_opened = metadata.annotations().contains_key(annotation::OPENED);
+            let is_opened = metadata.annotations().contains_key(annotation::OPENED_AT_VERSION);
             let opened_at = known.and_then(|known| known.opened_at).or(is_opened.then_some(now));
             seen.opened += usize::from(is_opened && known.is_none_or(|known| known.opened_at.is_none()));
             let placement = Placement {

@@ -99,7 +99,7 @@ impl Story {
             owner.unwrap_or_default(),
             placement.name_any(),
             of(annotation::ATTEMPT),
-            of(annotation::PLAN),
+            of(annotation::REVISION),
         );
         let uid = placement.uid().unwrap_or_default();
         self.seen().openings.entry(opening).or_default().insert(uid);

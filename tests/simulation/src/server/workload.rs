@@ -138,7 +138,7 @@ impl Workload {
             generation: self.metadata.generation.filter(|_| counts),
             edited_at: self.edited_at,
             made_at: self.metadata.creation_timestamp.as_ref().map(|time| time.0),
-            mark: format!("{} {:?}", self.content.id, self.metadata.labels),
+            metadata_digest: format!("{} {:?}", self.content.id, self.metadata.labels),
         }
     }
 }

@@ -37,7 +37,7 @@ type Reporting<'a> = (&'a str, Option<&'a EvidenceRow>);
 struct Debt {
     edits: i64,
     /// When an acknowledgement was seen that may be the last one of several updates.
-    answered_at: Option<Timestamp>,
+    acknowledged_at: Option<Timestamp>,
 }
 
 /// Updates that are new.
@@ -131,7 +131,8 @@ impl<'a> UpdateTracker<'a> {
             is_made_anew,
             pending,
         } = self.begin(recorded);
-        let has_nothing_pending = recorded.is_some_and(|recorded| !is_unbound(recorded) && recorded.updates.is_empty());
+        let has_nothing_pending =
+            recorded.is_some_and(|recorded| !is_unbound(recorded) && recorded.pending_updates.is_empty());
         let is_as_before = edits == 0 && has_nothing_pending && self.clusters.new.is_empty();
         if is_as_before && !self.is_unproven {
             return record;
@@ -164,7 +165,7 @@ impl<'a> UpdateTracker<'a> {
         }
         let updated = record.edited_at.as_ref().map(|time| time.0);
         self.acknowledge(&mut owed, updated);
-        record.updates = pending::grouped(owed);
+        record.pending_updates = pending::grouped(owed);
         record
     }
 
@@ -172,7 +173,7 @@ impl<'a> UpdateTracker<'a> {
     pub(crate) fn begin<'r>(&self, recorded: Option<&'r ObjectStatus>) -> Begun<'r> {
         let is_other = |recorded: &ObjectStatus| recorded.uid != self.found.uid;
         let is_made_anew = recorded.map_or_else(|| self.is_known_from_before(), is_other);
-        let pending = recorded.map_or(&[][..], |recorded| &recorded.updates);
+        let pending = recorded.map_or(&[][..], |recorded| &recorded.pending_updates);
         let recorded = recorded.filter(|recorded| !is_other(recorded));
         Begun {
             record: self.identity(recorded),
@@ -245,12 +246,12 @@ impl<'a> UpdateTracker<'a> {
             resource_version: recorded
                 .and_then(|recorded| recorded.resource_version.clone())
                 .or_else(|| Some(self.bound.resource_version.clone())),
-            mark: self.generation().is_none().then(|| self.found.mark.clone()),
+            metadata_digest: self.generation().is_none().then(|| self.found.metadata_digest.clone()),
             // The collectors belong to the baseline: both are renewed when the placement settles.
             collectors: recorded.map(|recorded| recorded.collectors.clone()).unwrap_or_default(),
             baseline: recorded.and_then(|recorded| recorded.baseline.clone()),
             edited_at: self.edited_at(recorded).map(Time),
-            updates: Vec::new(),
+            pending_updates: Vec::new(),
         }
     }
 
@@ -339,15 +340,15 @@ impl<'a> UpdateTracker<'a> {
             let in_doubt_since = reported_after.or(self
                 .known_since
                 .filter(|_| recorded.is_none() && !is_old && !is_of_older_object));
-            let answered_at = in_doubt_since.map(|_| round_up_to_second(self.now).0);
+            let acknowledged_at = in_doubt_since.map(|_| round_up_to_second(self.now).0);
             let edits = edits.saturating_add(self.missed_before(row, recorded));
-            self.add(owed, (cluster, row), Debt { edits, answered_at });
+            self.add(owed, (cluster, row), Debt { edits, acknowledged_at });
         }
         // A cluster that has moved to another stage still gets the update.
         let has_left = |cluster: &str| !self.clusters.all.contains(cluster);
         for (_, pending) in owed.iter_mut().filter(|(cluster, _)| has_left(cluster)) {
-            pending.owed = pending.owed.saturating_add(edits);
-            pending.answered_at = None;
+            pending.unacknowledged = pending.unacknowledged.saturating_add(edits);
+            pending.acknowledged_at = None;
         }
     }
 
@@ -366,24 +367,24 @@ impl<'a> UpdateTracker<'a> {
         }
     }
 
-    fn add(&self, owed: &mut ByCluster, (cluster, row): Reporting<'_>, Debt { edits, answered_at }: Debt) {
+    fn add(&self, owed: &mut ByCluster, (cluster, row): Reporting<'_>, Debt { edits, acknowledged_at }: Debt) {
         let now = round_up_to_second(self.now).0;
         if let Some(pending) = owed.get_mut(cluster) {
-            pending.owed = pending.owed.saturating_add(edits);
+            pending.unacknowledged = pending.unacknowledged.saturating_add(edits);
             pending.edited_at = now;
-            pending.answered_at = answered_at;
+            pending.acknowledged_at = acknowledged_at;
             return;
         }
         // A cluster that has reported no status yet owes one acknowledgement more: its first status may be about the older version.
         let has_status = row.is_some_and(|row| matches!(row.at, Reported::At { .. }));
         let first = i64::from(!has_status);
         let pending = Pending {
-            owed: edits.saturating_add(first),
-            r#gen: row.map(|row| row.r#gen.clone()).unwrap_or_default(),
-            at: row.map(|row| at_text(&row.at)).unwrap_or_default(),
+            unacknowledged: edits.saturating_add(first),
+            observed_generation: row.map(|row| row.r#gen.clone()).unwrap_or_default(),
+            reported_at: row.map(|row| at_text(&row.at)).unwrap_or_default(),
             since: now,
             edited_at: now,
-            answered_at: answered_at.map(|answered| answered.min(now)),
+            acknowledged_at: acknowledged_at.map(|answered| answered.min(now)),
         };
         owed.insert(cluster.to_owned(), pending);
     }
@@ -420,7 +421,7 @@ impl<'a> UpdateTracker<'a> {
                 self.delivers_since()
                     .filter(|_| is_from_before && !self.is_surely_after(row, updated))
             };
-            let answered_at = match (is_old, edited) {
+            let acknowledged_at = match (is_old, edited) {
                 (true, Some(_)) => None,
                 // The cluster counts generations of its own from 1 again.
                 (true, None) => Some(round_up_to_second(self.now).0),
@@ -428,7 +429,7 @@ impl<'a> UpdateTracker<'a> {
             };
             let cluster = clusters.get(row.cluster.as_str())?;
             let edits = if is_old { missed(record.generation) } else { 1 };
-            Some(((*cluster, Some(row)), Debt { edits, answered_at }))
+            Some(((*cluster, Some(row)), Debt { edits, acknowledged_at }))
         };
         self.rows.iter().filter_map(debt).collect()
     }
@@ -450,16 +451,17 @@ impl<'a> UpdateTracker<'a> {
             if let Some(row) = row.filter(|row| is_acknowledgement(pending, row)) {
                 // A report that is older than the update was only unreadable until now. It takes one off what is owed, but only
                 // a real acknowledgement starts the wait for merged ones.
-                let is_older =
-                    pending.at.is_empty() && pending.r#gen.is_empty() && self.reported_before(row, pending.edited_at);
-                pending.owed = pending.owed.saturating_sub(1);
-                pending.r#gen.clone_from(&row.r#gen);
-                pending.at = at_text(&row.at);
-                pending.answered_at = (!is_older).then(|| pending.after_first(round_up_to_second(self.now).0));
+                let is_older = pending.reported_at.is_empty()
+                    && pending.observed_generation.is_empty()
+                    && self.reported_before(row, pending.edited_at);
+                pending.unacknowledged = pending.unacknowledged.saturating_sub(1);
+                pending.observed_generation.clone_from(&row.r#gen);
+                pending.reported_at = at_text(&row.at);
+                pending.acknowledged_at = (!is_older).then(|| pending.after_first(round_up_to_second(self.now).0));
             }
             let silent_since = pending.silent_since(self.reported_after_update(row, updated));
             let is_merged = silent_since.is_some_and(|since| self.now.duration_since(since) >= window);
-            pending.owed > 0 && !is_merged
+            pending.unacknowledged > 0 && !is_merged
         });
     }
 }
@@ -474,11 +476,11 @@ fn missed(generation: Option<i64>) -> i64 {
 /// within the same second counts if `gen` differs; an older one never does.
 pub(crate) fn is_acknowledgement(pending: &Pending, row: &EvidenceRow) -> bool {
     let Some(seconds) = at_of(row) else { return false };
-    let before: Option<i64> = pending.at.parse().ok();
-    if pending.r#gen.is_empty() && row.r#gen.is_empty() {
+    let before: Option<i64> = pending.reported_at.parse().ok();
+    if pending.observed_generation.is_empty() && row.r#gen.is_empty() {
         return before.is_none_or(|before| seconds > before);
     }
-    !row.r#gen.is_empty() && row.r#gen != pending.r#gen && before.is_none_or(|before| seconds >= before)
+    !row.r#gen.is_empty() && row.r#gen != pending.observed_generation && before.is_none_or(|before| seconds >= before)
 }
 
 /// When the status last moved, in seconds since 1970.

@@ -17,7 +17,7 @@ use crate::staging::input::spec::CheckedStage;
 use crate::staging::input::stage_input::StageInput;
 use crate::time::{after, later};
 
-/// An open placement at the plan, about to be judged.
+/// An open placement at the revision, about to be judged.
 #[derive(Clone, Copy, Debug)]
 pub struct Placed<'a> {
     pub facts: &'a Facts,

@@ -35,9 +35,9 @@ impl UpdateTracker<'_> {
         if edits > 0 {
             let now = round_up_to_second(self.now);
             for update in &mut updates {
-                update.owed = update.owed.saturating_add(edits);
+                update.unacknowledged = update.unacknowledged.saturating_add(edits);
                 update.edited_at = now.clone();
-                update.answered_at = None;
+                update.acknowledged_at = None;
             }
             if updates.is_empty() {
                 updates = self.compact(&self.clusters.all, edits)?;
@@ -49,7 +49,7 @@ impl UpdateTracker<'_> {
             }
         }
         updates.retain(|update| !self.is_acknowledged_by_all(update, edited_at));
-        record.updates = updates;
+        record.pending_updates = updates;
         Some(record)
     }
 
@@ -111,12 +111,12 @@ impl UpdateTracker<'_> {
             PendingUpdate {
                 clusters,
                 except,
-                owed: edits,
-                r#gen: generation.to_owned(),
-                at: alike.at.to_string(),
+                unacknowledged: edits,
+                observed_generation: generation.to_owned(),
+                reported_at: alike.at.to_string(),
                 since: now.clone(),
                 edited_at: now.clone(),
-                answered_at: None,
+                acknowledged_at: None,
             }
         });
         Some(entries.collect())
@@ -164,10 +164,14 @@ impl UpdateTracker<'_> {
 /// Whether the row acknowledges all that is pending. Of several updates each moves the generation by one at least, or transport has
 /// merged them: then silence tells.
 fn has_acknowledged(pending: &Pending, row: &EvidenceRow) -> bool {
-    if pending.owed == 1 {
+    if pending.unacknowledged == 1 {
         return is_acknowledgement(pending, row);
     }
-    let moved = row.r#gen.parse::<i64>().ok().zip(pending.r#gen.parse::<i64>().ok());
-    moved.is_some_and(|(now, before)| now.saturating_sub(before) >= pending.owed)
-        && at_of(row).is_some_and(|at| pending.at.parse().is_ok_and(|before: i64| at >= before))
+    let moved = row
+        .r#gen
+        .parse::<i64>()
+        .ok()
+        .zip(pending.observed_generation.parse::<i64>().ok());
+    moved.is_some_and(|(now, before)| now.saturating_sub(before) >= pending.unacknowledged)
+        && at_of(row).is_some_and(|at| pending.reported_at.parse().is_ok_and(|before: i64| at >= before))
 }

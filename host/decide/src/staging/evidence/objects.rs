@@ -42,7 +42,7 @@ impl<'a> ObjectTracker<'a> {
         }
     }
 
-    /// Every bound object is looked at again when its version in the Binding moves: an edit of one that is not judged
+    /// Every bound object is looked at again when its version in the Binding moves: an edit of one that is not evaluated
     /// restarts the settling all the same.
     pub(crate) fn ask_about_objects(&mut self, objects: &[&BoundObject]) {
         for object in objects {
@@ -66,7 +66,7 @@ impl<'a> ObjectTracker<'a> {
             .and_then(|known| known.found.as_ref())
     }
 
-    /// Fails if an object may not be read: nothing shows whether it was edited, and that matters even if it is not judged.
+    /// Fails if an object may not be read: nothing shows whether it was edited, and that matters even if it is not evaluated.
     pub(crate) fn require_shown(&self, objects: &[&BoundObject]) -> Result<(), Finding> {
         let known = &self.input.facts.objects;
         let refused = |object: &&BoundObject| {
@@ -110,7 +110,11 @@ impl<'a> ObjectTracker<'a> {
         // Only a stage that is judged accepts another set.
         let has_joined = !clusters.new.is_empty() && record.state == StageState::Active;
         let positions = positions(&record.objects);
-        let mut room_taken = record.objects.iter().map(|entry| pending::bytes(&entry.updates)).sum();
+        let mut room_taken = record
+            .objects
+            .iter()
+            .map(|entry| pending::bytes(&entry.pending_updates))
+            .sum();
         let objects = &objects[..objects.len().min(MAX_RECORDED)];
         for object in objects {
             let Some(found) = self.found(object) else { continue };
@@ -122,14 +126,14 @@ impl<'a> ObjectTracker<'a> {
                 found,
             };
             let edited = UpdateTracker::of(&subject, found, &clusters);
-            let others = room_taken - old.map_or(0, |old| pending::bytes(&old.updates));
+            let others = room_taken - old.map_or(0, |old| pending::bytes(&old.pending_updates));
             // What is new at the first sight of the Binding inherits below.
             let is_first_sight = |old: &ObjectStatus| accepted.is_empty() && is_unbound(old);
             let joined = old
                 .filter(|old| has_joined && !is_first_sight(old))
                 .map(|old| with_what_joined_owe(edited, &elsewhere, old));
             let old = joined.as_ref().or(old);
-            let known = old.map_or(&[][..], |old| &old.updates);
+            let known = old.map_or(&[][..], |old| &old.pending_updates);
             // Reports from before an update that was seen long ago are owed by name.
             let is_updated = || edited.begin(old).edits > 0;
             let is_compact =
@@ -139,15 +143,15 @@ impl<'a> ObjectTracker<'a> {
             if old.is_none_or(is_unbound) {
                 inherit(edited, &elsewhere, &mut entry);
             }
-            if !pending::is_room_for(&entry.updates, others) {
+            if !pending::is_room_for(&entry.pending_updates, others) {
                 pending::keep_clusters(&mut entry, &clusters.all);
             }
-            if !pending::is_room_for(&entry.updates, others) {
+            if !pending::is_room_for(&entry.pending_updates, others) {
                 // The record stays as it is, so the next round finds the update again.
                 self.unrecorded += 1;
                 continue;
             }
-            room_taken = others + pending::bytes(&entry.updates);
+            room_taken = others + pending::bytes(&entry.pending_updates);
             if let Some(message) = weakly_acknowledged(edited, old, &entry) {
                 record.message = Some(message);
             }
@@ -171,7 +175,7 @@ impl<'a> ObjectTracker<'a> {
         (objects, clusters): (&[&BoundObject], &Clusters<'_>),
         record: &StageStatus,
     ) -> bool {
-        let owes = |entry: &&ObjectStatus| !pending::is_free(&entry.updates, &clusters.all);
+        let owes = |entry: &&ObjectStatus| !pending::is_free(&entry.pending_updates, &clusters.all);
         let known = record.objects.iter().filter(owes).count();
         let positions = positions(&record.objects);
         let is_updated = |object: &&&BoundObject| {
@@ -262,7 +266,7 @@ impl Elsewhere<'_> {
             pending::covers(update, cluster) && (self.accepted.is_empty() || !update.clusters.is_empty())
         };
         let is_known = |cluster: &&&str| {
-            self.accepted.contains(**cluster) || known.updates.iter().any(|update| is_named(update, cluster))
+            self.accepted.contains(**cluster) || known.pending_updates.iter().any(|update| is_named(update, cluster))
         };
         let there = Clusters {
             all: clusters.iter().filter(is_known).copied().collect(),
@@ -272,7 +276,7 @@ impl Elsewhere<'_> {
             clusters: &there,
             ..edited
         };
-        let mut owed = pending::by_cluster(&there.advance(Some(known)).updates, &there.clusters.all);
+        let mut owed = pending::by_cluster(&there.advance(Some(known)).pending_updates, &there.clusters.all);
         owed.retain(|cluster, _| there.clusters.all.contains(cluster.as_str()));
         owed
     }
@@ -292,7 +296,7 @@ fn add_more(owed: &mut ByCluster, others: ByCluster) {
 /// be judged by reports from before it.
 fn inherit(edited: UpdateTracker<'_>, elsewhere: &[Elsewhere<'_>], entry: &mut ObjectStatus) {
     let key = key_of(entry);
-    let mut owed = pending::by_cluster(&entry.updates, &edited.clusters.all);
+    let mut owed = pending::by_cluster(&entry.pending_updates, &edited.clusters.all);
     let mut inherited = ByCluster::new();
     for other in elsewhere {
         let Some(known) = other.known(&key) else { continue };
@@ -302,7 +306,7 @@ fn inherit(edited: UpdateTracker<'_>, elsewhere: &[Elsewhere<'_>], entry: &mut O
         add_more(&mut inherited, other.owed(edited, known, &edited.clusters.all));
     }
     owed.extend(inherited);
-    entry.updates = pending::grouped(owed);
+    entry.pending_updates = pending::grouped(owed);
 }
 
 /// The same for clusters that have joined this stage since, for instance because their labels changed: adds what the records of other
@@ -315,18 +319,19 @@ fn with_what_joined_owe(edited: UpdateTracker<'_>, elsewhere: &[Elsewhere<'_>], 
         add_more(&mut owed, other.owed(edited, known, &edited.clusters.new));
     }
     let mut new = old.clone();
-    let here = pending::by_cluster(&old.updates, &edited.clusters.all);
+    let here = pending::by_cluster(&old.pending_updates, &edited.clusters.all);
     owed.retain(|cluster, pending| here.get(cluster).is_none_or(|here| pending.outweighs(here)));
     let more: BTreeSet<&str> = owed.keys().map(String::as_str).collect();
     pending::except_clusters(&mut new, &more);
-    new.updates.extend(pending::grouped(owed));
+    new.pending_updates.extend(pending::grouped(owed));
     new
 }
 
 /// The message about an update that no cluster can acknowledge. Such an update only restarts the settling.
 fn unacknowledgeable(edited: UpdateTracker<'_>, old: Option<&ObjectStatus>) -> Option<String> {
     let found = edited.found;
-    let is_moved = |old: &ObjectStatus| old.uid != found.uid || old.mark.as_ref() != Some(&found.mark);
+    let is_moved =
+        |old: &ObjectStatus| old.uid != found.uid || old.metadata_digest.as_ref() != Some(&found.metadata_digest);
     let is_uncounted = counted_generation(edited.bound, found).is_none();
     (is_uncounted && old.is_some_and(is_moved)).then(|| {
         format!(
@@ -338,21 +343,22 @@ fn unacknowledgeable(edited: UpdateTracker<'_>, old: Option<&ObjectStatus>) -> O
 
 /// The message about an acknowledgement that may have another cause than the update.
 fn weakly_acknowledged(edited: UpdateTracker<'_>, old: Option<&ObjectStatus>, new: &ObjectStatus) -> Option<String> {
-    let old = old.filter(|old| !old.updates.is_empty())?;
+    let old = old.filter(|old| !old.pending_updates.is_empty())?;
     let key = binding_view::key(edited.bound);
     // An entry without names is acknowledged as a whole.
-    if pending::is_compact(&old.updates) {
+    if pending::is_compact(&old.pending_updates) {
         let mut rows = edited.reported_by(&edited.clusters.all).filter_map(|(_, row)| row);
-        return (new.updates.is_empty())
+        return (new.pending_updates.is_empty())
             .then(|| rows.find_map(|row| weakness(row, &key)))
             .flatten();
     }
     let clusters = &edited.clusters.all;
-    let now = pending::by_cluster(&new.updates, clusters);
-    let before = pending::by_cluster(&old.updates, clusters);
-    let mut acknowledged = before
-        .iter()
-        .filter(|(cluster, pending)| now.get(*cluster).is_none_or(|now| now.owed < pending.owed));
+    let now = pending::by_cluster(&new.pending_updates, clusters);
+    let before = pending::by_cluster(&old.pending_updates, clusters);
+    let mut acknowledged = before.iter().filter(|(cluster, pending)| {
+        now.get(*cluster)
+            .is_none_or(|now| now.unacknowledged < pending.unacknowledged)
+    });
     acknowledged.find_map(|(cluster, _)| weakness(edited.row(cluster)?, &key))
 }
 

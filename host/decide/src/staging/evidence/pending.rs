@@ -12,20 +12,21 @@ use crate::time::after;
 
 /// The most that pending updates of one stage may take in status, in bytes of JSON: a quarter of what the whole status may take.
 pub const BYTES_MAX: usize = 256 * 1024;
-/// The most that the JSON of an entry takes without names, generation and `at`: three times, a number, and the fields' names.
-const ENTRY_BYTES: usize = 192;
+/// The most that the JSON of an entry takes without names, generation and `reportedAt`: three times, a number, and the fields' names.
+const ENTRY_BYTES: usize = 216;
 
 /// What one cluster has not acknowledged of one object.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Pending {
-    pub owed: i64,
+    /// How many updates.
+    pub unacknowledged: i64,
     /// The generation and the time of the report before the update; empty when there was none.
-    pub r#gen: String,
-    pub at: String,
+    pub observed_generation: String,
+    pub reported_at: String,
     /// When the first and the last of the updates were seen. That the cluster lost the object counts as one.
     pub since: Timestamp,
     pub edited_at: Timestamp,
-    pub answered_at: Option<Timestamp>,
+    pub acknowledged_at: Option<Timestamp>,
 }
 
 pub type ByCluster = BTreeMap<String, Pending>;
@@ -33,12 +34,12 @@ pub type ByCluster = BTreeMap<String, Pending>;
 impl Pending {
     pub fn of(update: &PendingUpdate) -> Self {
         Self {
-            owed: update.owed,
-            r#gen: update.r#gen.clone(),
-            at: update.at.clone(),
+            unacknowledged: update.unacknowledged,
+            observed_generation: update.observed_generation.clone(),
+            reported_at: update.reported_at.clone(),
             since: update.since.0,
             edited_at: update.edited_at.0,
-            answered_at: update.answered_at.as_ref().map(|time| time.0),
+            acknowledged_at: update.acknowledged_at.as_ref().map(|time| time.0),
         }
     }
 
@@ -46,28 +47,28 @@ impl Pending {
     /// version, as with every update of an object that has not been reported on. A report from before `now` may be the one that was
     /// there: while KubeStellar starts, a report is missing for a moment and comes back as it was.
     pub fn forget_report(&mut self, now: Timestamp) {
-        if !(self.at.is_empty() && self.r#gen.is_empty()) {
-            self.owed = self.owed.saturating_add(1);
-            (self.at, self.r#gen) = (String::new(), String::new());
+        if !(self.reported_at.is_empty() && self.observed_generation.is_empty()) {
+            self.unacknowledged = self.unacknowledged.saturating_add(1);
+            (self.reported_at, self.observed_generation) = (String::new(), String::new());
             self.edited_at = self.edited_at.max(now);
         }
     }
 
     /// Whether this requires more of the cluster than the other: more reports, or as many and none of them is replaced by silence.
     pub fn outweighs(&self, other: &Self) -> bool {
-        let strictness = |pending: &Self| (pending.owed, pending.answered_at.is_none());
+        let strictness = |pending: &Self| (pending.unacknowledged, pending.acknowledged_at.is_none());
         strictness(self) > strictness(other)
     }
 
     /// The time of an acknowledgement, later than the first of the updates: a time that is not means a report in doubt.
-    pub fn after_first(&self, answered_at: Timestamp) -> Timestamp {
-        answered_at.max(after(self.since, SignedDuration::from_secs(1)))
+    pub fn after_first(&self, acknowledged_at: Timestamp) -> Timestamp {
+        acknowledged_at.max(after(self.since, SignedDuration::from_secs(1)))
     }
 
     /// Since when a cluster that has acknowledged one of several updates has acknowledged no other one, if it has reported at all after
     /// the last; or since when its only report has been in doubt.
     pub fn silent_since(&self, reported_after_update: Option<Timestamp>) -> Option<Timestamp> {
-        let answered = self.answered_at?;
+        let answered = self.acknowledged_at?;
         if answered <= self.since {
             return Some(answered);
         }
@@ -115,12 +116,12 @@ pub fn grouped(pending: ByCluster) -> Vec<PendingUpdate> {
         let update = |clusters: &[String]| PendingUpdate {
             clusters: clusters.to_vec(),
             except: Vec::new(),
-            owed: pending.owed,
-            r#gen: pending.r#gen.clone(),
-            at: pending.at.clone(),
+            unacknowledged: pending.unacknowledged,
+            observed_generation: pending.observed_generation.clone(),
+            reported_at: pending.reported_at.clone(),
             since: Time(pending.since),
             edited_at: Time(pending.edited_at),
-            answered_at: pending.answered_at.map(Time),
+            acknowledged_at: pending.acknowledged_at.map(Time),
         };
         clusters.chunks(MAX_RECORDED).map(update).collect::<Vec<_>>()
     };
@@ -136,7 +137,7 @@ pub fn is_room_for(updates: &[PendingUpdate], others: usize) -> bool {
 pub fn bytes(updates: &[PendingUpdate]) -> usize {
     let of = |update: &PendingUpdate| {
         let names = update.clusters.iter().chain(&update.except).map(String::as_str);
-        names_bytes(names) + update.r#gen.len() + update.at.len() + ENTRY_BYTES
+        names_bytes(names) + update.observed_generation.len() + update.reported_at.len() + ENTRY_BYTES
     };
     updates.iter().map(of).sum()
 }
@@ -148,7 +149,7 @@ pub fn names_bytes<'a>(names: impl Iterator<Item = &'a str>) -> usize {
 
 /// Forgets what these clusters owe, and entries without names.
 pub fn drop_clusters(object: &mut ObjectStatus, clusters: &BTreeSet<&str>) {
-    object.updates.retain_mut(|update| {
+    object.pending_updates.retain_mut(|update| {
         update.clusters.retain(|cluster| !clusters.contains(cluster.as_str()));
         !update.clusters.is_empty()
     });
@@ -156,7 +157,7 @@ pub fn drop_clusters(object: &mut ObjectStatus, clusters: &BTreeSet<&str>) {
 
 /// Takes these clusters out of every entry.
 pub fn except_clusters(object: &mut ObjectStatus, clusters: &BTreeSet<&str>) {
-    object.updates.retain_mut(|update| {
+    object.pending_updates.retain_mut(|update| {
         if update.clusters.is_empty() {
             let more = clusters.iter().map(|cluster| (*cluster).to_owned());
             let except: BTreeSet<String> = update.except.drain(..).chain(more).collect();
@@ -176,7 +177,7 @@ pub fn is_free(updates: &[PendingUpdate], clusters: &BTreeSet<&str>) -> bool {
 
 /// Forgets what other clusters than these owe.
 pub fn keep_clusters(object: &mut ObjectStatus, clusters: &BTreeSet<&str>) {
-    object.updates.retain_mut(|update| {
+    object.pending_updates.retain_mut(|update| {
         let is_compact = update.clusters.is_empty();
         for names in [&mut update.clusters, &mut update.except] {
             names.retain(|cluster| clusters.contains(cluster.as_str()));

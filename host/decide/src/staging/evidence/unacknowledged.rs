@@ -1,7 +1,7 @@
 //! What is said of updates that clusters have not acknowledged. Must not decide which those are.
 
 use jiff::Timestamp;
-use stagegate_api::{ObjectStatus, PendingUpdate, UnseenUpdates};
+use stagegate_api::{ObjectStatus, PendingUpdate, UnacknowledgedUpdates};
 
 use crate::checks::finding::Finding;
 use crate::checks::reason::Reason;
@@ -12,17 +12,17 @@ use crate::time::after;
 
 impl UpdateTracker<'_> {
     /// The first pending update that holds the stage, if any, and when that may change by itself.
-    pub fn missing(&self, record: &ObjectStatus, unseen: UnseenUpdates) -> Option<Finding> {
+    pub fn missing(&self, record: &ObjectStatus, unseen: UnacknowledgedUpdates) -> Option<Finding> {
         let window = self.settings.unseen_update();
         let (mut overdue, mut pending): (Option<Finding>, Option<Finding>) = (None, None);
-        for update in record.updates.iter().filter(|update| self.is_of_stage(update)) {
+        for update in record.pending_updates.iter().filter(|update| self.is_of_stage(update)) {
             let updated = record.edited_at.as_ref().map(|time| time.0);
             let rows = self.owing(update).into_iter().map(|cluster| self.row(cluster));
             let reported = rows.filter_map(|row| self.reported_after_update(row, updated)).max();
             let silent_since = Pending::of(update).silent_since(reported);
-            let since = silent_since.unwrap_or_else(|| update.answered_at.as_ref().unwrap_or(&update.edited_at).0);
+            let since = silent_since.unwrap_or_else(|| update.acknowledged_at.as_ref().unwrap_or(&update.edited_at).0);
             let is_over = self.now.duration_since(since) >= window;
-            if unseen == UnseenUpdates::Accept && self.is_accepted(update) {
+            if unseen == UnacknowledgedUpdates::Ignore && self.is_accepted(update) {
                 continue;
             }
             // An overdue one comes first: only a human can end it.
@@ -32,7 +32,7 @@ impl UpdateTracker<'_> {
                 // With Accept the time counts from the first of several updates, so that frequent updates do not put it off.
                 let first = after(update.since.0, window);
                 let ends = match unseen {
-                    UnseenUpdates::Accept if first > self.now => first.min(after(since, window)),
+                    UnacknowledgedUpdates::Ignore if first > self.now => first.min(after(since, window)),
                     _ => after(since, window),
                 };
                 pending.get_or_insert_with(|| self.pending(update).wake_at(ends));
@@ -59,7 +59,7 @@ impl UpdateTracker<'_> {
     /// The first unacknowledged update is old enough, and the last one was followed by an acknowledgement or is as old.
     fn is_accepted(&self, update: &PendingUpdate) -> bool {
         let is_over = |time: Timestamp| self.now.duration_since(time) >= self.settings.unseen_update();
-        is_over(update.since.0) && (update.answered_at.is_some() || is_over(update.edited_at.0))
+        is_over(update.since.0) && (update.acknowledged_at.is_some() || is_over(update.edited_at.0))
     }
 
     fn overdue(&self, update: &PendingUpdate) -> Finding {
@@ -67,7 +67,7 @@ impl UpdateTracker<'_> {
             Reason::UpdateAcknowledgementOverdue,
             format!(
                 "{} not acknowledged the update of {} (generation {}): no status moved within {} s; {}, or set \
-                 unseenUpdates: Accept on this stage",
+                 unacknowledgedUpdates: Ignore on this stage",
                 have(&self.owing(update)),
                 binding_view::key(self.bound),
                 self.found.generation.unwrap_or_default(),
@@ -82,7 +82,7 @@ impl UpdateTracker<'_> {
     }
 
     fn pending(&self, update: &PendingUpdate) -> Finding {
-        let count = match update.owed {
+        let count = match update.unacknowledged {
             1 => "1 update".to_owned(),
             count => format!("{count} updates"),
         };

@@ -5,9 +5,9 @@ use stagegate_api::evidence::is_evidence_collector;
 
 use crate::names::Digest;
 
-/// The plan that these clauses are: what a rollout moves. Our collector is no part of it, and neither is the
+/// The revision that these clauses are: what a rollout moves. Our collector is no part of it, and neither is the
 /// difference between an absent and an empty list, which KubeStellar does not make.
-pub fn plan_of(downsync: &[DownsyncClause]) -> Digest {
+pub fn revision_of(downsync: &[DownsyncClause]) -> Digest {
     let mut clauses = without_evidence(downsync);
     for clause in &mut clauses {
         drop_empty(&mut clause.resources);

@@ -237,5 +237,5 @@ pub struct ObjectMeta {
     /// Digest of the metadata without what KubeStellar's status controller and status writers touch (resourceVersion,
     /// the labels `managed-by.kubestellar.io/*`, managedFields entries of manager `Status` or of the status
     /// subresource): for kinds without generation it tells an edit from a status write.
-    pub mark: String,
+    pub metadata_digest: String,
 }

@@ -3,7 +3,7 @@
 //! A third state of ours is to come (a held Binding, for staged updates); it is a variant here. Must not decide what
 //! to do about any.
 
-use crate::staging::input::clauses::plan_of;
+use crate::staging::input::clauses::revision_of;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{Resource as _, ResourceExt as _};
 use stagegate_api::{BindingPolicy, annotation};
@@ -31,13 +31,13 @@ pub enum Slot<'a> {
 #[derive(Clone, Debug)]
 pub struct OwnedPlacement<'a> {
     pub object: &'a BindingPolicy,
-    /// Its annotation, or the plan of the clauses it really has where the Go stager made it.
-    pub plan: Digest,
+    /// Its annotation, or the revision of the clauses it really has where the Go stager made it.
+    pub revision: Digest,
     /// It has no annotations of ours: the Go stager made it.
     pub is_unstamped: bool,
     pub attempt: i64,
     pub baseline: Option<&'a str>,
-    /// As in [`annotation::OPENED`].
+    /// As in [`annotation::OPENED_AT_VERSION`].
     pub opened: Option<&'a str>,
     pub stamp: Option<Stamp>,
 }
@@ -137,17 +137,17 @@ impl<'a> Slot<'a> {
 impl<'a> OwnedPlacement<'a> {
     fn of(object: &'a BindingPolicy) -> Self {
         let text = |key: &str| object.annotations().get(key).map(String::as_str);
-        let plan = text(annotation::PLAN);
+        let revision = text(annotation::REVISION);
         Self {
             object,
-            plan: plan.map_or_else(|| plan_of(&object.spec.downsync), Digest::from_text),
-            is_unstamped: plan.is_none(),
+            revision: revision.map_or_else(|| revision_of(&object.spec.downsync), Digest::from_text),
+            is_unstamped: revision.is_none(),
             attempt: text(annotation::ATTEMPT)
                 .and_then(|attempt| attempt.parse().ok())
                 .unwrap_or_default(),
-            baseline: text(annotation::BASELINE),
-            opened: text(annotation::OPENED),
-            stamp: text(annotation::STAMP).and_then(Stamp::parse),
+            baseline: text(annotation::BASELINE_VERSION),
+            opened: text(annotation::OPENED_AT_VERSION),
+            stamp: text(annotation::FENCING_TOKEN).and_then(Stamp::parse),
         }
     }
 

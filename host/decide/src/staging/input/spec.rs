@@ -2,12 +2,14 @@
 //!
 //! The CRD's rules refuse the same at admission; an object that was stored before a rule existed meets it here.
 
-use crate::staging::input::clauses::plan_of;
+use crate::staging::input::clauses::revision_of;
 use std::collections::BTreeSet;
 
 use jiff::SignedDuration;
 use kube::ResourceExt as _;
-use stagegate_api::{MAX_POLICY_AND_STAGE_NAME, PreviousStages, StageHealth, StagedBindingPolicy, UnseenUpdates};
+use stagegate_api::{
+    MAX_POLICY_AND_STAGE_NAME, PreviousStages, StageHealth, StagedBindingPolicy, UnacknowledgedUpdates,
+};
 
 use crate::checks::answers::{Answers, Compilation};
 use crate::checks::question::{Question, Root};
@@ -22,7 +24,7 @@ pub struct Checked {
     /// Never empty; names are unique.
     pub stages: Vec<CheckedStage>,
     /// Of the clauses: what a rollout moves through the stages.
-    pub plan: Digest,
+    pub revision: Digest,
 }
 
 #[derive(Clone, Debug)]
@@ -35,7 +37,7 @@ pub struct CheckedStage {
     /// In the order they are asked.
     pub gates: Vec<CheckedGate>,
     pub soak: Option<SignedDuration>,
-    pub unseen_updates: UnseenUpdates,
+    pub unacknowledged_updates: UnacknowledgedUpdates,
 }
 
 impl CheckedStage {
@@ -119,14 +121,14 @@ pub fn check(policy: &StagedBindingPolicy) -> Result<Checked, Vec<String>> {
                 .map(|text| Expression::new(text, Root::CombinedStatus)),
             gates: gates(&stage.gates, &field, &mut findings),
             soak: soak.and_then(|soak| SignedDuration::try_from(soak).ok()),
-            unseen_updates: stage.unseen_updates,
+            unacknowledged_updates: stage.unacknowledged_updates,
         });
     }
     if findings.is_empty() {
         Ok(Checked {
             previous_stages: policy.spec.previous_stages,
             stages,
-            plan: plan_of(&policy.spec.downsync),
+            revision: revision_of(&policy.spec.downsync),
         })
     } else {
         Err(findings)

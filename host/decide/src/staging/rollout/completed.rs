@@ -66,7 +66,8 @@ impl Rollout<'_> {
         let is_updated = |now: &&ObjectStatus| {
             let known = positions.get(&key_of(now)).map(|position| &before.objects[*position]);
             known.is_some_and(|known| {
-                (&known.uid, known.generation, &known.mark) != (&now.uid, now.generation, &now.mark)
+                (&known.uid, known.generation, &known.metadata_digest)
+                    != (&now.uid, now.generation, &now.metadata_digest)
             })
         };
         record.objects.iter().filter(is_updated).cloned().collect()
@@ -124,7 +125,7 @@ fn require_acknowledged(
             .get(&binding_view::key(object))
             .map(|at| &placed.record.objects[*at]);
         let edited = UpdateTracker::of(&subject, found, &clusters);
-        if let Some(missing) = entry.and_then(|entry| edited.missing(entry, placed.stage.unseen_updates)) {
+        if let Some(missing) = entry.and_then(|entry| edited.missing(entry, placed.stage.unacknowledged_updates)) {
             return Err(missing);
         }
     }

@@ -52,7 +52,7 @@ pub struct StageResult {
     pub is_reported: bool,
 }
 
-/// Judges an open placement that is at the plan.
+/// Judges an open placement that is at the revision.
 pub fn judge(input: StageInput<'_>) -> StageResult {
     let StageInput {
         facts,
@@ -86,7 +86,7 @@ pub fn judge(input: StageInput<'_>) -> StageResult {
     }
 }
 
-/// The objects of an open placement that is not judged now, with the edits that their clusters have not answered; `None`
+/// The objects of an open placement that is not evaluated now, with the edits that their clusters have not answered; `None`
 /// where status holds nothing of this placement to go on from.
 pub fn follow(input: StageInput<'_>) -> Option<(Vec<ObjectStatus>, Vec<Question>)> {
     let is_of_it = |recorded: &&StageStatus| stage::is_of(recorded, input.own) && !recorded.objects.is_empty();
@@ -153,7 +153,7 @@ impl<'a> StageEvaluator<'a> {
         let finding = if stage.is_judged() {
             self.check(&placed, &settled, record)?
         } else {
-            not_judged(stage, &settled, record)
+            not_evaluated(stage, &settled, record)
         };
         let soak = Soak {
             answers: facts.answers(),
@@ -359,7 +359,7 @@ impl<'a> StageEvaluator<'a> {
         let can_report = |object: &&BoundObject| !kinds::is_never_returned(&object.group, &object.resource);
         let Some(filter) = &stage.filter else {
             let (kept, silent): (Vec<&BoundObject>, Vec<_>) = objects.iter().copied().partition(can_report);
-            record.not_judged = stage::not_judged(
+            record.not_evaluated = stage::not_evaluated(
                 &silent
                     .iter()
                     .map(|object| binding_view::key(object))
@@ -375,7 +375,7 @@ impl<'a> StageEvaluator<'a> {
                 Ok(kept)
             };
         };
-        record.not_judged.clear();
+        record.not_evaluated.clear();
         let mut kept = Vec::new();
         for object in objects {
             match self.filter_verdict(filter, object) {
@@ -453,7 +453,7 @@ impl<'a> StageEvaluator<'a> {
             let entry = entry.ok_or_else(|| objects::missing(object))?;
             let view = subject.proven(entry, destinations)?;
             let edited = UpdateTracker::of(&subject, found, &clusters);
-            if let Some(missing) = edited.missing(entry, stage.unseen_updates) {
+            if let Some(missing) = edited.missing(entry, stage.unacknowledged_updates) {
                 return Err(missing);
             }
             // Rows that moved and moved back leave the results as they were, but not the version.
@@ -511,13 +511,13 @@ fn is_unsettled(object: &ObjectStatus) -> bool {
 }
 
 /// A stage without checks needs only its Binding.
-fn not_judged(stage: &CheckedStage, settled: &Bound<'_>, record: &mut StageStatus) -> Finding {
+fn not_evaluated(stage: &CheckedStage, settled: &Bound<'_>, record: &mut StageStatus) -> Finding {
     record.checks.retain(|check| check.name == "soak");
-    record.not_judged.clear();
+    record.not_evaluated.clear();
     Finding::pass(
         Reason::PlacedNotEvaluated,
         format!(
-            "stage {} has health Ignored and neither condition nor gates: {} placed in {}, not judged",
+            "stage {} has health Ignored and neither condition nor gates: {} placed in {}, not evaluated",
             stage.name,
             counted(settled.objects.len(), "object"),
             counted(settled.destinations.len(), "cluster")

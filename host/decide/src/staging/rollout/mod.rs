@@ -146,7 +146,7 @@ impl<'a> Rollout<'a> {
         self.finish(draft, records, standing)
     }
 
-    /// Edits are followed in every open placement, judged or not: when a new plan reaches it in place, its clusters owe
+    /// Edits are followed in every open placement, judged or not: when a new revision reaches it in place, its clusters owe
     /// answers to the edits that they have not answered, and to no others.
     fn follow(&self, active: Option<usize>, draft: &mut Draft, records: &mut [StageStatus]) {
         for (index, record) in records.iter_mut().enumerate().take(self.slots.len()) {
@@ -193,7 +193,7 @@ impl<'a> Rollout<'a> {
         let Current { active, own } = current;
         let stage = self.stage(active);
         let is_removing = self.checked.previous_stages == PreviousStages::Remove;
-        // One where a rollout was completed stays until there is a new plan: nothing waits for its removal.
+        // One where a rollout was completed stays until there is a new revision: nothing waits for its removal.
         let mut earlier = self.slots[..active].iter().zip(records.iter());
         let is_leaving =
             |(slot, record): (&Slot<'_>, &StageStatus)| slot.open().is_some() && record.completed_at.is_none();
@@ -293,7 +293,7 @@ impl<'a> Rollout<'a> {
         let last = self.stage(self.last());
         let message = if finding.reason == Reason::PlacedNotEvaluated {
             format!(
-                "all stages have passed; the last one, {}, is placed, not judged",
+                "all stages have passed; the last one, {}, is placed, not evaluated",
                 last.name
             )
         } else {
@@ -409,7 +409,7 @@ impl Rollout<'_> {
     }
 }
 
-/// The active stage, open at the plan and as the spec has it.
+/// The active stage, open at the revision and as the spec has it.
 struct Current<'a> {
     active: usize,
     own: &'a OwnedPlacement<'a>,

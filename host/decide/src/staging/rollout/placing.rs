@@ -108,7 +108,7 @@ impl Rollout<'_> {
         }
     }
 
-    /// A placement of a later stage that nobody can read may be open at the plan: then this one has passed, and must not
+    /// A placement of a later stage that nobody can read may be open at the revision: then this one has passed, and must not
     /// be placed again.
     pub(crate) fn unreadable_after(&self, index: usize) -> Option<Finding> {
         (index + 1..self.slots.len()).find_map(|later| match &self.slots[later] {
@@ -150,7 +150,7 @@ impl Rollout<'_> {
         let recorded = self.recorded(index).and_then(|record| record.attempt);
         let known = own.attempt.max(recorded.unwrap_or_default());
         // Somebody's edit of the BindingPolicy is put back: that is no wish of the policy's to try anew.
-        let is_drift = own.stamp == Some(Stamp::of(self.facts)) && own.plan == self.checked.plan;
+        let is_drift = own.stamp == Some(Stamp::of(self.facts)) && own.revision == self.checked.revision;
         let attempt = match &self.slots[index] {
             // One that somebody else opened before its turn has had no attempt of ours.
             Slot::Open(_) if is_drift => known.max(1),
@@ -171,7 +171,7 @@ impl Rollout<'_> {
                 self.open_spec(index)
             },
             annotations: if adopting {
-                self.annotations_at(own.plan.clone(), attempt, Some((baseline, opened)))
+                self.annotations_at(own.revision.clone(), attempt, Some((baseline, opened)))
             } else {
                 self.annotations(attempt, Some((baseline, opened)))
             },
@@ -196,18 +196,18 @@ impl Rollout<'_> {
 
     /// The finding when nothing of the last change in place was stored.
     fn undone(&self, index: usize, own: &OwnedPlacement<'_>) -> Option<Finding> {
-        let is_ours = own.stamp == Some(Stamp::of(self.facts)) && own.plan == self.checked.plan;
+        let is_ours = own.stamp == Some(Stamp::of(self.facts)) && own.revision == self.checked.revision;
         let open = self.slots[index].open().filter(|own| is_ours && !own.is_unstamped)?;
         drift::undone(open, &self.open_spec(index))
     }
 
     /// One that somebody closed may be opened again before KubeStellar has looked: then nothing is combined anew. It is the
-    /// same placement at the same plan, so what is newer than its first opening counts.
+    /// same placement at the same revision, so what is newer than its first opening counts.
     fn baseline_of_closed(&self, index: usize) -> Option<&str> {
         let own = self.slots[index].closed()?;
         let recorded = self.recorded(index).filter(|recorded| stage::is_of(recorded, own))?;
-        let is_at_plan = recorded.plan.as_deref() == Some(self.checked.plan.as_str());
-        own.baseline.filter(|_| is_at_plan)
+        let is_at_revision = recorded.revision.as_deref() == Some(self.checked.revision.as_str());
+        own.baseline.filter(|_| is_at_revision)
     }
 
     /// The baseline of an open placement that is changed in place with the same collectors. KubeStellar rewrites a
@@ -228,7 +228,7 @@ impl Rollout<'_> {
             .filter(|_| (is_same || is_first) && self.slots[index].open().is_some())
     }
 
-    /// The placements before the latest one at the plan go, when it demonstrably serves what they served.
+    /// The placements before the latest one at the revision go, when it demonstrably serves what they served.
     /// What is missing where one stays.
     pub(crate) fn remove_previous(&self, draft: &mut Draft, records: &mut [StageStatus]) -> Option<Finding> {
         if self.policy.spec.paused {
@@ -247,7 +247,7 @@ impl Rollout<'_> {
         let is_current = |index: usize| self.slots[index].open().is_some_and(|own| self.is_current(index, own));
         // One behind the active stage that is not as the spec has it was opened by hand: it takes nothing over.
         let active = self.active().unwrap_or(self.last());
-        let is_served = |index: &usize| self.is_open_at_plan(*index) && (*index <= active || is_current(*index));
+        let is_served = |index: &usize| self.is_open_at_revision(*index) && (*index <= active || is_current(*index));
         let latest = (0..self.slots.len()).rev().find(is_served)?;
         let own = self.slots[latest].open().filter(|_| is_current(latest))?;
         // A failed stage waits for a human, who may want to go back to what ran before.
@@ -280,7 +280,7 @@ impl Rollout<'_> {
             if draft.is_stamping(name) {
                 continue;
             }
-            // A rollout was completed there, so that is where the workload belongs: only a new plan moves it.
+            // A rollout was completed there, so that is where the workload belongs: only a new revision moves it.
             if records[earlier].completed_at.is_some() {
                 continue;
             }
@@ -358,19 +358,19 @@ impl Rollout<'_> {
 
     /// `versions`: baseline and opened.
     pub(crate) fn annotations(&self, attempt: i64, versions: Option<(&str, &str)>) -> BTreeMap<String, String> {
-        self.annotations_at(self.checked.plan.clone(), attempt, versions)
+        self.annotations_at(self.checked.revision.clone(), attempt, versions)
     }
 
     pub(crate) fn annotations_at(
         &self,
-        plan: Digest,
+        revision: Digest,
         attempt: i64,
         versions: Option<(&str, &str)>,
     ) -> BTreeMap<String, String> {
-        let mut annotations = annotations(&plan, attempt, Stamp::of(self.facts));
+        let mut annotations = annotations(&revision, attempt, Stamp::of(self.facts));
         if let Some((baseline, opened)) = versions {
-            annotations.insert(annotation::BASELINE.to_owned(), baseline.to_owned());
-            annotations.insert(annotation::OPENED.to_owned(), opened.to_owned());
+            annotations.insert(annotation::BASELINE_VERSION.to_owned(), baseline.to_owned());
+            annotations.insert(annotation::OPENED_AT_VERSION.to_owned(), opened.to_owned());
         }
         annotations
     }
@@ -408,7 +408,7 @@ pub fn stamps_of_refused(facts: &Facts) -> Vec<Write> {
                 name: name_of(&own),
                 precondition: own.precondition(),
                 spec: own.object.spec.clone(),
-                annotations: annotations(&own.plan, own.attempt, stamp),
+                annotations: annotations(&own.revision, own.attempt, stamp),
             })
         })
         .collect()
@@ -419,11 +419,11 @@ fn owned(facts: &Facts) -> impl Iterator<Item = OwnedPlacement<'_>> {
     slots.filter_map(|object| Slot::of_object(facts, object).own().cloned())
 }
 
-fn annotations(plan: &Digest, attempt: i64, stamp: Stamp) -> BTreeMap<String, String> {
+fn annotations(revision: &Digest, attempt: i64, stamp: Stamp) -> BTreeMap<String, String> {
     BTreeMap::from([
-        (annotation::PLAN.to_owned(), plan.to_string()),
+        (annotation::REVISION.to_owned(), revision.to_string()),
         (annotation::ATTEMPT.to_owned(), attempt.to_string()),
-        (annotation::STAMP.to_owned(), stamp.to_string()),
+        (annotation::FENCING_TOKEN.to_owned(), stamp.to_string()),
     ])
 }
 

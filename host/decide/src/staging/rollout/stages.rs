@@ -1,4 +1,4 @@
-//! Where each stage stands at the plan: passed, active, pending, or gone from the spec. Must not place or remove anything.
+//! Where each stage stands at the revision: passed, active, pending, or gone from the spec. Must not place or remove anything.
 
 use crate::time::round_up_to_second;
 use kube::ResourceExt as _;
@@ -40,30 +40,30 @@ impl<'a> Rollout<'a> {
             .find(|record| record.name == self.stage(index).name)
     }
 
-    pub(crate) fn is_open_at_plan(&self, index: usize) -> bool {
+    pub(crate) fn is_open_at_revision(&self, index: usize) -> bool {
         self.slots[index]
             .open()
-            .is_some_and(|own| own.plan == self.checked.plan)
+            .is_some_and(|own| own.revision == self.checked.revision)
     }
 
-    /// A stage has passed at the plan when status says so or a later stage's open placement carries the plan, and its
+    /// A stage has passed at the revision when status says so or a later stage's open placement carries the revision, and its
     /// own, if open, carries it too. The last one must also still be there, as the spec has it: it stays placed.
     pub(crate) fn has_passed(&self, index: usize) -> bool {
-        let plan = &self.checked.plan;
-        let is_recorded = self
-            .recorded(index)
-            .is_some_and(|record| record.state == StageState::Passed && record.plan.as_deref() == Some(plan.as_str()));
+        let revision = &self.checked.revision;
+        let is_recorded = self.recorded(index).is_some_and(|record| {
+            record.state == StageState::Passed && record.revision.as_deref() == Some(revision.as_str())
+        });
         let is_behind = (index + 1..self.slots.len()).any(|later| self.is_led_to(later, index));
-        let is_own_at_plan = self.slots[index].open().is_none_or(|own| own.plan == *plan);
+        let is_own_at_revision = self.slots[index].open().is_none_or(|own| own.revision == *revision);
         let is_standing = index != self.last()
             || self.slots[index]
                 .open()
                 .is_some_and(|own| !own.is_unstamped && own.object.spec == self.open_spec(index));
-        (is_recorded || is_behind) && is_own_at_plan && is_standing
+        (is_recorded || is_behind) && is_own_at_revision && is_standing
     }
 
-    /// Whether a later stage's open placement says that this one has passed: at the plan, and opened after this one was. A
-    /// stage that was moved before one that is open, or came back to an older plan, has led to nothing yet.
+    /// Whether a later stage's open placement says that this one has passed: at the revision, and opened after this one was. A
+    /// stage that was moved before one that is open, or came back to an older revision, has led to nothing yet.
     fn is_led_to(&self, later: usize, index: usize) -> bool {
         // A baseline outlives changes in place; where nothing else is told it is when the placement was first opened.
         let opened = |own: &OwnedPlacement<'_>| {
@@ -80,8 +80,8 @@ impl<'a> Rollout<'a> {
             let is_before = opened(own).zip(opened(after)).is_none_or(|(own, after)| own <= after);
             is_told(own) && is_told(after) && is_before
         });
-        // What cannot be seen now may be open at another plan, or since a moment ago.
-        self.is_open_at_plan(later) && is_after && !self.slots[index].may_be_open()
+        // What cannot be seen now may be open at another revision, or since a moment ago.
+        self.is_open_at_revision(later) && is_after && !self.slots[index].may_be_open()
     }
 
     /// The stages that have not passed, with their places in the spec: those that may still be judged.
@@ -121,12 +121,10 @@ impl<'a> Rollout<'a> {
                 ),
             ));
         }
-        let none_at_plan = !(0..self.slots.len()).any(|index| self.is_open_at_plan(index));
-        let gone = self
-            .gone
-            .iter()
-            .filter_map(Slot::open)
-            .find(|own| was_active(&own.object.name_any()) || (none_at_plan && own.plan == self.checked.plan))?;
+        let none_at_revision = !(0..self.slots.len()).any(|index| self.is_open_at_revision(index));
+        let gone = self.gone.iter().filter_map(Slot::open).find(|own| {
+            was_active(&own.object.name_any()) || (none_at_revision && own.revision == self.checked.revision)
+        })?;
         let name = gone.object.name_any();
         Some(Finding::unknown(
             Reason::ActiveStageRemoved,
@@ -150,9 +148,9 @@ impl<'a> Rollout<'a> {
                     uid: own.uid().to_owned(),
                 });
                 if self.has_passed(index) {
-                    let plan = Some(self.checked.plan.to_string());
+                    let revision = Some(self.checked.revision.to_string());
                     let base = recorded
-                        .filter(|recorded| recorded.plan == plan)
+                        .filter(|recorded| recorded.revision == revision)
                         .cloned()
                         .unwrap_or_default();
                     let message = self.joined(index, &base).or_else(|| base.message.clone());
@@ -164,7 +162,7 @@ impl<'a> Rollout<'a> {
                     };
                     return StageStatus {
                         name,
-                        plan,
+                        revision,
                         state: StageState::Passed,
                         passed_at,
                         binding_policy: placement,
@@ -175,7 +173,7 @@ impl<'a> Rollout<'a> {
                 }
                 let open = self.slots[index].open();
                 let state = match open {
-                    Some(own) if own.plan != self.checked.plan => StageState::Outdated,
+                    Some(own) if own.revision != self.checked.revision => StageState::Outdated,
                     Some(_) => StageState::Active,
                     None => StageState::Pending,
                 };
@@ -223,7 +221,7 @@ impl<'a> Rollout<'a> {
         gone.take(GONE_MAX).cloned()
     }
 
-    /// A cluster that joined a stage after it had passed is reported, not judged.
+    /// A cluster that joined a stage after it had passed is reported, not evaluated.
     pub(crate) fn joined(&self, index: usize, record: &StageStatus) -> Option<String> {
         let name = self.stage(index).placement.as_str();
         let binding = self.facts.bindings.get(name)?.object.as_ref()?.object()?;
@@ -231,18 +229,18 @@ impl<'a> Rollout<'a> {
             .into_iter()
             .find(|cluster| !record.destinations.iter().any(|known| known == cluster))?;
         (!record.destinations.is_empty()).then(|| {
-            format!("cluster {joined} joined after this stage had passed: it has the workload, and is not judged")
+            format!("cluster {joined} joined after this stage had passed: it has the workload, and is not evaluated")
         })
     }
 
-    /// Open, ours by its annotations, at the plan, and just as the spec has it.
+    /// Open, ours by its annotations, at the revision, and just as the spec has it.
     pub(crate) fn is_current(&self, index: usize, own: &OwnedPlacement<'_>) -> bool {
         // Without its baseline nothing could ever count, and without its attempt no verdict: it is placed again, in place.
         let is_stamped = !own.is_unstamped && own.baseline.is_some() && own.attempt > 0;
-        is_stamped && own.plan == self.checked.plan && own.object.spec == self.open_spec(index)
+        is_stamped && own.revision == self.checked.revision && own.object.spec == self.open_spec(index)
     }
 
-    /// What a reader of `Accepted` should know: edits of stages that were passed do nothing on this plan, and what is placed
+    /// What a reader of `Accepted` should know: edits of stages that were passed do nothing on this revision, and what is placed
     /// for a stage that the spec has no more stays until somebody deletes it.
     pub(crate) fn accepted_message(&self) -> String {
         if let Some(left) = self.gone.iter().find_map(Slot::open) {

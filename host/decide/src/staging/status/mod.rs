@@ -151,7 +151,7 @@ pub fn announce(facts: &Facts, mut standing: StatusDraft) -> (Write, Vec<Event>)
 
 /// Findings are printable already; other sentences about a stage name clusters, objects and placements, too.
 fn make_printable(stage: &mut StageStatus) {
-    for text in stage.message.iter_mut().chain(&mut stage.not_judged) {
+    for text in stage.message.iter_mut().chain(&mut stage.not_evaluated) {
         *text = printable(text);
     }
 }
@@ -212,14 +212,14 @@ fn conditions(standing: &StatusDraft, old: &[Condition], stamped: Stamped) -> Ve
 
 /// One Event for each stage that has passed.
 fn passed(standing: &StatusDraft, old: &StagedBindingPolicyStatus) -> Vec<Event> {
-    let had_passed = |name: &str, plan: Option<&String>| {
+    let had_passed = |name: &str, revision: Option<&String>| {
         old.stages
             .iter()
-            .any(|stage| stage.name == name && stage.state == StageState::Passed && stage.plan.as_ref() == plan)
+            .any(|stage| stage.name == name && stage.state == StageState::Passed && stage.revision.as_ref() == revision)
     };
     let passed = standing.stages.iter();
     let passed = passed
-        .filter(|stage| stage.state == StageState::Passed && !had_passed(&stage.name, stage.plan.as_ref()))
+        .filter(|stage| stage.state == StageState::Passed && !had_passed(&stage.name, stage.revision.as_ref()))
         .map(|stage| event(Reason::StagePassed, format!("stage {} has passed", stage.name)));
     passed.collect()
 }
@@ -233,7 +233,7 @@ fn reached(standing: &mut StatusDraft, old: &StagedBindingPolicyStatus, generati
     let known = |name: &str| old.stages.iter().find(|stage| stage.name == name);
     let is_same_generation = old.observed_generation == generation;
     for stage in &mut standing.stages {
-        let is_same = |known: &&StageStatus| (&known.plan, known.attempt) == (&stage.plan, stage.attempt);
+        let is_same = |known: &&StageStatus| (&known.revision, known.attempt) == (&stage.revision, stage.attempt);
         let known = known(&stage.name).filter(|_| is_same_generation).filter(is_same);
         stage.event_reasons = known.map(|known| known.event_reasons.clone()).unwrap_or_default();
     }
@@ -290,10 +290,10 @@ fn fails(stage: &StageStatus) -> usize {
 }
 
 fn owed(stage: &StageStatus) -> i64 {
-    let updates = stage.objects.iter().flat_map(|object| &object.updates);
+    let updates = stage.objects.iter().flat_map(|object| &object.pending_updates);
     let owed = updates.map(|update| {
         let clusters = i64::try_from(update.clusters.len().max(1)).unwrap_or(i64::MAX);
-        update.owed.saturating_mul(clusters)
+        update.unacknowledged.saturating_mul(clusters)
     });
     owed.fold(0, i64::saturating_add)
 }
@@ -369,8 +369,8 @@ mod tests {
         assert!(!is_news_of(check("Fail"), check("Fail")));
         assert!(!is_news_of(check("Pass"), check("Unknown")));
         let owing = |owed: i64| {
-            let update = json!({"clusters": ["c"], "owed": owed, "gen": "1", "at": "", "since": "2026-01-01T00:00:00Z", "editedAt": "2026-01-01T00:00:00Z"});
-            json!({"objects": [{"group": "", "resource": "r", "name": "n", "uid": "u", "updates": [update]}]})
+            let update = json!({"clusters": ["c"], "unacknowledged": owed, "observedGeneration": "1", "reportedAt": "", "since": "2026-01-01T00:00:00Z", "editedAt": "2026-01-01T00:00:00Z"});
+            json!({"objects": [{"group": "", "resource": "r", "name": "n", "uid": "u", "pendingUpdates": [update]}]})
         };
         assert!(is_news_of(owing(1), owing(2)));
         assert!(!is_news_of(owing(2), owing(1)));

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::ResourceExt as _;
-use stagegate_api::staged_status::{MAX_NOT_JUDGED, MAX_RECORDED};
+use stagegate_api::staged_status::{MAX_NOT_EVALUATED, MAX_RECORDED};
 use stagegate_api::{BindingPolicyRef, BoundObject, ObjectStatus, StageState, StageStatus};
 
 use crate::checks::spec::Expression;
@@ -26,10 +26,10 @@ pub fn start_attempt(recorded: Option<&StageStatus>, own: &OwnedPlacement<'_>, n
     let same_placement = recorded.filter(|recorded| is_of(recorded, own));
     let state = StageState::Active;
     if let Some(recorded) = same_placement.filter(|recorded| recorded.attempt == Some(own.attempt)) {
-        let plan = Some(own.plan.to_string());
+        let revision = Some(own.revision.to_string());
         return StageStatus {
             state,
-            plan,
+            revision,
             passed_at: None,
             completed_at: None,
             ..recorded.clone()
@@ -41,7 +41,7 @@ pub fn start_attempt(recorded: Option<&StageStatus>, own: &OwnedPlacement<'_>, n
     StageStatus {
         name: recorded.map(|recorded| recorded.name.clone()).unwrap_or_default(),
         state,
-        plan: Some(own.plan.to_string()),
+        revision: Some(own.revision.to_string()),
         attempt: Some(own.attempt),
         placed_at: Some(round_up_to_second(now)),
         opened_at: Some(opened_at.unwrap_or_else(|| round_up_to_second(now))),
@@ -63,7 +63,7 @@ pub fn start_attempt(recorded: Option<&StageStatus>, own: &OwnedPlacement<'_>, n
 /// set of clusters has to be accepted anew, as after any loss that no edit of the policy explains.
 pub fn of_closed(recorded: &StageStatus) -> StageStatus {
     StageStatus {
-        plan: recorded.plan.clone(),
+        revision: recorded.revision.clone(),
         objects: recorded.objects.clone(),
         unsettled_since: recorded.unsettled_since.clone(),
         ..StageStatus::default()
@@ -101,7 +101,7 @@ pub fn see_before_opening(record: &mut StageStatus, judged: &StageStatus) {
         let position = positions.get(&key_of(known)).copied();
         match position.and_then(|position| record.objects.get_mut(position)) {
             // What is owed was counted up to the generation that stands there.
-            Some(older) if is_unbound(older) && older.updates.is_empty() => *older = seen,
+            Some(older) if is_unbound(older) && older.pending_updates.is_empty() => *older = seen,
             Some(_) => {}
             None => record.objects.push(seen),
         }
@@ -156,10 +156,14 @@ pub fn settle(record: &mut StageStatus, accepted: &Accepted<'_>) {
     }
     // A cluster that has left may come to another stage, and owes there what it owes here, as far as there is room. An entry
     // without names cannot tell it from others.
-    let owed: usize = record.objects.iter().map(|entry| pending::bytes(&entry.updates)).sum();
+    let owed: usize = record
+        .objects
+        .iter()
+        .map(|entry| pending::bytes(&entry.pending_updates))
+        .sum();
     let has_no_room = owed > pending::BYTES_MAX / 2;
     for entry in &mut record.objects {
-        if has_no_room || pending::is_compact(&entry.updates) {
+        if has_no_room || pending::is_compact(&entry.pending_updates) {
             pending::keep_clusters(entry, &clusters);
         }
     }
@@ -193,11 +197,15 @@ fn forget_lost(record: &mut StageStatus, bound: &BTreeSet<ObjectKey>) {
     }
 }
 
-/// The objects that are not judged, as a list of bounded length.
-pub fn not_judged(objects: &[ObjectKey]) -> Vec<String> {
-    let mut names: Vec<String> = objects.iter().take(MAX_NOT_JUDGED).map(ObjectKey::to_string).collect();
-    if objects.len() > MAX_NOT_JUDGED {
-        names.truncate(MAX_NOT_JUDGED - 1);
+/// The objects that are not evaluated, as a list of bounded length.
+pub fn not_evaluated(objects: &[ObjectKey]) -> Vec<String> {
+    let mut names: Vec<String> = objects
+        .iter()
+        .take(MAX_NOT_EVALUATED)
+        .map(ObjectKey::to_string)
+        .collect();
+    if objects.len() > MAX_NOT_EVALUATED {
+        names.truncate(MAX_NOT_EVALUATED - 1);
         names.push(format!("and {} more", objects.len() - names.len()));
     }
     names

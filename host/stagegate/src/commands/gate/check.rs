@@ -13,7 +13,7 @@ use crate::sandbox::{Sandbox, SandboxOptions};
 /// Compiles the component and has it describe itself, in the sandbox and within its limits.
 ///
 /// # Errors
-/// A file that cannot be read. A component that cannot be loaded is an answer: [`Outcome::No`], its cause on standard error
+/// A file that cannot be read. A component that cannot be loaded is an answer: [`Outcome::Negative`], its cause on standard error
 /// (in the object with `-o json`).
 pub fn component(args: &GateCheckArgs) -> Result {
     let component = file::component(&args.file)?;
@@ -41,7 +41,11 @@ pub fn component(args: &GateCheckArgs) -> Result {
             writeln!(io::stderr(), "{message}")?;
         }
     }
-    Ok(if loaded.is_ok() { Outcome::AsWished } else { Outcome::No })
+    Ok(if loaded.is_ok() {
+        Outcome::Success
+    } else {
+        Outcome::Negative
+    })
 }
 
 /// What the bytes alone say.

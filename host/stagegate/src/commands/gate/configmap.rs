@@ -23,7 +23,7 @@ const CONFIG_MAP_BYTES_MAX: usize = 1 << 20;
 /// takes to apply it.
 ///
 /// # Errors
-/// A file that cannot be read. A component that no host loads is an answer: [`Outcome::No`], with what to do.
+/// A file that cannot be read. A component that no host loads is an answer: [`Outcome::Negative`], with what to do.
 pub fn manifest(args: &GateConfigmapArgs) -> Result {
     let component = file::component(&args.file)?;
     let shown = args.file.display();
@@ -36,7 +36,7 @@ pub fn manifest(args: &GateConfigmapArgs) -> Result {
             )?;
         }
         writeln!(io::stderr(), "advice: {}", advice(failure.kind))?;
-        return Ok(Outcome::No);
+        return Ok(Outcome::Negative);
     }
     let digest = Digest::of_bytes(&component);
     let is_plain = component.len() <= PLAIN_BYTES_MAX;
@@ -48,7 +48,7 @@ pub fn manifest(args: &GateConfigmapArgs) -> Result {
             value.len(),
             advice(FailureKind::TooLarge)
         )?;
-        return Ok(Outcome::No);
+        return Ok(Outcome::Negative);
     }
     let note = match value.len() {
         size if size > PLAIN_BYTES_MAX => "; apply it with `kubectl apply --server-side`",
@@ -66,6 +66,6 @@ pub fn manifest(args: &GateConfigmapArgs) -> Result {
         ..ConfigMap::default()
     };
     let yaml = serde_saphyr::to_string(&config_map).context("writing a ConfigMap as YAML");
-    io::stdout().write_all(yaml.map_err(Failure::Outside)?.as_bytes())?;
-    Ok(Outcome::AsWished)
+    io::stdout().write_all(yaml.map_err(Failure::Environment)?.as_bytes())?;
+    Ok(Outcome::Success)
 }

@@ -41,5 +41,7 @@ fn read(file: File) -> std::io::Result<Vec<u8>> {
 
 /// As [`packed`].
 pub fn gzip(bytes: &[u8]) -> Result<Vec<u8>> {
-    packed(bytes).context("packing the component").map_err(Failure::Outside)
+    packed(bytes)
+        .context("packing the component")
+        .map_err(Failure::Environment)
 }

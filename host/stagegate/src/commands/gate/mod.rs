@@ -10,7 +10,7 @@ mod file;
 mod run;
 
 /// # Errors
-/// Files that cannot be read. A component that cannot be used is an answer: [`Outcome::No`].
+/// Files that cannot be read. A component that cannot be used is an answer: [`Outcome::Negative`].
 pub fn command(command: &GateCommand) -> Result {
     match command {
         GateCommand::Check(args) => check::component(args),

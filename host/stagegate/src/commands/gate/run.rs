@@ -13,15 +13,16 @@ use super::{Failure, Outcome, Result, advice, file};
 use crate::args::{Format, GateRunArgs};
 use crate::sandbox::{Sandbox, SandboxOptions};
 
-/// Prints the verdict. The request is not judged by the gate's schema: what a host would refuse beforehand, the gate is asked.
+/// Prints the verdict. The request is not evaluated by the gate's schema: what a host would refuse beforehand, the gate is asked.
 ///
 /// # Errors
-/// Files that cannot be read, a request that is none. `hold`, `fail` and no verdict at all are answers: [`Outcome::No`].
+/// Files that cannot be read, a request that is none. `hold`, `fail` and no verdict at all are answers: [`Outcome::Negative`].
 pub fn component(args: &GateRunArgs) -> Result {
     let request = request(&args.request)?;
     let component = file::component(&args.file)?;
     let digest = Digest::of_bytes(&component);
-    let limits = Limits::new(args.timeout_ms, args.memory_mib);
+    let timeout_ms = u32::try_from(args.timeout.as_millis()).unwrap_or(u32::MAX);
+    let limits = Limits::new(timeout_ms, args.memory);
     let sandbox = Sandbox::new(SandboxOptions::default());
     let evaluated = sandbox
         .load(&digest, &component)
@@ -31,7 +32,7 @@ pub fn component(args: &GateRunArgs) -> Result {
         Format::Text => text(&evaluated)?,
     }
     let passed = evaluated.is_ok_and(|evaluation| matches!(evaluation.verdict.decision, Decision::Pass(_)));
-    Ok(if passed { Outcome::AsWished } else { Outcome::No })
+    Ok(if passed { Outcome::Success } else { Outcome::Negative })
 }
 
 fn request(path: &Path) -> Result<Request> {

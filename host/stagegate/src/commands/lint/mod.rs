@@ -50,7 +50,7 @@ pub fn check(args: &LintArgs) -> Result {
     findings.sort_by(|a, b| (&a.file.path, a.place.bytes.start).cmp(&(&b.file.path, b.place.bytes.start)));
     print(&findings, checked)?;
     let failed = findings.iter().any(|finding| finding.severity == Severity::Error);
-    Ok(if failed { Outcome::No } else { Outcome::AsWished })
+    Ok(if failed { Outcome::Negative } else { Outcome::Success })
 }
 
 /// Which of the kinds that lint knows.

@@ -19,14 +19,14 @@ pub fn findings(manifests: &[Manifest]) -> Result<Vec<Finding>> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime
         .context("starting the validating API server")
-        .map_err(Failure::Outside)?;
+        .map_err(Failure::Environment)?;
     runtime.block_on(async {
         let server = Server::new(TokioClock::shared());
         let definitions = stagegate_api::crd::all_for_playground();
         server
             .install_crds(definitions)
             .context("loading the definitions")
-            .map_err(Failure::Outside)?;
+            .map_err(Failure::Environment)?;
         let client = server.client();
         let mut findings = Vec::new();
         for manifest in manifests {
@@ -57,7 +57,7 @@ async fn judge(client: &Client, manifest: &Manifest) -> Result<Vec<Finding>> {
     // Unknown fields hide what else is wrong, so they are asked for alone.
     let mut findings = Vec::new();
     for validation in ["Strict", "Ignore"] {
-        let request = creation(&resource, &manifest.value, validation).map_err(Failure::Outside)?;
+        let request = creation(&resource, &manifest.value, validation).map_err(Failure::Environment)?;
         match client.request::<DynamicObject>(request).await {
             Ok(_) => break,
             Err(kube::Error::Api(status)) if status.code == 400 => findings.extend(unknown_fields(manifest, &status)),
@@ -67,7 +67,7 @@ async fn judge(client: &Client, manifest: &Manifest) -> Result<Vec<Finding>> {
             }
             Err(error) => {
                 let error = anyhow::Error::new(error).context("asking the validating API server");
-                return Err(Failure::Outside(error));
+                return Err(Failure::Environment(error));
             }
         }
     }

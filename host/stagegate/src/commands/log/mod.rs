@@ -20,7 +20,7 @@ pub struct Log {
     /// Warnings that were not written because they say what was just said.
     pub suppressed: Counter,
     #[cfg(feature = "otel")]
-    traces: Option<traces::Traces>,
+    traces: Option<traces::Detections>,
 }
 
 /// `RUST_LOG` says how much; without it `default` does. To be called within a runtime.

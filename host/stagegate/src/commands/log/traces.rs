@@ -1,4 +1,4 @@
-//! Traces by OTLP, over HTTP with protobuf: spans of reconciles, requests, evaluations and gates. Configured by the standard
+//! Detections by OTLP, over HTTP with protobuf: spans of reconciles, requests, evaluations and gates. Configured by the standard
 //! variables (`OTEL_EXPORTER_OTLP_ENDPOINT` and its like); without them nothing is exported.
 //!
 //! Must not slow or stop the process, whatever a collector does: spans wait in a bounded queue, what does not fit is lost,
@@ -34,10 +34,10 @@ const ANSWER_BYTES_MAX: usize = 64 << 10;
 
 /// What is to be ended with the process.
 #[derive(Debug)]
-pub struct Traces(SdkTracerProvider);
+pub struct Detections(SdkTracerProvider);
 
 /// The layer that exports, if the environment asks for it. To be called within a runtime.
-pub fn exported<S>() -> (Option<impl Layer<S>>, Option<Traces>)
+pub fn exported<S>() -> (Option<impl Layer<S>>, Option<Detections>)
 where
     S: Subscriber + for<'a> LookupSpan<'a>,
 {
@@ -67,7 +67,7 @@ where
     // What the exporter's own requests say of themselves must not become spans, which were to be exported.
     let ours = Targets::new().with_target("stagegate", Level::DEBUG);
     let layer = tracing_opentelemetry::layer().with_tracer(tracer).with_filter(ours);
-    (Some(layer), Some(Traces(provider)))
+    (Some(layer), Some(Detections(provider)))
 }
 
 /// `OTEL_SERVICE_NAME` and `OTEL_RESOURCE_ATTRIBUTES` go before.
@@ -80,7 +80,7 @@ fn resource() -> Resource {
     resource.with_service_name("stagegate").build()
 }
 
-impl Traces {
+impl Detections {
     /// Sends what is not sent yet.
     pub async fn end(self) {
         let ended = tokio::task::spawn_blocking(move || self.0.shutdown_with_timeout(END_MAX));

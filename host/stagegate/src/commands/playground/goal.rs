@@ -75,10 +75,10 @@ impl Ended {
 
     pub fn outcome(self, until: &Until) -> Outcome {
         match (self, until) {
-            (Self::Reached(_), _) => Outcome::AsWished,
-            (Self::InVain(_), _) | (Self::Interrupted, Until::Goal { .. }) => Outcome::No,
+            (Self::Reached(_), _) => Outcome::Success,
+            (Self::InVain(_), _) | (Self::Interrupted, Until::Goal { .. }) => Outcome::Negative,
             (Self::TimedOut, _) => Outcome::TimedOut,
-            (Self::Interrupted, _) => Outcome::AsWished,
+            (Self::Interrupted, _) => Outcome::Success,
         }
     }
 }

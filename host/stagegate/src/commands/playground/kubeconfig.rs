@@ -34,7 +34,7 @@ impl Written {
         };
         file.write(text)
             .with_context(|| format!("writing {}", file.path.display()))
-            .map_err(Failure::Outside)?;
+            .map_err(Failure::Environment)?;
         Ok(file)
     }
 

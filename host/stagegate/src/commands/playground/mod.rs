@@ -53,11 +53,11 @@ async fn rollout(args: &PlaygroundArgs, began: Instant) -> Result {
     server
         .install_crds(definitions)
         .context("installing the definitions")
-        .map_err(Failure::Outside)?;
+        .map_err(Failure::Environment)?;
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
         .await
         .context("opening a port on the loopback");
-    let listener = listener.map_err(Failure::Outside)?;
+    let listener = listener.map_err(Failure::Environment)?;
     let address = listener.local_addr()?;
     let serving = tokio::spawn({
         let server = server.clone();
@@ -68,7 +68,9 @@ async fn rollout(args: &PlaygroundArgs, began: Instant) -> Result {
 
     let clusters = Clusters::start(server.client(), clock.clone(), clusters::Settings::default());
     let running = shell::start(server.client(), clock, options(args)).await;
-    let mut running = running.context("starting the controllers").map_err(Failure::Outside)?;
+    let mut running = running
+        .context("starting the controllers")
+        .map_err(Failure::Environment)?;
     apply::all(&server.client(), &manifests).await?;
 
     let mut view = View::on_stdout(args.output);
@@ -76,18 +78,18 @@ async fn rollout(args: &PlaygroundArgs, began: Instant) -> Result {
         ended = follow(server.client(), None, &mut view, |policies| until.reached(policies)) => ended?,
         () = signals.next() => Ended::Interrupted,
         () = timeout(args, &until) => Ended::TimedOut,
-        error = running.failed() => return Err(Failure::Outside(error)),
+        error = running.failed() => return Err(Failure::Environment(error)),
         served = serving => return Err(server_ended(served)),
     };
     view.finish(ended.as_str())?;
-    if !matches!(ended.outcome(&until), Outcome::AsWished) {
+    if !matches!(ended.outcome(&until), Outcome::Success) {
         explain(ended, view.policies())?;
     }
     if args.serve && ended != Ended::Interrupted {
         say(args.output, "serving until Ctrl-C")?;
         tokio::select! {
             () = signals.next() => {}
-            error = running.failed() => return Err(Failure::Outside(error)),
+            error = running.failed() => return Err(Failure::Environment(error)),
         }
     }
     running.stop().await;
@@ -178,7 +180,7 @@ fn say(format: Format, text: &str) -> io::Result<()> {
 }
 
 fn server_ended(served: std::result::Result<io::Result<()>, tokio::task::JoinError>) -> Failure {
-    Failure::Outside(match served {
+    Failure::Environment(match served {
         Ok(Ok(())) => anyhow!("the API server has ended"),
         Ok(Err(error)) => anyhow::Error::new(error).context("serving the API"),
         Err(error) => anyhow::Error::new(error).context("the API server broke off"),

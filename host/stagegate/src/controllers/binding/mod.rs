@@ -20,8 +20,8 @@ use stagegate_decide::binding::{Clauses, Cluster, Facts, Imitation, Labels, Writ
 use tracing::debug;
 
 use self::workload::{Kind, Listeners, Object, Unlisted, Workload};
+use super::foreign_writers::Detections;
 use super::kinds::{Guarded, Kinds};
-use super::rivals::Traces;
 use super::write::{Patches, Target, Writer, metadata, whole};
 use crate::shell::controller::{self, Controller, Next};
 use crate::shell::events::Notice;
@@ -44,7 +44,7 @@ const ASK_AGAIN: Duration = Duration::from_secs(1);
 const TELL_AGAIN: Duration = Duration::from_secs(5 * 60);
 
 /// Registers what the controller watches and starts it.
-pub fn spawn(context: &Context, (kinds, traces): (&Kinds, &Traces), tasks: &mut Tasks) {
+pub fn spawn(context: &Context, (kinds, traces): (&Kinds, &Detections), tasks: &mut Tasks) {
     let queue = Arc::new(Queue::new(Duration::from_millis(context.options.delays.binding_ms)));
     let stores = Stores {
         policies: kinds.placements.wanted(),
@@ -215,7 +215,7 @@ fn spawn_workload(context: &Context, stores: &Stores, queue: &Arc<Queue<String>>
 struct BindingController {
     context: Context,
     stores: Stores,
-    traces: Traces,
+    traces: Detections,
     /// The Bindings that were emptied once since the start; only for [`Imitation::empties_on_restart`].
     emptied: Mutex<BTreeSet<String>>,
 }

@@ -22,7 +22,7 @@ use crate::controllers::objects::api_resource;
 use crate::shell::request::{RequestError, request};
 use crate::shell::start::Context;
 use crate::shell::store::{Change, Store};
-use crate::shell::watch::{Ailment, ManagedFields, Need, Watched, keep};
+use crate::shell::watch::{ManagedFields, Need, WatchHealth, Watched, keep};
 
 /// A workload object as far as clauses can see it.
 pub type Object = PartialObjectMeta<DynamicObject>;
@@ -167,7 +167,7 @@ impl Workload {
                 }
                 watch => {
                     let cause = watch.and_then(|watch| match watch.watched.ailment() {
-                        Some(Ailment::NeverListed { cause }) => cause,
+                        Some(WatchHealth::NeverListed { cause }) => cause,
                         _ => None,
                     });
                     let is_worse = unlisted.as_ref().is_none_or(|known: &Unlisted| known.cause.is_none());

@@ -24,9 +24,9 @@ use tracing::{debug, warn};
 
 use self::evaluate::{Inputs, Returned};
 use self::index::{Index, Key};
+use super::foreign_writers::Detections;
 use super::kinds::{Guarded, Kinds};
 use super::objects::{api_resource, object_key};
-use super::rivals::Traces;
 use super::write::{Patches, Target, Writer, delete, whole};
 use crate::shell::bounded::BoundedMap;
 use crate::shell::controller::{self, Controller, Next};
@@ -44,7 +44,7 @@ const STATUS_MEMBERS: &[&str] = &["conditions", "observedGeneration", "errors"];
 const OBJECTS_MAX: usize = 1024;
 
 /// Registers what the controller watches and starts it.
-pub fn spawn(context: &Context, (kinds, traces): (&Kinds, &Traces), tasks: &mut Tasks) {
+pub fn spawn(context: &Context, (kinds, traces): (&Kinds, &Detections), tasks: &mut Tasks) {
     let stores = Stores {
         bindings: kinds.bindings.wanted(),
         collectors: kinds.collectors.wanted(),
@@ -101,7 +101,7 @@ type Known = (String, Arc<DynamicObject>);
 struct Combine {
     context: Context,
     stores: Stores,
-    traces: Traces,
+    traces: Detections,
     index: Arc<Mutex<Index>>,
     objects: Mutex<BoundedMap<ObjectKey, Known>>,
     /// Whether the namespace for cluster-scoped objects was created, or found, by this process.

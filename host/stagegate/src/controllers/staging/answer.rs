@@ -14,7 +14,7 @@ use stagegate_decide::staging::{
 };
 use tracing::debug_span;
 
-use super::gates::{GateTalk, Gates};
+use super::gates::{GateSession, Gates};
 use super::gather::Memory;
 use super::read::{self, Wanted};
 use crate::controllers::kinds::Guarded;
@@ -58,7 +58,7 @@ pub async fn answer(
     means: Means<'_>,
     questions: Vec<Question>,
     (facts, memory): (&mut Facts, &mut Memory),
-    talk: &mut GateTalk,
+    talk: &mut GateSession,
 ) -> Result<bool, RequestError> {
     let Means {
         client,

@@ -16,9 +16,9 @@ use stagegate_decide::staging::{
     ModuleFacts, ObjectFacts, PolicyFacts, Read, Settings, SourceEntry, Verdict, VerdictKey, has_our_spec,
 };
 
-use super::contest::Contest;
 use super::gates::sources::Sources;
 use super::index::Index;
+use super::status_backoff::StatusBackoff;
 use super::written::Written;
 use crate::controllers::kinds::{Guarded, decoded};
 use crate::controllers::objects::object_key;
@@ -73,7 +73,7 @@ pub struct Memory {
     pub configs: BoundedMap<ConfigKey, ConfigAnswer>,
     pub gate_verdicts: BoundedMap<VerdictKey, GateVerdict>,
     /// Who else writes the policy's status.
-    pub contest: Contest,
+    pub status_backoff: StatusBackoff,
     /// What the watches have still to tell of.
     pub written: Written,
     /// Plans in a row that came too late to be carried out.
@@ -94,7 +94,7 @@ impl Default for Memory {
             modules: BoundedMap::new(GATES_MAX),
             configs: BoundedMap::new(GATES_MAX),
             gate_verdicts: BoundedMap::new(GATE_VERDICTS_MAX),
-            contest: Contest::default(),
+            status_backoff: StatusBackoff::default(),
             written: Written::default(),
             late: 0,
             moves: 0,

@@ -7,12 +7,12 @@
 mod announce;
 mod answer;
 mod apply;
-mod contest;
 mod gates;
 mod gather;
 mod index;
 mod phases;
 mod read;
+mod status_backoff;
 mod written;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -32,7 +32,7 @@ use tracing::debug;
 use self::announce::reference;
 use self::answer::{Means, answer};
 use self::gates::sources::Sources;
-use self::gates::{GateTalk, Gates};
+use self::gates::{GateSession, Gates};
 use self::gather::{Memory, Stores};
 use self::index::Index;
 use self::read::{Reader, Wanted};
@@ -164,7 +164,7 @@ impl Controller for Staging {
         };
         self.recover_status(policy, &mut facts).await?;
         let about = reference(&facts.policy.object);
-        let result = self.converse(policy, Reading { facts, begun }, &mut memory).await;
+        let result = self.run_session(policy, Reading { facts, begun }, &mut memory).await;
         if result.is_err() {
             // Waiting for the watches would look like success to those who count failures in a row.
             memory.written = Written::default();
@@ -218,9 +218,9 @@ impl From<RequestError> for Failure {
 
 impl Staging {
     /// Questions and answers, then the writes.
-    async fn converse(&self, policy: &str, mut reading: Reading, memory: &mut Memory) -> Result<Next, Failure> {
+    async fn run_session(&self, policy: &str, mut reading: Reading, memory: &mut Memory) -> Result<Next, Failure> {
         let mut conflicts = 0;
-        let mut talk = GateTalk::default();
+        let mut talk = GateSession::default();
         let Context { client, evaluator, .. } = &self.context;
         let means = Means {
             client,
@@ -249,7 +249,7 @@ impl Staging {
                     }
                 }
                 Decision::Act(mut plan) => {
-                    let left_for = memory.contest.leave(&mut plan, &reading.facts);
+                    let left_for = memory.status_backoff.leave(&mut plan, &reading.facts);
                     match self.carry_out(policy, &plan, (&reading, &mut memory.written)).await {
                         Ok(Carried::TooLate) => {
                             debug!(policy, not_after = ?plan.not_after, "decided too long ago; deciding again");
@@ -260,7 +260,7 @@ impl Staging {
                         }
                         Ok(Carried::Whole) => {
                             self.announce(&reading.facts, announce::of_writes(&plan));
-                            memory.contest.note_plan(&plan, &reading.facts);
+                            memory.status_backoff.note_plan(&plan, &reading.facts);
                             memory.prune(&reading.facts);
                             memory.late = 0;
                             return Ok(Next {

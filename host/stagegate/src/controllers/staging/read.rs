@@ -255,7 +255,7 @@ fn object_meta(metadata: KubeMeta) -> ObjectMeta {
         generation: metadata.generation,
         edited_at: edited_at(&metadata),
         made_at: metadata.creation_timestamp.as_ref().map(|time| time.0),
-        mark: mark(metadata),
+        metadata_digest: metadata_digest(metadata),
     }
 }
 
@@ -280,8 +280,8 @@ fn owns_content(entry: &ManagedFieldsEntry) -> bool {
     fields.is_none_or(|fields| fields.is_empty() || fields.keys().any(|field| field != "f:metadata"))
 }
 
-/// See [`ObjectMeta::mark`]: what stays the same while only statuses are written.
-fn mark(mut metadata: KubeMeta) -> String {
+/// See [`ObjectMeta::metadata_digest`]: what stays the same while only statuses are written.
+fn metadata_digest(mut metadata: KubeMeta) -> String {
     metadata.resource_version = None;
     metadata.generation = None;
     if let Some(labels) = &mut metadata.labels {
@@ -325,7 +325,7 @@ mod tests {
     use kube::core::ObjectMeta as KubeMeta;
     use serde_json::json;
 
-    use super::{Combined, ObjectId, Reader, Store, combined, edited_at, mark};
+    use super::{Combined, ObjectId, Reader, Store, combined, edited_at, metadata_digest};
 
     /// From a server that lists `a` at version 100, `b` at 105, and both at 110; with how many requests. `b` is of `version`, and
     /// these are known.
@@ -382,7 +382,7 @@ mod tests {
 
     #[test]
     fn a_status_write_leaves_the_mark_and_an_edit_moves_it() {
-        let before = mark(metadata(|_| {}));
+        let before = metadata_digest(metadata(|_| {}));
         let status_written = metadata(|value| {
             value["resourceVersion"] = json!("2");
             value["labels"] = json!({"managed-by.kubestellar.io/singletonstatus": "true"});
@@ -390,9 +390,9 @@ mod tests {
             fields.push(json!({"manager": "Status", "operation": "Update", "time": "2026-01-02T00:00:00Z"}));
             fields.push(json!({"manager": "kubelet", "operation": "Update", "subresource": "status"}));
         });
-        assert_eq!(before, mark(status_written));
+        assert_eq!(before, metadata_digest(status_written));
         let edited = metadata(|value| value["managedFields"][0]["time"] = json!("2026-01-02T00:00:00Z"));
-        assert_ne!(before, mark(edited));
+        assert_ne!(before, metadata_digest(edited));
     }
 
     #[test]

@@ -9,9 +9,9 @@
 //! the preconditions of every write are for; the count of changes of hands, which stamps carry, comes from here.
 
 mod elector;
-mod gate;
 mod moment;
 mod record;
+mod write_guard;
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -26,7 +26,7 @@ use tokio::time::Instant;
 use self::elector::Elector;
 use self::moment::Term;
 
-pub use self::gate::{Permit, Withheld, gated};
+pub use self::write_guard::{WriteBlocked, WriteGuard, gated};
 
 /// Whether this process may write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

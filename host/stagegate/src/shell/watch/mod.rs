@@ -31,7 +31,7 @@ use self::trouble::{Row, Trouble};
 use super::store::{Kept, ObjectId, Store};
 
 pub use self::version::{order, order_of};
-pub use self::watched::{Ailment, Need, WATCHED, WORKLOAD, Watched};
+pub use self::watched::{Need, WATCHED, WORKLOAD, WatchHealth, Watched};
 
 /// Longest wait for a page of a list, and for a watch to begin.
 const ANSWER_MAX: Duration = Duration::from_secs(30);

@@ -63,7 +63,7 @@ struct Trouble {
 
 /// What is wrong with a watch.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Ailment {
+pub enum WatchHealth {
     /// `cause`: why not, as far as it is known.
     NeverListed { cause: Option<String> },
     /// Once listed, but nothing new is known for so long.
@@ -107,15 +107,15 @@ impl Watched {
     }
 
     /// A trouble is over when the server has told something since, or when a watch has held.
-    pub fn ailment(&self) -> Option<Ailment> {
+    pub fn ailment(&self) -> Option<WatchHealth> {
         let state = self.state();
         if !state.is_listed {
             let cause = state.trouble.as_ref().map(|trouble| trouble.cause.clone());
-            return Some(Ailment::NeverListed { cause });
+            return Some(WatchHealth::NeverListed { cause });
         }
         let holds = state.running_since.is_some_and(|since| since.elapsed() >= HELD);
         let trouble = state.trouble.as_ref().filter(|_| !holds)?;
-        Some(Ailment::Behind {
+        Some(WatchHealth::Behind {
             since: trouble.since.elapsed(),
             cause: trouble.cause.clone(),
         })

@@ -1,4 +1,4 @@
-//! Traces of the real binary, as a collector of OTLP over HTTP receives them, and collectors that mean ill.
+//! Detections of the real binary, as a collector of OTLP over HTTP receives them, and collectors that mean ill.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};

@@ -110,7 +110,7 @@ fn run_prints_the_verdict_and_its_exit_code_says_whether_it_is_a_pass() {
 
 #[test]
 fn run_without_a_verdict_is_unknown_and_keeps_to_the_limits_it_is_given() {
-    let ended = run("loop", &["--timeout-ms", "50", "-o", "json"]);
+    let ended = run("loop", &["--timeout", "50ms", "-o", "json"]);
     assert_eq!(ended.status.code(), Some(1));
     let answer = parsed(&ended);
     assert_eq!(
@@ -123,13 +123,20 @@ fn run_without_a_verdict_is_unknown_and_keeps_to_the_limits_it_is_given() {
             .is_some_and(|message| message.contains("50 ms")),
         "{answer}"
     );
-    let ended = run("grow", &["--memory-mib", "4"]);
+    let ended = run("grow", &["--memory", "4Mi"]);
     assert_eq!(
         (ended.status.code(), text(&ended.stdout)),
         (Some(1), "unknown\n".to_owned())
     );
     assert!(text(&ended.stderr).contains("4 MiB"), "{}", text(&ended.stderr));
-    assert_eq!(run("pass", &["--timeout-ms", "999999"]).status.code(), Some(2));
+    for wrong in [
+        ["--timeout", "1000s"],
+        ["--timeout", "5"],
+        ["--memory", "64"],
+        ["--memory", "300Mi"],
+    ] {
+        assert_eq!(run("pass", &wrong).status.code(), Some(2), "{wrong:?}");
+    }
 }
 
 #[test]

@@ -3,10 +3,10 @@
 //! it sees what a user sees, the truth of the clusters excepted.
 
 mod fixture;
+mod interceptor;
 pub mod schedule;
 pub mod seeded;
 mod tap;
-mod way;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};

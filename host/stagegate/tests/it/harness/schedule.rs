@@ -14,7 +14,7 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use super::World;
-use super::way::{HostId, Waiting, Way};
+use super::interceptor::{HostId, Interceptor, Waiting};
 
 /// Of virtual time: what has begun has ended by then, as it stands still while anything runs.
 const REST: Duration = Duration::from_millis(2);
@@ -277,7 +277,7 @@ impl<C: Chooser> Schedule<C> {
 
     fn start(&mut self, host: HostId) {
         let is_last = host + 1 == self.setting.hosts;
-        let way = Way {
+        let interceptor = Interceptor {
             router: self.world.server.router(),
             host,
             gate: self.gate.clone(),
@@ -289,7 +289,7 @@ impl<C: Chooser> Schedule<C> {
         };
         let (clock, options) = (self.world.clock.clone(), self.world.host_options());
         self.hosts[host] = Some(tokio::spawn(async move {
-            let mut running = shell::start(way.client(), clock, options).await.unwrap();
+            let mut running = shell::start(interceptor.client(), clock, options).await.unwrap();
             panic!("a host has ended: {}", running.failed().await);
         }));
     }

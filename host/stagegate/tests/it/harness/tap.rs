@@ -120,7 +120,7 @@ impl Tap {
     }
 
     /// From the `nth` write on (counted from now) no answer to a write comes back.
-    pub fn run_dry_after(&self, nth: u64) {
+    pub fn cut_after(&self, nth: u64) {
         let mut state = self.state();
         state.last_write = Some(state.writes + nth);
     }

@@ -26,14 +26,14 @@ pub const RULES: &[(&str, &str)] = &[
     ),
     (
         "one-active",
-        "a stage is opened only while no later one is open at the same plan",
+        "a stage is opened only while no later one is open at the same revision",
     ),
     (
         "no-skip",
-        "within a plan the active stage moves on by one, and never back",
+        "within a revision the active stage moves on by one, and never back",
     ),
     (
-        "plan",
+        "revision",
         "nothing is placed for another generation of the policy than the newest that status has told of",
     ),
     (
@@ -46,11 +46,11 @@ pub const RULES: &[(&str, &str)] = &[
     ),
     (
         "covered",
-        "an open placement is removed only under Remove, and while a later one is open at the policy's plan",
+        "an open placement is removed only under Remove, and while a later one is open at the policy's revision",
     ),
     (
         "once",
-        "a placement is opened at most once for a plan, stage and attempt",
+        "a placement is opened at most once for a revision, stage and attempt",
     ),
     (
         "gate",
@@ -68,7 +68,7 @@ pub const RULES: &[(&str, &str)] = &[
     ("explains", "a status that stands for a minute says what is missing"),
     (
         "promotion",
-        "no stage is placed while, in truth, a cluster of the stage before does not fare well on the plan's objects",
+        "no stage is placed while, in truth, a cluster of the stage before does not fare well on the revision's objects",
     ),
     (
         "healthy",

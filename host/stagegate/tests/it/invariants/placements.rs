@@ -1,7 +1,7 @@
-//! Rules about what is placed and taken away: who may do it, when, and for which plan. Must not look into clusters.
+//! Rules about what is placed and taken away: who may do it, when, and for which revision. Must not look into clusters.
 
 use stagegate_api::{Outcome, PreviousStages, StageState, StageStatus, StagedBindingPolicySpec};
-use stagegate_decide::staging::plan_of;
+use stagegate_decide::staging::revision_of;
 
 use super::Found;
 use super::replay::{PLACEMENTS, POLICIES, Placed, Policy, Replay, Seen};
@@ -24,7 +24,7 @@ pub fn check(replay: &Replay, seen: &Seen<'_>, found: &mut Found) {
             // Taking over what an older program placed gives nobody anything new.
             let is_adoption = before
                 .as_ref()
-                .is_some_and(|before| before.is_open() && before.plan.is_none());
+                .is_some_and(|before| before.is_open() && before.revision.is_none());
             let is_new = before
                 .as_ref()
                 .is_none_or(|before| before.selectors != after.selectors || before.downsync != after.downsync);
@@ -63,15 +63,15 @@ fn placed(replay: &Replay, seen: &Seen<'_>, (before, after): (Option<&Placed>, &
     let Some(policy) = replay.owner_of(after) else { return };
     let generation = after.generation.unwrap_or_default();
     let spec = policy.specs.get(&generation);
-    let plan = spec.map(|spec| plan_of(&spec.downsync).to_string());
+    let revision = spec.map(|spec| revision_of(&spec.downsync).to_string());
     let is_told = generation >= policy.told_generation();
-    let is_plans = plan.is_some() && plan == after.plan;
-    found.at(seen.place()).holds("plan", is_told && is_plans, || {
+    let is_of_revision = revision.is_some() && revision == after.revision;
+    found.at(seen.place()).holds("revision", is_told && is_of_revision, || {
         format!(
-            "{} is placed for generation {generation} and plan {:?}; status has told of {}, and the plan of that \
-             generation is {plan:?}",
+            "{} is placed for generation {generation} and revision {:?}; status has told of {}, and the revision of that \
+             generation is {revision:?}",
             after.name,
-            after.plan,
+            after.revision,
             policy.told_generation()
         )
     });
@@ -92,21 +92,21 @@ fn placed(replay: &Replay, seen: &Seen<'_>, (before, after): (Option<&Placed>, &
         });
     let later = replay.others_open(policy, &after.name).find(|(other, placed)| {
         let position = spec.stages.iter().position(|known| known.name == *other);
-        placed.plan == after.plan && position > index
+        placed.revision == after.revision && position > index
     });
     found.at(seen.place()).holds("one-active", later.is_none(), || {
         format!(
-            "{} is placed while {:?} is open at the same plan",
+            "{} is placed while {:?} is open at the same revision",
             after.name,
             later.map(|(name, _)| name)
         )
     });
     let is_opened = before.is_none_or(|before| !before.is_open());
-    if is_opened && let (Some(plan), Some(attempt)) = (&after.plan, after.attempt) {
+    if is_opened && let (Some(revision), Some(attempt)) = (&after.revision, after.attempt) {
         let again = policy
             .opened
             .iter()
-            .any(|(known, of, number, _)| known == stage && of == plan && *number == attempt);
+            .any(|(known, of, number, _)| known == stage && of == revision && *number == attempt);
         found.at(seen.place()).holds("once", !again, || {
             format!("{} is opened twice for attempt {attempt}", after.name)
         });
@@ -133,15 +133,15 @@ fn unproven_before(
         let Some(record) = stages.iter().find(|record| record.name == stage.name) else {
             return Some(format!("status has no record of stage {}", stage.name));
         };
-        let is_at_plan = record.plan == after.plan;
-        if is_at_plan && record.state == StageState::Passed {
+        let is_at_revision = record.revision == after.revision;
+        if is_at_revision && record.state == StageState::Passed {
             return None;
         }
         // One that was left before another was put in front of it.
         let later_is_open = replay.others_open(policy, &after.name).any(|(other, placed)| {
             let position = spec.stages.iter().position(|known| known.name == other);
             let own = spec.stages.iter().position(|known| known.name == stage.name);
-            placed.plan == after.plan && position > own
+            placed.revision == after.revision && position > own
         });
         if later_is_open {
             return None;
@@ -151,7 +151,7 @@ fn unproven_before(
         let is_this_placement = placed.is_some_and(|placed| {
             let uid = record.binding_policy.as_ref().map(|recorded| recorded.uid.as_str());
             placed.is_open()
-                && placed.plan == after.plan
+                && placed.revision == after.revision
                 && placed.attempt == record.attempt
                 && uid == Some(placed.uid.as_str())
         });
@@ -165,13 +165,13 @@ fn unproven_before(
         );
         let missing = wanted.iter().find(|name| !passes(record, name));
         let failing = record.checks.iter().find(|check| check.outcome != Outcome::Pass);
-        let is_proven = is_at_plan && is_this_placement && missing.is_none() && failing.is_none();
+        let is_proven = is_at_revision && is_this_placement && missing.is_none() && failing.is_none();
         (!is_proven || record.settled_at.is_none()).then(|| {
             format!(
-                "stage {} is {:?} at plan {:?} with checks {:?}; its placement: {placed:?}",
+                "stage {} is {:?} at revision {:?} with checks {:?}; its placement: {placed:?}",
                 stage.name,
                 record.state,
-                record.plan,
+                record.revision,
                 record
                     .checks
                     .iter()
@@ -192,18 +192,18 @@ fn removed(replay: &Replay, seen: &Seen<'_>, before: &Placed, found: &mut Found)
     let Some(spec) = policy.specs.get(&policy.told_generation()) else {
         return;
     };
-    let plan = plan_of(&spec.downsync).to_string();
+    let revision = revision_of(&spec.downsync).to_string();
     let position = |name: &str| spec.stages.iter().position(|known| known.name == name);
     let own = before.stage_of(&policy.name).and_then(position);
     let later = replay
         .others_open(policy, &before.name)
-        .any(|(other, placed)| placed.plan.as_deref() == Some(plan.as_str()) && position(other) > own);
+        .any(|(other, placed)| placed.revision.as_deref() == Some(revision.as_str()) && position(other) > own);
     let is_allowed = spec.previous_stages != PreviousStages::Keep;
     found
         .at(seen.place())
         .holds("covered", own.is_some() && later && is_allowed, || {
             format!(
-                "{} is removed; a later one is open at the plan: {later}; {:?}",
+                "{} is removed; a later one is open at the revision: {later}; {:?}",
                 before.name, spec.previous_stages
             )
         });

@@ -5,7 +5,7 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use serde_json::Value;
 use stagegate_api::{
-    DownsyncClause, Stage, StageState, StagedBindingPolicySpec, StagedBindingPolicyStatus, UnseenUpdates,
+    DownsyncClause, Stage, StageState, StagedBindingPolicySpec, StagedBindingPolicyStatus, UnacknowledgedUpdates,
 };
 use stagegate_embedded::clusters::{Fared, ObjectRef, Presence};
 
@@ -26,10 +26,10 @@ pub fn check(run: &Run<'_>, replay: &Replay, seen: &Seen<'_>, found: &mut Found)
     };
     let is_adoption = before
         .as_ref()
-        .is_some_and(|before| before.is_open() && before.plan.is_none());
+        .is_some_and(|before| before.is_open() && before.revision.is_none());
     let is_new = before
         .as_ref()
-        .is_none_or(|before| before.selectors != after.selectors || before.plan != after.plan);
+        .is_none_or(|before| before.selectors != after.selectors || before.revision != after.revision);
     if is_adoption || !is_new {
         return;
     }
@@ -133,12 +133,12 @@ fn requires_health(policy: &Policy, stage: &Stage) -> bool {
 
 /// Whether the current version must be the healthy one.
 fn is_exact(clause: &DownsyncClause, stage: &Stage) -> bool {
-    !clause.create_only && stage.unseen_updates != UnseenUpdates::Accept
+    !clause.create_only && stage.unacknowledged_updates != UnacknowledgedUpdates::Ignore
 }
 
 fn has_passed(policy: &Policy, stage: &str, after: &Placed) -> bool {
     let records = policy.status.iter().flat_map(|status| &status.stages);
-    let mut of_stage = records.filter(|record| record.name == stage && record.plan == after.plan);
+    let mut of_stage = records.filter(|record| record.name == stage && record.revision == after.revision);
     of_stage.any(|record| record.state == StageState::Passed)
 }
 

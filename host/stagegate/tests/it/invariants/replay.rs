@@ -59,7 +59,7 @@ pub struct Placed {
     pub uid: String,
     pub owners: Vec<String>,
     pub selectors: Vec<LabelSelector>,
-    pub plan: Option<String>,
+    pub revision: Option<String>,
     pub attempt: Option<i64>,
     /// The policy's generation that it was written for.
     pub generation: Option<i64>,
@@ -71,7 +71,7 @@ impl Placed {
         let object: BindingPolicy = serde_json::from_value(value.clone()).ok()?;
         let annotations = object.metadata.annotations.unwrap_or_default();
         let text = |key: &str| annotations.get(key).cloned();
-        let stamp = text(annotation::STAMP);
+        let stamp = text(annotation::FENCING_TOKEN);
         Some(Self {
             name: object.metadata.name.unwrap_or_default(),
             uid: object.metadata.uid.unwrap_or_default(),
@@ -83,7 +83,7 @@ impl Placed {
                 .map(|owner| owner.uid)
                 .collect(),
             selectors: object.spec.cluster_selectors,
-            plan: text(annotation::PLAN),
+            revision: text(annotation::REVISION),
             attempt: text(annotation::ATTEMPT).and_then(|text| text.parse().ok()),
             generation: stamp.and_then(|stamp| stamp.split_once('.')?.0.parse().ok()),
             downsync: value["spec"]["downsync"].clone(),
@@ -111,7 +111,7 @@ pub struct Policy {
     pub status: Option<StagedBindingPolicyStatus>,
     /// The last status that told of a placement to come, and when.
     pub announced: Option<(Timestamp, StagedBindingPolicyStatus)>,
-    /// (stage, plan, attempt, uid of the BindingPolicy) of each open.
+    /// (stage, revision, attempt, uid of the BindingPolicy) of each open.
     pub opened: BTreeSet<(String, String, i64, String)>,
     /// Stages that have been open at some time.
     pub ever_open: BTreeSet<String>,
@@ -244,8 +244,10 @@ impl Replay {
             && let Some(stage) = placed.stage_of(&policy.name).map(str::to_owned)
         {
             policy.ever_open.insert(stage.clone());
-            if !was_open && let (Some(plan), Some(attempt)) = (&placed.plan, placed.attempt) {
-                policy.opened.insert((stage, plan.clone(), attempt, placed.uid.clone()));
+            if !was_open && let (Some(revision), Some(attempt)) = (&placed.revision, placed.attempt) {
+                policy
+                    .opened
+                    .insert((stage, revision.clone(), attempt, placed.uid.clone()));
             }
         }
         self.placements.insert(name.clone(), placed);

@@ -67,7 +67,7 @@ fn quiet(run: &Run<'_>, replay: &Replay, seen: &Seen<'_>, found: &mut Found) {
     });
 }
 
-/// The active stage moves on by one within a plan, and was open once.
+/// The active stage moves on by one within a revision, and was open once.
 fn steps(policy: &Policy, seen: &Seen<'_>, status: &StagedBindingPolicyStatus, found: &mut Found) {
     let (Some(active), Some(spec)) = (
         &status.active_stage,

@@ -7,7 +7,7 @@ use serde_json::json;
 use stagegate::shell::{self, Running};
 use stagegate_api::{Phase, annotation};
 
-use super::way::Way;
+use super::interceptor::Interceptor;
 use super::{election, leases, put_lease, record};
 use crate::harness::{Pace, World, policy, shop, workload};
 
@@ -34,14 +34,16 @@ async fn start(world: &World, elected: Option<&str>) -> Running {
         election: elected.map(election),
         ..world.host_options()
     };
-    let way = Way::new(world.server.router(), "host");
-    shell::start(way.client(), world.clock(), options).await.unwrap()
+    let interceptor = Interceptor::new(world.server.router(), "host");
+    shell::start(interceptor.client(), world.clock(), options)
+        .await
+        .unwrap()
 }
 
 /// Of the placement of stage test; empty where there is none.
 async fn stamp(world: &World) -> String {
     let placement = world.binding_policies().get_opt("web.stage.test").await.unwrap();
-    let stamp = placement.and_then(|placement| placement.annotations().get(annotation::STAMP).cloned());
+    let stamp = placement.and_then(|placement| placement.annotations().get(annotation::FENCING_TOKEN).cloned());
     stamp.unwrap_or_default()
 }
 
@@ -53,7 +55,7 @@ fn stamps(world: &World) -> Vec<(String, bool)> {
     let mut stamps: Vec<_> = of_test
         .filter_map(|commit| commit.after())
         .map(|after| {
-            let stamp = after["metadata"]["annotations"][annotation::STAMP]
+            let stamp = after["metadata"]["annotations"][annotation::FENCING_TOKEN]
                 .as_str()
                 .unwrap_or_default()
                 .to_owned();

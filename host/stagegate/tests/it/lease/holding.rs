@@ -9,11 +9,11 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{Patch, PatchParams, PostParams};
 use kube::{Api, Client};
 use serde_json::json;
-use stagegate::shell::lease::{Permit, Withheld, gated};
+use stagegate::shell::lease::{WriteBlocked, WriteGuard, gated};
 use stagegate_embedded::{Clock, CommitAuthor, Server, TokioClock};
 use tokio::time::Instant;
 
-use super::way::{Cut, Way};
+use super::interceptor::{Cut, Interceptor};
 use super::{Candidate, LEASE, NAMESPACE, TAKEOVER_MAX, put_lease, record, watch};
 use crate::harness::seeded::{Seeded, seeds};
 use crate::matrices::in_virtual_time;
@@ -46,20 +46,26 @@ async fn race(seed: u64) -> u64 {
     let candidates: Vec<Candidate> = (0..5)
         .map(|nth| {
             let identity = format!("candidate-{seed}-{nth}");
-            let way = Way::new(server.router(), &identity);
-            let way = if chance.percent(50) { way.delayed(slow) } else { way };
-            Candidate::start_by(way, &identity, TokioClock::shared())
+            let interceptor = Interceptor::new(server.router(), &identity);
+            let interceptor = if chance.percent(50) {
+                interceptor.delayed(slow)
+            } else {
+                interceptor
+            };
+            Candidate::start_by(interceptor, &identity, TokioClock::shared())
         })
         .collect();
     for _ in 0..8 {
         for candidate in &candidates {
             candidate
-                .way
+                .interceptor
                 .cut(*chance.pick(&[Cut::Nothing, Cut::Nothing, Cut::Everything]));
         }
         watch(&candidates, Duration::from_secs(3 + chance.below(25))).await;
     }
-    candidates.iter().for_each(|candidate| candidate.way.cut(Cut::Nothing));
+    candidates
+        .iter()
+        .for_each(|candidate| candidate.interceptor.cut(Cut::Nothing));
     watch(&candidates, 2 * LEASE).await;
     let leading = candidates.iter().filter(|candidate| candidate.leads()).count();
     assert_eq!(leading, 1, "STAGEGATE_SEED={seed}");
@@ -127,10 +133,10 @@ async fn no_write_leaves_a_process_that_could_not_renew_and_the_same_process_goe
     let api: Api<ConfigMap> = Api::namespaced(server.client(), NAMESPACE);
     let target = serde_json::from_value(target).unwrap();
     api.create(&PostParams::default(), &target).await.unwrap();
-    let host = Candidate::start_by(Way::new(server.router(), "host"), "host", clock.clone());
+    let host = Candidate::start_by(Interceptor::new(server.router(), "host"), "host", clock.clone());
     let writing = tokio::spawn(write_on(gated(
-        &host.way.client(),
-        Permit::Lease(host.standing.clone()),
+        &host.interceptor.client(),
+        WriteGuard::Lease(host.standing.clone()),
     )));
     let written = || -> Vec<Timestamp> {
         let commits = server
@@ -143,7 +149,7 @@ async fn no_write_leaves_a_process_that_could_not_renew_and_the_same_process_goe
     tokio::time::sleep(Duration::from_secs(30)).await;
     assert!(written().len() > 500);
     // Only the renewals fail: every other request of the process would get through.
-    host.way.cut(Cut::Leases);
+    host.interceptor.cut(Cut::Leases);
     let cut = clock.now();
     tokio::time::sleep(Duration::from_secs(60)).await;
     let last = *written().last().unwrap();
@@ -153,7 +159,7 @@ async fn no_write_leaves_a_process_that_could_not_renew_and_the_same_process_goe
         "{cut} to {last}"
     );
     assert!(!host.leads());
-    host.way.cut(Cut::Nothing);
+    host.interceptor.cut(Cut::Nothing);
     tokio::time::sleep(Duration::from_secs(10)).await;
     assert!(
         host.leads() && written().last().unwrap() > &last,
@@ -170,8 +176,8 @@ async fn a_holder_counts_from_the_sending_of_a_renewal_and_not_from_its_answer()
     let clock = TokioClock::shared();
     let server = Server::new(clock.clone());
     // Requests arrive at once; their answers are late.
-    let way = Way::new(server.router(), "host").answered(|_| ANSWERED_AFTER);
-    let host = Candidate::start_by(way, "host", clock);
+    let interceptor = Interceptor::new(server.router(), "host").answered(|_| ANSWERED_AFTER);
+    let host = Candidate::start_by(interceptor, "host", clock);
     host.until_leading(Duration::from_secs(30)).await;
     tokio::time::sleep(Duration::from_secs(60)).await;
     assert!(host.standing.may_write(), "slow answers cost no lease");
@@ -181,7 +187,7 @@ async fn a_holder_counts_from_the_sending_of_a_renewal_and_not_from_its_answer()
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
     let sent = Instant::now();
-    host.way.cut(Cut::Leases);
+    host.interceptor.cut(Cut::Leases);
     tokio::time::sleep(2 * ANSWERED_AFTER).await;
     assert!(host.standing.may_write(), "it has its answer");
     while host.standing.may_write() {
@@ -199,9 +205,9 @@ async fn a_write_that_hangs_is_given_up_when_the_lease_is_lost() {
     let server = Server::new(TokioClock::shared());
     let host = Candidate::start(&server, "host");
     host.until_leading(Duration::from_secs(1)).await;
-    let client = gated(&host.way.client(), Permit::Lease(host.standing.clone()));
+    let client = gated(&host.interceptor.client(), WriteGuard::Lease(host.standing.clone()));
     let api: Api<ConfigMap> = Api::namespaced(client, NAMESPACE);
-    host.way.cut(Cut::Everything);
+    host.interceptor.cut(Cut::Everything);
     let begun = Instant::now();
     let params = Default::default();
     let deleting = tokio::time::timeout(Duration::from_secs(60), api.delete("target", &params));
@@ -209,10 +215,10 @@ async fn a_write_that_hangs_is_given_up_when_the_lease_is_lost() {
     let kube::Error::Service(error) = error else {
         panic!("{error}");
     };
-    assert_eq!(error.downcast_ref(), Some(&Withheld::GivenUp));
+    assert_eq!(error.downcast_ref(), Some(&WriteBlocked::GivenUp));
     assert!(begun.elapsed() <= Duration::from_secs(10), "{:?}", begun.elapsed());
     let reading = tokio::time::timeout(Duration::from_secs(60), api.get("target"));
-    host.way.cut(Cut::Nothing);
+    host.interceptor.cut(Cut::Nothing);
     assert!(reading.await.is_ok(), "reads need no lease");
 }
 
@@ -240,7 +246,11 @@ async fn a_clock_that_is_set_moves_no_lease() {
     // One is a day behind the other.
     let clocks = [stepped(0), stepped(-86_400)];
     let start = |nth: usize, identity: &str| {
-        Candidate::start_by(Way::new(server.router(), identity), identity, clocks[nth].clone())
+        Candidate::start_by(
+            Interceptor::new(server.router(), identity),
+            identity,
+            clocks[nth].clone(),
+        )
     };
     let mut candidates = vec![start(0, "first")];
     candidates[0].until_leading(Duration::from_secs(1)).await;

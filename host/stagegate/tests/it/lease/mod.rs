@@ -4,9 +4,9 @@
 mod fencing;
 mod garbage;
 mod holding;
+mod interceptor;
 mod rollout;
 mod soak;
-mod way;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 use stagegate::shell::lease::{Election, Leadership, Running, Standing, Timing};
 use stagegate_embedded::{Server, SharedClock, TokioClock};
 
-use self::way::Way;
+use self::interceptor::Interceptor;
 
 const LEASE: Duration = Duration::from_secs(15);
 /// The rule for everybody who waits for a holder that has fallen silent.
@@ -52,20 +52,24 @@ async fn put_lease(server: &Server, spec: Value) {
 
 /// A candidate and its way to the server.
 struct Candidate {
-    way: Way,
+    interceptor: Interceptor,
     running: Option<Running>,
     standing: Arc<Standing>,
 }
 
 impl Candidate {
     fn start(server: &Server, identity: &str) -> Self {
-        Self::start_by(Way::new(server.router(), identity), identity, TokioClock::shared())
+        Self::start_by(
+            Interceptor::new(server.router(), identity),
+            identity,
+            TokioClock::shared(),
+        )
     }
 
-    fn start_by(way: Way, identity: &str, clock: SharedClock) -> Self {
-        let (running, standing) = Running::start(&way.client(), clock, election(identity));
+    fn start_by(interceptor: Interceptor, identity: &str, clock: SharedClock) -> Self {
+        let (running, standing) = Running::start(&interceptor.client(), clock, election(identity));
         Self {
-            way,
+            interceptor,
             running: Some(running),
             standing,
         }

@@ -11,7 +11,7 @@ use stagegate_embedded::clusters::Presence;
 use stagegate_embedded::{Commit, CommitAuthor};
 use tokio::time::Instant;
 
-use super::way::{Cut, Way};
+use super::interceptor::{Cut, Interceptor};
 use super::{TAKEOVER_MAX, election};
 use crate::harness::{Pace, World, policy, said, shop, state_of, workload};
 use crate::invariants::RULES;
@@ -44,8 +44,8 @@ struct End {
 
 struct Stage {
     world: World,
-    first: Way,
-    second: Way,
+    first: Interceptor,
+    second: Interceptor,
     hosts: [Option<Running>; 2],
 }
 
@@ -55,7 +55,10 @@ impl Stage {
         world.apply(&shop()).await;
         world.apply(&workload("web")).await;
         let router = world.server.router();
-        let (first, second) = (Way::new(router.clone(), "host-first"), Way::new(router, "host-second"));
+        let (first, second) = (
+            Interceptor::new(router.clone(), "host-first"),
+            Interceptor::new(router, "host-second"),
+        );
         world.note_host();
         let hosts = [
             Some(start(&world, &first, "first").await),
@@ -76,12 +79,14 @@ impl Stage {
 }
 
 /// The first that is started leads.
-async fn start(world: &World, way: &Way, identity: &str) -> Running {
+async fn start(world: &World, interceptor: &Interceptor, identity: &str) -> Running {
     let options = shell::Options {
         election: Some(election(identity)),
         ..world.host_options()
     };
-    let running = shell::start(way.client(), world.clock(), options).await.unwrap();
+    let running = shell::start(interceptor.client(), world.clock(), options)
+        .await
+        .unwrap();
     if identity == "first" {
         let mut leadership = running.leadership();
         let leading = |leadership: &Leadership| *leadership != Leadership::Standby;

@@ -5,7 +5,7 @@ use stagegate::shell::{self, Running};
 use stagegate_api::Phase;
 
 use super::election;
-use super::way::Way;
+use super::interceptor::Interceptor;
 use crate::harness::{Pace, World, policy, shop, workload};
 
 async fn start(world: &World, identity: &str) -> Running {
@@ -13,8 +13,10 @@ async fn start(world: &World, identity: &str) -> Running {
         election: Some(election(identity)),
         ..world.host_options()
     };
-    let way = Way::new(world.server.router(), "host");
-    shell::start(way.client(), world.clock(), options).await.unwrap()
+    let interceptor = Interceptor::new(world.server.router(), "host");
+    shell::start(interceptor.client(), world.clock(), options)
+        .await
+        .unwrap()
 }
 
 /// Whether the stage has passed when a soak of a minute that began before the change of hands would be over.

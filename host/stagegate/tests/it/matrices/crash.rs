@@ -1,5 +1,5 @@
 //! A host that is disturbed at any single call, by a kill, a bad answer or a bad stream, ends where an undisturbed one
-//! ends, and has made and removed no more on the way. The rules of [`crate::invariants`] hold throughout.
+//! ends, and has made and removed no more on the interceptor. The rules of [`crate::invariants`] hold throughout.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -103,7 +103,7 @@ async fn end_of(world: &World, sample: Sample) -> Result<End, String> {
         return Err(format!("{open:?} open after {END_WITHIN_S} s: {}", said(&status)));
     }
     world.pass(5).await;
-    // Events may still be on their way.
+    // Events may still be on their interceptor.
     let is_counted = |call: &&Call| call.is_write() && !call.target.contains("/events");
     let writes = || world.tap.calls().iter().filter(is_counted).count();
     let before = writes();

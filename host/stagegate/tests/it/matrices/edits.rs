@@ -47,7 +47,7 @@ enum Ends {
     Stalled,
     /// Completed, and the first stage's placement, which was about to be left, stays: `Accepted` names it.
     Leftover,
-    /// Completed, and the stage that completed the rollout before stays placed: only a new plan removes it.
+    /// Completed, and the stage that completed the rollout before stays placed: only a new revision removes it.
     Stays,
     /// Nothing moves until it goes on, then it completes.
     Paused,
@@ -218,7 +218,7 @@ const EDITS: &[Edit] = &[
     },
     Edit {
         name: "unseen updates are accepted",
-        change: |spec| each(spec, "unseenUpdates", &json!("Accept")),
+        change: |spec| each(spec, "unacknowledgedUpdates", &json!("Ignore")),
         ends: [C, C, C, C, C, C, C],
     },
     Edit {

@@ -4,11 +4,11 @@
 //!
 //! `STAGEGATE_BUDGET=<factor>` makes what can be longer longer; `STAGEGATE_SEED=<n>` runs the one seed that a failure named.
 
+mod adoption;
 mod crash;
 mod edits;
 mod evidence;
 mod hosts;
-mod takeover;
 
 use std::any::Any;
 use std::fmt::Write as _;

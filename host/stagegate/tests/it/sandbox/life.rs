@@ -148,7 +148,7 @@ fn children_outlive_the_threads_that_asked_for_them() {
 #[test]
 fn no_child_outlives_a_host_that_is_killed() {
     let mut host = Command::new(env!("CARGO_BIN_EXE_stagegate"))
-        .args(["gate", "run", "--request", "-", "--timeout-ms", "5000"])
+        .args(["gate", "run", "--request", "-", "--timeout", "5s"])
         .arg(guests::path("gate_hostile"))
         .stdin(Stdio::piped())
         .stdout(Stdio::null())

@@ -76,7 +76,7 @@ fn merge(target: &mut Value, patch: &Value) {
 fn hostile<'a>(what: &str, reason: &'a str, words: &'a [&'a str]) -> Mistake<'a> {
     Mistake {
         component: Some(guests::wasm("gate_hostile")),
-        gate: json!({"config": {"do": what}, "limits": {"timeoutMs": 50}}),
+        gate: json!({"config": {"do": what}, "limits": {"timeout": "50ms"}}),
         reason,
         words,
     }

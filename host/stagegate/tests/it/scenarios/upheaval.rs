@@ -228,11 +228,11 @@ async fn an_edit_made_between_a_later_open_and_the_first_sight_waits_for_its_ans
 
 /// All is well and soaks for half a minute; then an edit that takes a minute and a half to reach the clusters, which
 /// go on saying that all is well: with the old version.
-async fn edited_with_a_late_delivery(unseen_updates: &str) -> World {
+async fn edited_with_a_late_delivery(unacknowledged_updates: &str) -> World {
     let world = World::start(Pace::Fast).await;
     world.apply(&shop()).await;
     world.apply(&workload("web")).await;
-    let members = format!("    soak: 30s\n    unseenUpdates: {unseen_updates}\n    condition:");
+    let members = format!("    soak: 30s\n    unacknowledgedUpdates: {unacknowledged_updates}\n    condition:");
     world
         .apply(&policy("web").replacen("    condition:", &members, 1))
         .await;
@@ -262,7 +262,7 @@ async fn what_clusters_say_of_the_version_before_an_edit_does_not_count() {
 
 #[tokio::test(start_paused = true)]
 async fn where_unseen_updates_are_accepted_an_edit_that_no_cluster_answers_counts_after_a_while() {
-    let world = edited_with_a_late_delivery("Accept").await;
+    let world = edited_with_a_late_delivery("Ignore").await;
     world.holds("web", "dev", 5).await;
     world.until_stage("web", "test", 60).await;
 }

@@ -3,11 +3,11 @@
 #![allow(clippy::unwrap_used, reason = "in a test an unwrap is an assertion")]
 
 mod binding;
+mod foreign_writers;
 mod keeper;
 mod older;
 mod queue;
 mod retries;
-mod rivals;
 mod rollout;
 mod watch;
 pub mod wire;

@@ -36,7 +36,7 @@ pub struct Gates {
 
 /// What a conversation about one policy has of its gates; goes with it.
 #[derive(Default)]
-pub struct GateTalk {
+pub struct GateSession {
     seen: SeenEvidence,
     /// Kept to the end, as what timed out is remembered no longer than that.
     place: Option<OwnedSemaphorePermit>,
@@ -45,7 +45,7 @@ pub struct GateTalk {
     has_read_anew: bool,
 }
 
-impl GateTalk {
+impl GateSession {
     /// Whether reading anew, once in a conversation, may bring an answer: what was read and is still so is kept.
     pub fn is_worth_reading_anew(&mut self) -> bool {
         self.has_moved && !std::mem::replace(&mut self.has_read_anew, true)
@@ -73,7 +73,7 @@ impl Gates {
         &self,
         questions: Vec<Question>,
         (facts, memory): (&mut Facts, &mut Memory),
-        talk: &mut GateTalk,
+        talk: &mut GateSession,
     ) -> Result<bool, RequestError> {
         if questions.is_empty() {
             return Ok(false);
@@ -118,7 +118,7 @@ impl Gates {
         &self,
         call: GateCall,
         (facts, memory): (&mut Facts, &mut Memory),
-        talk: &mut GateTalk,
+        talk: &mut GateSession,
     ) -> Result<bool, RequestError> {
         let called = self.calls.verdict(&call, &mut talk.seen).await?;
         let (verdict, lasting) = match called {

@@ -27,7 +27,7 @@ use crate::harness::{Pace, World, deployment_of, gate, gated, shop, workload as 
 const SOAK_S: u64 = 20;
 /// How long a tampering is watched: the soak, and a minute beyond it.
 const WATCHED_S: u64 = SOAK_S + 60;
-/// How long a move may take when nothing is in its way.
+/// How long a move may take when nothing is in its interceptor.
 const MOVE_S: u64 = 120;
 
 /// One row for each tampering with one piece.

@@ -207,8 +207,8 @@ impl Scene {
         let now = serde_json::to_value(now.expect("it is there again")).unwrap();
         let content = |object: &Value| {
             let metadata = &object["metadata"];
-            let plan = metadata["annotations"][annotation::PLAN].clone();
-            let is_proven_against = metadata["annotations"][annotation::BASELINE].is_string();
+            let plan = metadata["annotations"][annotation::REVISION].clone();
+            let is_proven_against = metadata["annotations"][annotation::BASELINE_VERSION].is_string();
             (
                 object["spec"].clone(),
                 plan,

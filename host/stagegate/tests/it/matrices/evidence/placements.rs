@@ -36,10 +36,10 @@ fn annotations(placement: &mut Value) -> &mut serde_json::Map<String, Value> {
     placement["metadata"]["annotations"].as_object_mut().unwrap()
 }
 
-const PLAN: &str = stagegate_api::annotation::PLAN;
+const PLAN: &str = stagegate_api::annotation::REVISION;
 const ATTEMPT: &str = stagegate_api::annotation::ATTEMPT;
-const BASELINE: &str = stagegate_api::annotation::BASELINE;
-const STAMP: &str = stagegate_api::annotation::STAMP;
+const BASELINE: &str = stagegate_api::annotation::BASELINE_VERSION;
+const STAMP: &str = stagegate_api::annotation::FENCING_TOKEN;
 
 const BINDINGS: Table = Table {
     name: "evidence: a Binding",
@@ -314,7 +314,7 @@ const PLACEMENTS: Table = Table {
             IsPutBack,
         ),
         (
-            "given another plan",
+            "given another revision",
             Edited(|it| annotations(it)[PLAN] = json!("0000")),
             IsPutBack,
         ),

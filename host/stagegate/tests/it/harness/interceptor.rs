@@ -21,7 +21,7 @@ use tower::ServiceExt as _;
 pub type HostId = usize;
 
 #[derive(Clone)]
-pub struct Way {
+pub struct Interceptor {
     pub router: Router,
     pub host: HostId,
     pub gate: mpsc::UnboundedSender<Waiting>,
@@ -38,12 +38,12 @@ pub struct Waiting {
     answer: oneshot::Sender<Response<Body>>,
 }
 
-impl Way {
+impl Interceptor {
     pub fn client(&self) -> Client {
-        let way = self.clone();
+        let interceptor = self.clone();
         let service = tower::service_fn(move |request: Request<kube::client::Body>| {
-            let way = way.clone();
-            async move { Ok::<_, Infallible>(way.send(request).await) }
+            let interceptor = interceptor.clone();
+            async move { Ok::<_, Infallible>(interceptor.send(request).await) }
         });
         Client::new(service, "default")
     }

@@ -26,7 +26,7 @@ pub enum Cut {
 }
 
 #[derive(Clone)]
-pub struct Way {
+pub struct Interceptor {
     router: Router,
     user: HeaderValue,
     cut: Arc<watch::Sender<Cut>>,
@@ -38,7 +38,7 @@ pub struct Way {
     requests: Arc<AtomicUsize>,
 }
 
-impl Way {
+impl Interceptor {
     /// `user` is how the log of commits names the process.
     pub fn new(router: Router, user: &str) -> Self {
         Self {
@@ -77,10 +77,10 @@ impl Way {
     }
 
     pub fn client(&self) -> Client {
-        let way = self.clone();
+        let interceptor = self.clone();
         let service = tower::service_fn(move |request: Request<kube::client::Body>| {
-            let way = way.clone();
-            async move { Ok::<_, Infallible>(way.send(request).await) }
+            let interceptor = interceptor.clone();
+            async move { Ok::<_, Infallible>(interceptor.send(request).await) }
         });
         Client::new(service, "default")
     }
@@ -100,18 +100,18 @@ impl Way {
         }
         let nth = u64::try_from(self.requests.fetch_add(1, SeqCst)).unwrap();
         let (answer, heard) = oneshot::channel();
-        let way = self.clone();
+        let interceptor = self.clone();
         // What was sent cannot be called back.
         tokio::spawn(async move {
-            tokio::time::sleep((way.delay)(nth)).await;
+            tokio::time::sleep((interceptor.delay)(nth)).await;
             let passes = |cut: &Cut| match cut {
                 Cut::Everything => false,
                 Cut::Leases => !is_lease,
                 Cut::Nothing | Cut::FromWrite(_) => true,
             };
-            drop(way.cut.subscribe().wait_for(passes).await.unwrap());
-            let Ok(answered) = way.router.clone().oneshot(request).await;
-            tokio::time::sleep((way.delay)(nth + 1) + (way.answer_delay)(nth)).await;
+            drop(interceptor.cut.subscribe().wait_for(passes).await.unwrap());
+            let Ok(answered) = interceptor.router.clone().oneshot(request).await;
+            tokio::time::sleep((interceptor.delay)(nth + 1) + (interceptor.answer_delay)(nth)).await;
             drop(answer.send(answered));
         });
         heard.await.unwrap()

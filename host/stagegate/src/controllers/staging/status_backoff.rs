@@ -16,7 +16,7 @@ const PAUSE_MAX: Duration = Duration::from_secs(60);
 const ROW_GAP_MAX: Duration = Duration::from_secs(180);
 
 #[derive(Debug, Default)]
-pub struct Contest {
+pub struct StatusBackoff {
     last: Option<Written>,
     /// Writes of ours in a row that have replaced somebody else's.
     replaced: u32,
@@ -28,7 +28,7 @@ struct Written {
     at: Instant,
 }
 
-impl Contest {
+impl StatusBackoff {
     /// Takes the status write out of a plan that moves nothing while somebody else writes other things there, and gives for
     /// how long. What would be lost by waiting is written all the same.
     pub fn leave(&self, plan: &mut Plan, facts: &Facts) -> Option<Duration> {
@@ -92,7 +92,7 @@ impl Contest {
 
 #[cfg(test)]
 mod tests {
-    use super::{Contest, Digest, Duration, Instant};
+    use super::{Digest, Duration, Instant, StatusBackoff};
 
     fn digest(text: &str) -> Digest {
         Digest::of(&text)
@@ -100,7 +100,7 @@ mod tests {
 
     #[test]
     fn our_own_status_is_replaced_at_once_however_often_it_changes() {
-        let (mut contest, now) = (Contest::default(), Instant::now());
+        let (mut contest, now) = (StatusBackoff::default(), Instant::now());
         for nth in 0..9 {
             let found = digest(&format!("ours {nth}"));
             assert_eq!(contest.pause(&found, now), Duration::ZERO);
@@ -110,7 +110,7 @@ mod tests {
 
     #[test]
     fn somebody_elses_is_replaced_once_at_once_and_then_ever_more_rarely() {
-        let (mut contest, mut now) = (Contest::default(), Instant::now());
+        let (mut contest, mut now) = (StatusBackoff::default(), Instant::now());
         contest.note(&digest("none"), digest("ours"), now);
         let mut pauses = Vec::new();
         for _ in 0..9 {

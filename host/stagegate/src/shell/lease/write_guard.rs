@@ -17,14 +17,14 @@ use super::Standing;
 
 /// What a write needs.
 #[derive(Clone, Debug)]
-pub enum Permit {
+pub enum WriteGuard {
     /// The lease.
     Lease(Arc<Standing>),
     /// That this has not been cancelled.
     Unless(CancellationToken),
 }
 
-impl Permit {
+impl WriteGuard {
     fn is_given(&self) -> bool {
         match self {
             Self::Lease(standing) => standing.may_write(),
@@ -42,7 +42,7 @@ impl Permit {
 
 /// A write that was not sent, or whose answer was not waited for.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
-pub enum Withheld {
+pub enum WriteBlocked {
     #[error("not sent: this process may not write now")]
     Unsent,
     /// Nobody knows whether it took place.
@@ -51,7 +51,7 @@ pub enum Withheld {
 }
 
 /// `client`, with every write held to the permit: refused without it, given up when it is withdrawn.
-pub fn gated(client: &Client, permit: Permit) -> Client {
+pub fn gated(client: &Client, permit: WriteGuard) -> Client {
     let namespace = client.default_namespace().to_owned();
     let client = client.clone();
     let service = tower::service_fn(move |request: Request<Body>| {
@@ -61,13 +61,13 @@ pub fn gated(client: &Client, permit: Permit) -> Client {
     Client::new(service, namespace)
 }
 
-async fn send(client: &Client, permit: &Permit, request: Request<Body>) -> Result<Response<Body>, BoxError> {
+async fn send(client: &Client, permit: &WriteGuard, request: Request<Body>) -> Result<Response<Body>, BoxError> {
     // Every other method may change something; no request of this program with one of those is only a question.
     if matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS) {
         return Ok(client.send(request).await?);
     }
     if !permit.is_given() {
-        return Err(Withheld::Unsent.into());
+        return Err(WriteBlocked::Unsent.into());
     }
     let mut withdrawn = pin!(permit.withdrawn());
     // It may not have left yet: connections take time, too. Whoever wakes this asks once more, for timers stand still while a
@@ -78,7 +78,7 @@ async fn send(client: &Client, permit: &Permit, request: Request<Body>) -> Resul
     });
     tokio::select! {
         biased;
-        () = is_over => Err(Withheld::GivenUp.into()),
+        () = is_over => Err(WriteBlocked::GivenUp.into()),
         answer = client.send(request) => Ok(answer?),
     }
 }

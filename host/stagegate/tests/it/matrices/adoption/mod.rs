@@ -52,7 +52,7 @@ async fn taken_over(case: &Case, killed_after: u64) {
     leave(&world, case).await;
     let uids = uids(&world).await;
     if killed_after > 0 {
-        world.tap.run_dry_after(killed_after);
+        world.tap.cut_after(killed_after);
     }
     world.start_host().await;
     // One that stalls has few writes; then nothing falls dry.
@@ -67,7 +67,7 @@ async fn taken_over(case: &Case, killed_after: u64) {
     }
     world.tap.flow_again();
     if matches!(case.then, Then::JumpsTo(..)) {
-        world.waive("no-skip", "a later stage is at the plan already");
+        world.waive("no-skip", "a later stage is at the revision already");
     }
     match case.then {
         Then::GoesOnAt(stage, truth) | Then::JumpsTo(stage, truth) => {
@@ -166,8 +166,8 @@ async fn is_adopted(world: &World, case: &Case, left: &[(String, Option<String>)
         let placement = world.binding_policies().get_opt(&name).await.unwrap();
         placement.is_some_and(|placement| {
             let collectors = placement.spec.downsync.iter().map(|clause| &clause.status_collectors);
-            placement.annotations().contains_key(annotation::PLAN)
-                && placement.annotations().contains_key(annotation::BASELINE)
+            placement.annotations().contains_key(annotation::REVISION)
+                && placement.annotations().contains_key(annotation::BASELINE_VERSION)
                 && collectors
                     .into_iter()
                     .all(|names| names.contains(&evidence::collector_name()))

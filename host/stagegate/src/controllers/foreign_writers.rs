@@ -1,4 +1,4 @@
-//! Traces of KubeStellar's own controllers. `binding` and `combine` do their work where none runs; beside a live one two
+//! Detections of KubeStellar's own controllers. `binding` and `combine` do their work where none runs; beside a live one two
 //! writers would undo each other's writes for ever, and empty Bindings take workloads from clusters. Must not write.
 //!
 //! Every object of three kinds is looked at before it is taken in, so that nothing is decided before the first list of
@@ -85,12 +85,12 @@ impl fmt::Display for Traced {
 
 /// The first trace, if there is one.
 #[derive(Debug)]
-pub struct Rivals {
+pub struct ForeignWriterGuard {
     found: watch::Sender<Option<Trace>>,
     token: CancellationToken,
 }
 
-impl Default for Rivals {
+impl Default for ForeignWriterGuard {
     fn default() -> Self {
         Self {
             found: watch::Sender::new(None),
@@ -99,7 +99,7 @@ impl Default for Rivals {
     }
 }
 
-impl Rivals {
+impl ForeignWriterGuard {
     /// Cancelled with the first trace.
     pub fn token(&self) -> CancellationToken {
         self.token.clone()
@@ -139,13 +139,13 @@ impl Rivals {
 
 /// The kinds that are searched.
 #[derive(Clone)]
-pub struct Traces {
+pub struct Detections {
     placements: Arc<Store<Guarded<BindingPolicy>>>,
     bindings: Arc<Store<Guarded<Binding>>>,
     combined: Arc<Store<Guarded<CombinedStatusView>>>,
 }
 
-impl Traces {
+impl Detections {
     pub fn of(kinds: &Kinds) -> Self {
         Self {
             placements: kinds.placements.wanted_singly(),
