@@ -239,7 +239,7 @@ impl World {
                 metadata.creation_timestamp = Some(Time(self.facts.now));
                 self.facts.placements.insert(name, Decoded::Object(Arc::new(object)));
             }
-            Write::Open(placement) | Write::Update(placement) | Write::Stamp(placement) => {
+            Write::Open(placement) | Write::Update(placement) | Write::Fence(placement) => {
                 self.change(placement, version)
             }
             Write::Remove { name, .. } => {

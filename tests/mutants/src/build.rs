@@ -22,7 +22,7 @@ pub const SIMULATION: &str = "tests/simulation";
 
 /// What the tests said.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Told {
+pub enum TestResult {
     Green,
     /// Names of tests that failed, each with the first lines of why.
     Red(Vec<(String, Vec<String>)>),
@@ -43,10 +43,10 @@ impl Build {
     ///
     /// # Errors
     /// Where cargo or a test's program cannot be started, or there is no such crate.
-    pub fn run(&self, tests: &Tests) -> Result<Told> {
+    pub fn run(&self, tests: &Tests) -> Result<TestResult> {
         let programs = match self.programs(tests)? {
             Ok(programs) => programs,
-            Err(errors) => return Ok(Told::DoesNotCompile(errors)),
+            Err(errors) => return Ok(TestResult::DoesNotCompile(errors)),
         };
         let program = programs
             .get(&tests.of)
@@ -72,7 +72,7 @@ impl Build {
             if Instant::now() >= end {
                 child.kill()?;
                 child.wait()?;
-                return Ok(Told::Broke(format!("no end within {} s", LONGEST.as_secs())));
+                return Ok(TestResult::Broke(format!("no end within {} s", LONGEST.as_secs())));
             }
             std::thread::sleep(Duration::from_millis(20));
         };
@@ -88,9 +88,9 @@ impl Build {
         );
         let failed = failed(&output);
         Ok(match (status.success(), failed.is_empty()) {
-            (true, true) => Told::Green,
-            (_, false) => Told::Red(failed),
-            (false, true) => Told::Broke(format!("ended with {status}, and no test failed")),
+            (true, true) => TestResult::Green,
+            (_, false) => TestResult::Red(failed),
+            (false, true) => TestResult::Broke(format!("ended with {status}, and no test failed")),
         })
     }
 

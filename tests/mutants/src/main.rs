@@ -12,7 +12,7 @@ use std::time::Instant;
 
 use anyhow::{Context as _, Result, bail, ensure};
 use serde_json::Value;
-use stagegate_mutants::build::{Build, SIMULATION, Told};
+use stagegate_mutants::build::{Build, SIMULATION, TestResult};
 use stagegate_mutants::defect::{self, Defect, Tests};
 use stagegate_mutants::tree::Tree;
 
@@ -101,13 +101,13 @@ fn without_defect(build: &Build, defects: &[Defect]) -> Result<()> {
     for tests in tests {
         let begun = Instant::now();
         match build.run(tests)? {
-            Told::Green => say(&format!(
+            TestResult::Green => say(&format!(
                 "without a defect: {} {} passes ({} s)",
                 tests.of.display(),
                 tests.filter,
                 begun.elapsed().as_secs()
             ))?,
-            Told::DoesNotCompile(errors) => bail!("without a defect it does not compile:\n{errors}"),
+            TestResult::DoesNotCompile(errors) => bail!("without a defect it does not compile:\n{errors}"),
             told => bail!("without a defect: {} {}: {told:?}", tests.of.display(), tests.filter),
         }
     }
@@ -117,10 +117,10 @@ fn without_defect(build: &Build, defects: &[Defect]) -> Result<()> {
 fn find(build: &Build, defect: &Defect) -> Result<Found> {
     for tests in &defect.found_by {
         match build.run(tests)? {
-            Told::Green => {}
-            Told::Red(failed) => return Ok(Found::By(tests.of.clone(), failed)),
-            Told::DoesNotCompile(errors) => return Ok(Found::Not(format!("it does not compile:\n{errors}"))),
-            Told::Broke(how) => return Ok(Found::Not(format!("{} {}: {how}", tests.of.display(), tests.filter))),
+            TestResult::Green => {}
+            TestResult::Red(failed) => return Ok(Found::By(tests.of.clone(), failed)),
+            TestResult::DoesNotCompile(errors) => return Ok(Found::Not(format!("it does not compile:\n{errors}"))),
+            TestResult::Broke(how) => return Ok(Found::Not(format!("{} {}: {how}", tests.of.display(), tests.filter))),
         }
     }
     Ok(Found::Not(defect.why.clone()))

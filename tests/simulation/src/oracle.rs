@@ -107,7 +107,7 @@ impl Oracle {
                 }
             }
             Write::Open(placement) => self.opens((talk, plan), placement, parts),
-            Write::Update(placement) | Write::Adopt(placement) | Write::Stamp(placement) => {
+            Write::Update(placement) | Write::Adopt(placement) | Write::Fence(placement) => {
                 foreign(facts, placement.name.as_str(), parts.2)
             }
             Write::Remove { name, .. } => {

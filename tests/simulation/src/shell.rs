@@ -390,7 +390,7 @@ fn describe(write: &Write, facts: &Facts) -> String {
         Write::Open(placement) => format!("{} open", placement.name),
         Write::Update(placement) => format!("{} in place", placement.name),
         Write::Adopt(placement) => format!("{} as its own", placement.name),
-        Write::Stamp(placement) => format!("the stamp of {}", placement.name),
+        Write::Fence(placement) => format!("the fencing token of {}", placement.name),
         Write::Remove { name, .. } => format!("the end of {name}"),
         Write::Status { status, .. } => {
             let stages = status

@@ -8,13 +8,13 @@ use crate::binding::precondition;
 /// One expression of a collector.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Expression<'a> {
-    pub place: Place<'a>,
+    pub place: ExpressionPlace<'a>,
     pub text: &'a str,
 }
 
 /// Where an expression stands.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Place<'a> {
+pub enum ExpressionPlace<'a> {
     Filter,
     /// The column of this name: selected, grouped by or combined.
     Column(&'a str),
@@ -23,7 +23,7 @@ pub enum Place<'a> {
 /// An expression that does not parse or check.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct CompileProblem<'a> {
-    pub place: Place<'a>,
+    pub place: ExpressionPlace<'a>,
     /// The compiler's text.
     pub message: String,
 }
@@ -31,11 +31,11 @@ pub struct CompileProblem<'a> {
 /// All expressions: the filter, then the columns in the order of their values.
 pub fn expressions(spec: &StatusCollectorSpec) -> impl Iterator<Item = Expression<'_>> {
     let filter = spec.filter.iter().map(|text| Expression {
-        place: Place::Filter,
+        place: ExpressionPlace::Filter,
         text,
     });
     filter.chain(column_expressions(spec).map(|(name, text)| Expression {
-        place: Place::Column(name),
+        place: ExpressionPlace::Column(name),
         text,
     }))
 }
@@ -75,8 +75,8 @@ pub fn collector_errors(spec: &StatusCollectorSpec, problems: &[CompileProblem])
         }
     }
     errors.extend(problems.iter().map(|problem| match problem.place {
-        Place::Filter => format!("filter: {}", problem.message),
-        Place::Column(name) => format!("column {name:?}: {}", problem.message),
+        ExpressionPlace::Filter => format!("filter: {}", problem.message),
+        ExpressionPlace::Column(name) => format!("column {name:?}: {}", problem.message),
     }));
     errors
 }

@@ -21,7 +21,7 @@ use stagegate_api::{
     Binding, BoundObject, CollectorResult, CombinedStatus, REPORT_NAMESPACE, StatusCollectorSpec, label,
 };
 
-pub use collector::{CompileProblem, Expression, Place, collector_errors, collector_status, expressions};
+pub use collector::{CompileProblem, Expression, ExpressionPlace, collector_errors, collector_status, expressions};
 pub use condition::binding_status;
 pub use plan::{Plan, Write};
 pub use rows::keeps_row;

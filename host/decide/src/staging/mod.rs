@@ -55,13 +55,13 @@ pub fn decide(facts: &Facts) -> Decision {
     if let Some(error) = &facts.policy.undecodable {
         let text = format!("the stored policy cannot be read ({error}): apply it again as the CRD describes it");
         let finding = Finding::unknown(Reason::InvalidObject, text);
-        return refuse(facts, finding, placing::stamps_of_refused(facts));
+        return refuse(facts, finding, placing::fences_of_refused(facts));
     }
     let checked = match spec::check(policy) {
         Ok(checked) => checked,
         Err(findings) => {
             let finding = Finding::unknown(Reason::InvalidSpec, findings.join("; "));
-            return refuse(facts, finding, placing::stamps_of_refused(facts));
+            return refuse(facts, finding, placing::fences_of_refused(facts));
         }
     };
     let rollout = Rollout::new(facts, &checked);
@@ -76,7 +76,7 @@ pub fn decide(facts: &Facts) -> Decision {
     let refused = spec::refused_expressions(&checked, facts.answers());
     if !refused.is_empty() {
         let finding = Finding::unknown(Reason::InvalidExpression, refused.join("; "));
-        return refuse(facts, finding, rollout.stamps());
+        return refuse(facts, finding, rollout.fences());
     }
     let gates_ahead = rollout
         .ahead()
@@ -84,7 +84,7 @@ pub fn decide(facts: &Facts) -> Decision {
     let refused = gates::refused_configs(facts.answers(), gates_ahead);
     if !refused.is_empty() {
         let finding = Finding::unknown(Reason::InvalidGateConfig, refused.join("; "));
-        return refuse(facts, finding, rollout.stamps());
+        return refuse(facts, finding, rollout.fences());
     }
     rollout.decide()
 }

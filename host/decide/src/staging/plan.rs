@@ -52,8 +52,8 @@ pub enum Write {
     Update(Placement),
     /// Take over one that the Go stager made: annotations and our collector, the same clauses and clusters.
     Adopt(Placement),
-    /// Raise the stamp of a closed one, so that an older process's open fails; or bring its clauses up to date.
-    Stamp(Placement),
+    /// Raise the fencing token of a closed one, so that an older process's open fails; or bring its clauses up to date.
+    Fence(Placement),
     /// Remove the BindingPolicy of a stage that was left, or of a closed one nobody needs.
     Remove {
         name: PlacementName,

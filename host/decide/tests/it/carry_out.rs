@@ -107,7 +107,7 @@ impl Server {
                 self.placements().insert(name, json!({ "object": object }));
                 Ok(())
             }
-            Write::Open(placement) | Write::Update(placement) | Write::Adopt(placement) | Write::Stamp(placement) => {
+            Write::Open(placement) | Write::Update(placement) | Write::Adopt(placement) | Write::Fence(placement) => {
                 self.change(placement)
             }
             Write::Remove { name, precondition } => self.remove(name.as_str(), precondition),

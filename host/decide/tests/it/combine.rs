@@ -12,8 +12,8 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use stagegate_api::{Binding, CollectorResult, CombinedStatus, StatusCollector, StatusCollectorSpec};
 use stagegate_decide::combine::{
-    Collector, CompileProblem, Computed, Evaluation, Facts, Imitation, Outcome, Place, Plan, WorkloadObject, Write,
-    cell, collector_errors, collector_status, decide, expressions, go_float, keeps_row, questions,
+    Collector, CompileProblem, Computed, Evaluation, ExpressionPlace, Facts, Imitation, Outcome, Plan, WorkloadObject,
+    Write, cell, collector_errors, collector_status, decide, expressions, go_float, keeps_row, questions,
 };
 
 #[derive(Deserialize)]
@@ -513,16 +513,19 @@ fn what_does_not_compile_is_refused_with_its_place() {
     assert_eq!(
         places,
         [
-            (Place::Filter, "a"),
-            (Place::Column("g"), "b"),
-            (Place::Column("s"), "c")
+            (ExpressionPlace::Filter, "a"),
+            (ExpressionPlace::Column("g"), "b"),
+            (ExpressionPlace::Column("s"), "c")
         ]
     );
     let problem = |place| CompileProblem {
         place,
         message: "line 1, column 1: unknown variable".to_owned(),
     };
-    let errors = collector_errors(&spec, &[problem(Place::Filter), problem(Place::Column("s"))]);
+    let errors = collector_errors(
+        &spec,
+        &[problem(ExpressionPlace::Filter), problem(ExpressionPlace::Column("s"))],
+    );
     assert_eq!(
         errors,
         [

@@ -2,7 +2,7 @@
 //!
 //! A file holds edits of one sort: `why` (the sentence it proves) and, for each edit, `set` and `unset` (JSON pointers
 //! into the world), and a row for each state, or for several: what it does, how it ends, what stands then. With `others:
-//! AsUnedited` the states without a row end as if nothing had been edited. Writes of status and of stamps are no part of a
+//! AsUnedited` the states without a row end as if nothing had been edited. Writes of status and of fencing tokens are no part of a
 //! row: that they are made is a rule, and so is that nothing else is: see [`crate::rules`].
 //!
 //! Each decision is carried out and followed by the next, until nothing is left to write: the end is a fixed point.
@@ -188,7 +188,7 @@ fn run(world: Value, answers: &Answers) -> Result<End, String> {
 /// The writes of one decision.
 fn deeds(plan: &Plan) -> String {
     let deeds = plan.writes.iter();
-    let deeds = deeds.filter(|write| !matches!(write, Write::Status { .. } | Write::Stamp(_)));
+    let deeds = deeds.filter(|write| !matches!(write, Write::Status { .. } | Write::Fence(_)));
     deeds
         .map(|write| short(write).replace("shop.stage.", ""))
         .collect::<Vec<_>>()
@@ -257,7 +257,7 @@ fn stands(facts: &Facts) -> String {
             let how = match at {
                 _ if object.metadata.deletion_timestamp.is_some() => " leaving",
                 _ if object.spec.cluster_selectors.is_empty() => " closed",
-                None => " unstamped",
+                None => " unfenced",
                 Some(at) if *at != plan => " old",
                 Some(_) => "",
             };
@@ -310,19 +310,19 @@ fn silent(facts: &Facts) -> Vec<String> {
         .filter(|_| is_accepted(&status))
         .filter(|name| !is_told_of(name));
     silent.extend(untold.map(|name| format!("{name} places the workload for no stage, and nobody says so")));
-    let stamp = format!("{}.0", policy.metadata.generation.unwrap_or_default());
-    let unstamped = facts.placements.iter().filter(|(_, placement)| {
+    let token = format!("{}.0", policy.metadata.generation.unwrap_or_default());
+    let unfenced = facts.placements.iter().filter(|(_, placement)| {
         placement.object().is_some_and(|object| {
-            let stamped = object
+            let fenced = object
                 .metadata
                 .annotations
                 .as_ref()
                 .and_then(|all| all.get(annotation::FENCING_TOKEN));
             let is_closed = object.spec.cluster_selectors.is_empty() && object.metadata.deletion_timestamp.is_none();
-            is_closed && stamped != Some(&stamp)
+            is_closed && fenced != Some(&token)
         })
     });
-    silent.extend(unstamped.map(|(name, _)| format!("{name} is closed, and an older decision could open it")));
+    silent.extend(unfenced.map(|(name, _)| format!("{name} is closed, and an older decision could open it")));
     silent
 }
 

@@ -100,7 +100,7 @@ impl<'a> Made<'a> {
         }
     }
 
-    /// A policy that is paused changes nothing but status and stamps; one that is being deleted writes nothing.
+    /// A policy that is paused changes nothing but status and fencing tokens; one that is being deleted writes nothing.
     fn is_still(&self, write: &Write) -> Option<String> {
         let policy = &self.facts.policy.object;
         if policy.metadata.deletion_timestamp.is_some() {
@@ -113,7 +113,7 @@ impl<'a> Made<'a> {
     /// Every change names the uid and the version that were read, and is of an object that the policy owns.
     fn is_conditional(&self, write: &Write) -> Option<String> {
         let (name, precondition) = match write {
-            Write::Open(placement) | Write::Update(placement) | Write::Adopt(placement) | Write::Stamp(placement) => {
+            Write::Open(placement) | Write::Update(placement) | Write::Adopt(placement) | Write::Fence(placement) => {
                 (placement.name.as_str(), &placement.precondition)
             }
             Write::Remove { name, precondition } => (name.as_str(), precondition),
@@ -289,8 +289,8 @@ impl<'a> Made<'a> {
     fn revision_at(&self, placement: &str) -> Option<String> {
         let object = self.object(placement)?;
         let annotations = object.metadata.annotations.as_ref();
-        let stamped = annotations.and_then(|annotations| annotations.get(annotation::REVISION));
-        Some(stamped.map_or_else(|| revision_of(&object.spec.downsync).to_string(), Clone::clone))
+        let fenced = annotations.and_then(|annotations| annotations.get(annotation::REVISION));
+        Some(fenced.map_or_else(|| revision_of(&object.spec.downsync).to_string(), Clone::clone))
     }
 }
 

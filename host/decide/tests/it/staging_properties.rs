@@ -339,7 +339,7 @@ fn precondition(write: &Write) -> Option<&Precondition> {
             assert!(policy.spec.cluster_selectors.is_empty(), "{policy:?}");
             None
         }
-        Write::Open(placement) | Write::Update(placement) | Write::Adopt(placement) | Write::Stamp(placement) => {
+        Write::Open(placement) | Write::Update(placement) | Write::Adopt(placement) | Write::Fence(placement) => {
             Some(&placement.precondition)
         }
         Write::RestoreEvidenceCollector { precondition, .. }

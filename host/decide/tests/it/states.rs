@@ -36,7 +36,7 @@ struct Written {
     why: String,
     #[serde(default)]
     active: Option<String>,
-    stages: BTreeMap<String, Standing>,
+    stages: BTreeMap<String, StageSetup>,
     /// There is no status yet, or it is another's.
     #[serde(default)]
     status: Option<Value>,
@@ -56,7 +56,7 @@ struct Written {
 /// How a stage stands.
 #[derive(Clone, Copy, Deserialize, PartialEq)]
 #[serde(rename_all = "lowercase")]
-enum Standing {
+enum StageSetup {
     /// Nothing of it is placed, and never was.
     Absent,
     /// Its BindingPolicy selects no cluster.
@@ -72,14 +72,14 @@ enum Standing {
     /// Open, as an older revision had it.
     Old,
     /// Open, as the Go stager left it.
-    Unstamped,
+    Unfenced,
 }
 
 /// What an edit comes to.
 #[derive(Clone, Deserialize, PartialEq)]
 #[serde(deny_unknown_fields)]
 pub struct Row {
-    /// The writes but those of status, decision by decision: `stamp prod; open prod`.
+    /// The writes but those of status, decision by decision: `fence prod; open prod`.
     #[serde(default)]
     pub does: String,
     /// Active stage, phase and reason when nothing is left to do.
@@ -140,16 +140,16 @@ impl File {
             world[member] = json!({});
         }
         for name in STAGES {
-            let standing = written.stages[name];
+            let setup = written.stages[name];
             let mut placement = named(&base, name);
             placement["object"]["metadata"]["annotations"]["community.kubestellar.io/baseline-version"] =
                 baseline(name);
-            if let Some(placement) = self.placement(placement, standing) {
+            if let Some(placement) = self.placement(placement, setup) {
                 world["placements"][format!("shop.stage.{name}")] = placement;
             }
             if matches!(
-                standing,
-                Standing::Active | Standing::Passed | Standing::Old | Standing::Unstamped
+                setup,
+                StageSetup::Active | StageSetup::Passed | StageSetup::Old | StageSetup::Unfenced
             ) {
                 world["bindings"][format!("shop.stage.{name}")] = named(&binding, name);
                 world["combined"][format!("default/web-uid.{name}-uid")] = named(&combined, name);
@@ -166,23 +166,23 @@ impl File {
         Ok(world)
     }
 
-    fn placement(&self, mut entry: Value, standing: Standing) -> Option<Value> {
+    fn placement(&self, mut entry: Value, setup: StageSetup) -> Option<Value> {
         let object = &mut entry["object"];
         let annotations = &mut object["metadata"]["annotations"];
-        match standing {
-            Standing::Absent | Standing::Gone => return None,
-            Standing::Active | Standing::Passed => {}
-            Standing::Fresh => object["status"]["observedGeneration"] = json!(1),
-            Standing::Closed => {
+        match setup {
+            StageSetup::Absent | StageSetup::Gone => return None,
+            StageSetup::Active | StageSetup::Passed => {}
+            StageSetup::Fresh => object["status"]["observedGeneration"] = json!(1),
+            StageSetup::Closed => {
                 annotations["community.kubestellar.io/attempt"] = json!("0");
                 remove(annotations, "community.kubestellar.io/baseline-version");
                 remove(&mut object["spec"], "clusterSelectors");
             }
-            Standing::Old => {
+            StageSetup::Old => {
                 annotations["community.kubestellar.io/revision"] = json!("older");
                 object["spec"]["downsync"] = self.older.clone();
             }
-            Standing::Unstamped => {
+            StageSetup::Unfenced => {
                 remove(&mut object["metadata"], "annotations");
                 object["spec"]["downsync"] = self.spec["downsync"].clone();
             }
@@ -215,25 +215,25 @@ fn named(value: &Value, name: &str) -> Value {
     }
 }
 
-fn record(name: &str, standing: Standing) -> Value {
+fn record(name: &str, setup: StageSetup) -> Value {
     let of_first = world::base()["policy"]["object"]["status"]["stages"][0].clone();
     let mut record = named(&of_first, name);
     record["objects"][0]["baseline"] = baseline(name);
     let pending = |placement: Value| json!({"name": name, "state": "Pending", "bindingPolicy": placement});
-    match standing {
-        Standing::Absent | Standing::Unstamped => return pending(Value::Null),
-        Standing::Closed | Standing::Fresh => return pending(record["bindingPolicy"].clone()),
-        Standing::Active => {}
-        Standing::Passed | Standing::Gone => {
+    match setup {
+        StageSetup::Absent | StageSetup::Unfenced => return pending(Value::Null),
+        StageSetup::Closed | StageSetup::Fresh => return pending(record["bindingPolicy"].clone()),
+        StageSetup::Active => {}
+        StageSetup::Passed | StageSetup::Gone => {
             record["state"] = json!("Passed");
             record["passedAt"] = json!("2026-01-01T00:05:00Z");
         }
-        Standing::Old => {
+        StageSetup::Old => {
             record["state"] = json!("Outdated");
             record["revision"] = json!("older");
         }
     }
-    if standing == Standing::Gone {
+    if setup == StageSetup::Gone {
         remove(&mut record, "bindingPolicy");
     }
     record

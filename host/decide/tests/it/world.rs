@@ -350,7 +350,7 @@ pub fn short(write: &Write) -> String {
         Write::Open(placement) => format!("open {}", placement.name),
         Write::Update(placement) => format!("update {}", placement.name),
         Write::Adopt(placement) => format!("adopt {}", placement.name),
-        Write::Stamp(placement) => format!("stamp {}", placement.name),
+        Write::Fence(placement) => format!("fence {}", placement.name),
         Write::Remove { name, .. } => format!("remove {name}"),
         Write::Status { .. } => "status".to_owned(),
     }

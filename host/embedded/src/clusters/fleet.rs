@@ -7,28 +7,28 @@ use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 use stagegate_api::{SimulatedClusterSpec, SourceRef};
 
-use super::health::{self, Health, Patient, Running};
+use super::health::{self, Health, Patient, RunningReplicas};
 use super::soundness;
 use super::transport::{Cargo, Work};
 use super::truth::{Change, Fared, ObjectRef, Presence, Present, Truth};
 
 /// An object in a cluster, there or not.
-pub(super) type Place = (String, ObjectRef);
+pub(super) type ObjectInCluster = (String, ObjectRef);
 
 #[derive(Default)]
 pub(super) struct Fleet {
     clusters: BTreeMap<String, Cluster>,
     /// By place: what each Binding brings there.
-    wanted: BTreeMap<Place, BTreeMap<String, Wish>>,
+    wanted: BTreeMap<ObjectInCluster, BTreeMap<String, Wish>>,
     /// By Binding: the places it reaches, so that a change costs what it touches.
-    reach: BTreeMap<String, BTreeSet<Place>>,
+    reach: BTreeMap<String, BTreeSet<ObjectInCluster>>,
     /// When to look at which place: its report may be due.
-    agenda: BTreeSet<(Timestamp, Place)>,
+    agenda: BTreeSet<(Timestamp, ObjectInCluster)>,
     hand_overs: u64,
     history: Vec<Change>,
     fared: Vec<Fared>,
     /// Where in `fared` the last entry of a place is.
-    last_fared: BTreeMap<Place, usize>,
+    last_fared: BTreeMap<ObjectInCluster, usize>,
 }
 
 struct Cluster {
@@ -51,7 +51,7 @@ struct Held {
     created_at: Timestamp,
     changed_at: Timestamp,
     /// What was running of it when it was last changed.
-    before: Running,
+    before: RunningReplicas,
 }
 
 impl Held {
@@ -152,14 +152,14 @@ impl Fleet {
             return false;
         };
         (held.generation, held.created_at, held.changed_at) = (1, now, now);
-        held.before = Running::default();
+        held.before = RunningReplicas::default();
         self.note(place.clone(), Presence::Absent, now);
         self.note(place, Presence::Present, now);
         true
     }
 
     /// The next place whose time has come.
-    pub(super) fn take_due(&mut self, now: Timestamp) -> Option<Place> {
+    pub(super) fn take_due(&mut self, now: Timestamp) -> Option<ObjectInCluster> {
         let due = self.agenda.first().is_some_and(|(at, _)| *at <= now);
         due.then(|| self.agenda.pop_first()).flatten().map(|(_, place)| place)
     }
@@ -168,11 +168,11 @@ impl Fleet {
         self.agenda.first().map(|(at, _)| *at)
     }
 
-    pub(super) fn look_again(&mut self, place: Place, at: Timestamp) {
+    pub(super) fn look_again(&mut self, place: ObjectInCluster, at: Timestamp) {
         self.agenda.insert((at, place));
     }
 
-    pub(super) fn examine(&mut self, place: &Place, now: Timestamp) -> Finding {
+    pub(super) fn examine(&mut self, place: &ObjectInCluster, now: Timestamp) -> Finding {
         let (name, object) = place;
         let Some(cluster) = self.clusters.get(name) else {
             return Finding::Gone;
@@ -211,7 +211,7 @@ impl Fleet {
     }
 
     /// Notes how an object fares now, if that is new.
-    fn take_down(&mut self, place: &Place, fared: Fared) {
+    fn take_down(&mut self, place: &ObjectInCluster, fared: Fared) {
         let last = self.last_fared.get(place).and_then(|index| self.fared.get(*index));
         let is_new = last.is_none_or(|last| {
             (last.generation, &last.spec, &last.status) != (fared.generation, &fared.spec, &fared.status)
@@ -247,7 +247,7 @@ impl Fleet {
     }
 
     /// Makes a cluster hold what is wanted of it at one place.
-    fn settle(&mut self, place: &Place, now: Timestamp) {
+    fn settle(&mut self, place: &ObjectInCluster, now: Timestamp) {
         let Some(cluster) = self
             .clusters
             .get_mut(&place.0)
@@ -270,7 +270,7 @@ impl Fleet {
                 generation: 1,
                 created_at: now,
                 changed_at: now,
-                before: Running::default(),
+                before: RunningReplicas::default(),
             };
             cluster.objects.insert(place.1.clone(), held);
             self.note(place.clone(), Presence::Present, now);
@@ -288,7 +288,7 @@ impl Fleet {
         self.agenda.insert((now, place.clone()));
     }
 
-    fn forget(&mut self, binding: &str, place: &Place) {
+    fn forget(&mut self, binding: &str, place: &ObjectInCluster) {
         if let Some(wishes) = self.wanted.get_mut(place) {
             wishes.remove(binding);
             if wishes.is_empty() {
@@ -297,7 +297,7 @@ impl Fleet {
         }
     }
 
-    fn note(&mut self, place: Place, presence: Presence, now: Timestamp) {
+    fn note(&mut self, place: ObjectInCluster, presence: Presence, now: Timestamp) {
         let (cluster, object) = place.clone();
         self.history.push(Change {
             at: now,
@@ -309,7 +309,7 @@ impl Fleet {
     }
 
     /// All places of a cluster, held or wanted.
-    fn places_of(&self, name: &str) -> BTreeSet<Place> {
+    fn places_of(&self, name: &str) -> BTreeSet<ObjectInCluster> {
         let held = self
             .clusters
             .get(name)

@@ -32,12 +32,12 @@ pub(super) struct Patient<'a> {
     pub(super) generation: Option<i64>,
     /// When it was created or its spec last changed, in this cluster.
     pub(super) changed_at: Timestamp,
-    pub(super) before: &'a Running,
+    pub(super) before: &'a RunningReplicas,
 }
 
 /// What was running of an object when its spec was last changed: an update replaces no replica at once.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Running {
+pub(super) struct RunningReplicas {
     /// Available replicas of earlier Pod templates.
     pub(super) old: i64,
     /// Available replicas of the current Pod template.
@@ -85,7 +85,11 @@ pub(super) fn examine(patient: &Patient<'_>, spec: &SimulatedClusterSpec, now: T
 }
 
 /// What is running at the moment when `next` replaces the patient's manifest.
-pub(super) fn running(patient: &Patient<'_>, spec: &SimulatedClusterSpec, (next, now): (&Value, Timestamp)) -> Running {
+pub(super) fn running(
+    patient: &Patient<'_>,
+    spec: &SimulatedClusterSpec,
+    (next, now): (&Value, Timestamp),
+) -> RunningReplicas {
     let course = course_of(patient, &script(rule_for(patient, spec), spec), now);
     let old = statuses::old_replicas(patient, &course);
     let before = patient.before;
@@ -97,21 +101,21 @@ pub(super) fn running(patient: &Patient<'_>, spec: &SimulatedClusterSpec, (next,
         }),
     );
     if present == next {
-        return Running {
+        return RunningReplicas {
             old,
             current: course.ready,
             old_revision: before.old_revision.clone(),
         };
     }
     if before.old_revision.as_ref() == Some(&next) {
-        return Running {
+        return RunningReplicas {
             old: course.ready,
             current: old,
             old_revision: Some(present),
         };
     }
     let last_rolled_out = before.old_revision.clone().filter(|_| !course.is_rolled_out);
-    Running {
+    RunningReplicas {
         old: old + course.ready,
         current: 0,
         old_revision: last_rolled_out.or(Some(present)),

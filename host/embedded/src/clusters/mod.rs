@@ -2,7 +2,7 @@
 //! transport, the status add-on and the clusters themselves. Must not know stages, nor decide anything about them.
 //!
 //! A cluster is a SimulatedCluster object, so that `kubectl edit` changes its health while a rollout runs. What was
-//! really in which cluster, and when, is told by [`Running::truth`]: a test that asks for a gap asks there, not the
+//! really in which cluster, and when, is told by [`RunningClusters::truth`]: a test that asks for a gap asks there, not the
 //! reports. The memory starts empty with the process; the time is that of the shared clock.
 
 mod course;
@@ -61,7 +61,7 @@ pub enum Error {
 
 impl Clusters {
     /// Watches SimulatedClusters and Bindings from now on; kinds that are not served yet are waited for.
-    pub fn start(client: kube::Client, clock: SharedClock, settings: Settings) -> Running {
+    pub fn start(client: kube::Client, clock: SharedClock, settings: Settings) -> RunningClusters {
         let shared = Arc::new(Shared {
             clock,
             settings,
@@ -71,7 +71,7 @@ impl Clusters {
         });
         let stop = CancellationToken::new();
         let task = tokio::spawn(world::run(client, Arc::clone(&shared), stop.clone()));
-        Running {
+        RunningClusters {
             shared,
             task,
             stop: stop.drop_guard(),
@@ -80,13 +80,13 @@ impl Clusters {
 }
 
 /// The clusters at work; dropped, they stop where they are.
-pub struct Running {
+pub struct RunningClusters {
     shared: Arc<Shared>,
     task: tokio::task::JoinHandle<()>,
     stop: DropGuard,
 }
 
-impl Running {
+impl RunningClusters {
     /// Ends the work and waits for it. What was reported stays reported.
     pub async fn stop(self) {
         drop(self.stop);

@@ -6,7 +6,7 @@ use kube::api::{Api, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 use stagegate_api::{SourceRef, WorkStatus, WorkStatusSpec};
 
-use super::fleet::Place;
+use super::fleet::ObjectInCluster;
 use super::inventory::gone_is_fine;
 
 const NAME_LEN_MAX: usize = 253;
@@ -15,11 +15,11 @@ const NAME_LEN_MAX: usize = 253;
 /// there is some.
 #[derive(Default)]
 pub(super) struct Reporter {
-    said: BTreeMap<Place, (String, Option<Value>)>,
+    said: BTreeMap<ObjectInCluster, (String, Option<Value>)>,
 }
 
 impl Reporter {
-    pub(super) fn is_news(&self, place: &Place, status: Option<&Value>) -> bool {
+    pub(super) fn is_news(&self, place: &ObjectInCluster, status: Option<&Value>) -> bool {
         self.said.get(place).is_none_or(|(_, said)| said.as_ref() != status)
     }
 
@@ -27,7 +27,7 @@ impl Reporter {
     pub(super) async fn say(
         &mut self,
         client: &kube::Client,
-        place: &Place,
+        place: &ObjectInCluster,
         (source, status): (SourceRef, Option<Value>),
     ) -> kube::Result<()> {
         let api: Api<WorkStatus> = Api::namespaced(client.clone(), &place.0);
@@ -54,7 +54,7 @@ impl Reporter {
         Ok(())
     }
 
-    pub(super) async fn unsay(&mut self, client: &kube::Client, place: &Place) -> kube::Result<()> {
+    pub(super) async fn unsay(&mut self, client: &kube::Client, place: &ObjectInCluster) -> kube::Result<()> {
         let Some((name, _)) = self.said.get(place) else {
             return Ok(());
         };

@@ -15,7 +15,7 @@ use kube::runtime::{WatchStreamExt as _, watcher as watch};
 use stagegate_api::{Binding, SimulatedCluster};
 use tokio_util::sync::CancellationToken;
 
-use super::fleet::{Finding, Place};
+use super::fleet::{Finding, ObjectInCluster};
 use super::inventory::Inventory;
 use super::mirror::{Mirror, Seen};
 use super::report::Reporter;
@@ -205,7 +205,7 @@ impl World {
         }
     }
 
-    async fn report(&mut self, place: &Place, now: Timestamp) -> kube::Result<()> {
+    async fn report(&mut self, place: &ObjectInCluster, now: Timestamp) -> kube::Result<()> {
         let finding = self.shared.fleet().examine(place, now);
         let (source, health) = match finding {
             Finding::Silent => return Ok(()),

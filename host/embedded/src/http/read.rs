@@ -10,7 +10,7 @@ use super::view::View;
 use super::{Call, Request, json_response};
 use crate::refusal::Refusal;
 use crate::selector::Selector;
-use crate::store::{Collection, Key, Place, Revision};
+use crate::store::{Collection, Key, ObjectPlace, Revision};
 
 pub(super) fn get(request: &Request<'_>) -> Result<Response, Refusal> {
     let Request {
@@ -23,7 +23,7 @@ pub(super) fn get(request: &Request<'_>) -> Result<Response, Refusal> {
         namespace: resource.namespace.clone(),
         name: resource.name.clone(),
     };
-    let place = Place {
+    let place = ObjectPlace {
         resource: kind.stored_as.clone(),
         key,
     };

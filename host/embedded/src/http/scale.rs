@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::{Request, json_response};
 use crate::kinds::Scale;
 use crate::refusal::{Cause, Refusal};
-use crate::store::{Key, Place, Revision};
+use crate::store::{Key, ObjectPlace, Revision};
 use crate::write::Patch;
 
 pub(super) fn answer(request: &Request<'_>) -> Result<Response, Refusal> {
@@ -23,7 +23,7 @@ pub(super) fn answer(request: &Request<'_>) -> Result<Response, Refusal> {
                 namespace: resource.namespace.clone(),
                 name: resource.name.clone(),
             };
-            let place = Place {
+            let place = ObjectPlace {
                 resource: kind.stored_as.clone(),
                 key,
             };

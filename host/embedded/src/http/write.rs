@@ -9,7 +9,7 @@ use crate::commits::{CommitAuthor, CommitRequest};
 use crate::kinds::events;
 use crate::refusal::Refusal;
 use crate::selector::Selector;
-use crate::write::{Author, DeleteOptions, FieldValidation, Part, Patch, Writer, Written, propagation};
+use crate::write::{Author, DeleteOptions, FieldValidation, Part, Patch, WriteResult, Writer, propagation};
 
 impl Request<'_> {
     fn author(&self) -> Author {
@@ -84,7 +84,7 @@ impl Request<'_> {
         })
     }
 
-    fn answer(&self, written: &Written) -> Result<Response, Refusal> {
+    fn answer(&self, written: &WriteResult) -> Result<Response, Refusal> {
         let mut body = Vec::new();
         View::of(self.kind, self.call, self.server.now())?.write_object(&written.revision, &mut body);
         let mut response = json_response(if written.created { 201 } else { 200 }, body);

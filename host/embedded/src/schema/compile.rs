@@ -12,7 +12,7 @@ use crate::refusal::Cause;
 /// Compiles the schema of a whole resource. `path` is where it stands in the definition; all mistakes are reported.
 pub fn compile(json: &Value, path: &str) -> Result<Schema, Vec<Cause>> {
     let mut compiler = Compiler { causes: Vec::new() };
-    let schema = compiler.node(json, path, Place::Root);
+    let schema = compiler.node(json, path, SchemaNode::Root);
     if schema.type_ != Some(Type::Object) {
         compiler
             .causes
@@ -27,7 +27,7 @@ pub fn compile(json: &Value, path: &str) -> Result<Schema, Vec<Cause>> {
 
 /// Whether a node declares structure or, below `anyOf` and its kin, only limits values.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum SchemaNode {
     /// The whole resource.
     Root,
     Structure,
@@ -39,14 +39,14 @@ struct Compiler {
 }
 
 impl Compiler {
-    fn node(&mut self, json: &Value, path: &str, place: Place) -> Schema {
+    fn node(&mut self, json: &Value, path: &str, place: SchemaNode) -> Schema {
         let flag = |name: &str| json.get(name).and_then(Value::as_bool).unwrap_or(false);
         let mut schema = Schema {
             type_: self.type_of(json, path),
             nullable: flag("nullable"),
             int_or_string: flag("x-kubernetes-int-or-string"),
             preserve_unknown: flag("x-kubernetes-preserve-unknown-fields"),
-            resource: place == Place::Root || flag("x-kubernetes-embedded-resource"),
+            resource: place == SchemaNode::Root || flag("x-kubernetes-embedded-resource"),
             default: json.get("default").cloned(),
             required: strings(json, "required"),
             list: self.list_kind(json, path),
@@ -54,11 +54,15 @@ impl Compiler {
             bounds: self.bounds(json, path),
             ..Schema::default()
         };
-        if place != Place::Logic && schema.type_.is_none() && !schema.int_or_string && !schema.preserve_unknown {
+        if place != SchemaNode::Logic && schema.type_.is_none() && !schema.int_or_string && !schema.preserve_unknown {
             let why = "must not be empty for specified object fields";
             self.causes.push(Cause::required(format!("{path}.type"), why));
         }
-        let below = if place == Place::Logic { place } else { Place::Structure };
+        let below = if place == SchemaNode::Logic {
+            place
+        } else {
+            SchemaNode::Structure
+        };
         self.children(json, path, below, &mut schema);
         self.rules(json, path, &mut schema);
         schema.summarise();
@@ -87,7 +91,7 @@ impl Compiler {
         clippy::too_many_arguments,
         reason = "the node under construction and where it stands"
     )]
-    fn children(&mut self, json: &Value, path: &str, place: Place, schema: &mut Schema) {
+    fn children(&mut self, json: &Value, path: &str, place: SchemaNode, schema: &mut Schema) {
         for (name, property) in json.get("properties").and_then(Value::as_object).into_iter().flatten() {
             let child = self.node(property, &format!("{path}.properties[{name}]"), place);
             schema.properties.insert(name.clone(), child);
@@ -102,7 +106,7 @@ impl Compiler {
         }
         if let Some(items) = json.get("items") {
             schema.items = Some(Box::new(self.node(items, &format!("{path}.items"), place)));
-        } else if schema.type_ == Some(Type::Array) && place == Place::Structure {
+        } else if schema.type_ == Some(Type::Array) && place == SchemaNode::Structure {
             self.causes
                 .push(Cause::required(format!("{path}.items"), "must be specified"));
         }
@@ -110,7 +114,7 @@ impl Compiler {
         schema.any_of = self.branches(json, path, "anyOf");
         schema.one_of = self.branches(json, path, "oneOf");
         if let Some(not) = json.get("not") {
-            schema.not = Some(Box::new(self.node(not, &format!("{path}.not"), Place::Logic)));
+            schema.not = Some(Box::new(self.node(not, &format!("{path}.not"), SchemaNode::Logic)));
         }
     }
 
@@ -122,7 +126,7 @@ impl Compiler {
             .flatten()
             .enumerate();
         branches
-            .map(|(index, branch)| self.node(branch, &format!("{path}.{name}[{index}]"), Place::Logic))
+            .map(|(index, branch)| self.node(branch, &format!("{path}.{name}[{index}]"), SchemaNode::Logic))
             .collect()
     }
 

@@ -31,7 +31,7 @@ pub struct Key {
 
 /// An object's place.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Place {
+pub struct ObjectPlace {
     pub resource: ResourceId,
     pub key: Key,
 }
@@ -104,9 +104,9 @@ pub struct State {
     /// By group, version and plural.
     served: BTreeMap<(String, String, String), SharedKind>,
     /// Owner uid → its dependents.
-    dependents: HashMap<String, BTreeSet<Place>>,
+    dependents: HashMap<String, BTreeSet<ObjectPlace>>,
     /// Uid → where the object is.
-    alive: HashMap<String, Place>,
+    alive: HashMap<String, ObjectPlace>,
     tasks: VecDeque<Task>,
     /// All changes since the log was begun, if it was.
     commits: Option<Vec<Commit>>,
@@ -166,7 +166,7 @@ impl State {
         self.collections.get(&kind.stored_as)
     }
 
-    pub fn get(&self, place: &Place) -> Option<&Arc<Revision>> {
+    pub fn get(&self, place: &ObjectPlace) -> Option<&Arc<Revision>> {
         self.collections.get(&place.resource)?.get(&place.key)
     }
 
@@ -202,7 +202,7 @@ impl State {
         self.version += 1;
         object["metadata"]["resourceVersion"] = Value::from(self.version.to_string());
         let revision = Arc::new(Revision::render(kind, &object, self.version));
-        let place = Place {
+        let place = ObjectPlace {
             resource: kind.stored_as.clone(),
             key: revision.key.clone(),
         };
@@ -243,7 +243,7 @@ impl State {
                 namespace: text("namespace"),
                 name: text("name"),
             };
-            let place = Place {
+            let place = ObjectPlace {
                 resource: kind.stored_as.clone(),
                 key,
             };
@@ -255,12 +255,12 @@ impl State {
     }
 
     /// Removes an object for good; the answer is its last state, at the version of the removal.
-    fn remove(&mut self, place: &Place) -> Option<Arc<Revision>> {
+    fn remove(&mut self, place: &ObjectPlace) -> Option<Arc<Revision>> {
         self.remove_as(place, None)
     }
 
     /// The same, where the write that ends the object gives it a last state.
-    fn remove_as(&mut self, place: &Place, last: Option<&Value>) -> Option<Arc<Revision>> {
+    fn remove_as(&mut self, place: &ObjectPlace, last: Option<&Value>) -> Option<Arc<Revision>> {
         let before = self.replace(place, None)?;
         self.version += 1;
         let kind = self.collections.get(&place.resource)?.kind.clone();
@@ -288,7 +288,7 @@ impl State {
         Some(after)
     }
 
-    fn replace(&mut self, place: &Place, revision: Option<Arc<Revision>>) -> Option<Arc<Revision>> {
+    fn replace(&mut self, place: &ObjectPlace, revision: Option<Arc<Revision>>) -> Option<Arc<Revision>> {
         let objects = &mut self.collections.get_mut(&place.resource)?.objects;
         match revision {
             Some(revision) => objects.insert(place.key.clone(), revision),
@@ -296,7 +296,7 @@ impl State {
         }
     }
 
-    fn record(&mut self, place: &Place, change: Change) {
+    fn record(&mut self, place: &ObjectPlace, change: Change) {
         if let (Some(commits), Some((author, now))) = (&mut self.commits, &self.cause) {
             let ResourceId { group, plural } = &place.resource;
             let resource = if group.is_empty() {
@@ -313,7 +313,7 @@ impl State {
         }
     }
 
-    fn forget_owners(&mut self, revision: &Revision, place: &Place) {
+    fn forget_owners(&mut self, revision: &Revision, place: &ObjectPlace) {
         for owner in &revision.owners {
             if let Some(dependents) = self.dependents.get_mut(&owner.uid) {
                 dependents.remove(place);
@@ -325,7 +325,7 @@ impl State {
     }
 
     /// Deletes an object, or marks it when somebody has to agree first. `None` when there is none.
-    pub fn delete(&mut self, place: &Place, propagation: Propagation, now: Timestamp) -> Option<Deleted> {
+    pub fn delete(&mut self, place: &ObjectPlace, propagation: Propagation, now: Timestamp) -> Option<Deleted> {
         let current = self.get(place)?.clone();
         let kind = self.collections.get(&place.resource)?.kind.clone();
         let mut finalizers: Vec<String> = current

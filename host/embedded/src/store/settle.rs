@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use super::revision::Owner;
-use super::{Place, Revision, State, defined_by};
+use super::{ObjectPlace, Revision, State, defined_by};
 use crate::commits::CommitAuthor;
 use crate::kinds::crd;
 
@@ -39,7 +39,7 @@ impl Propagation {
 
 /// How an owner keeps its dependent.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Standing {
+enum OwnerState {
     Solid,
     /// It is being deleted in the foreground: its dependents go first.
     Waiting,
@@ -49,10 +49,10 @@ enum Standing {
 /// Something to look at after a change.
 pub(super) enum Task {
     /// An object that is being deleted or has owners.
-    Check(Place),
+    Check(ObjectPlace),
     Removed {
         revision: Arc<Revision>,
-        place: Place,
+        place: ObjectPlace,
     },
 }
 
@@ -68,7 +68,7 @@ impl State {
         }
     }
 
-    fn check(&mut self, place: &Place, now: Timestamp) {
+    fn check(&mut self, place: &ObjectPlace, now: Timestamp) {
         let Some(revision) = self.get(place).cloned() else {
             return;
         };
@@ -80,30 +80,30 @@ impl State {
     }
 
     /// One solid owner keeps an object, and the references to the others go; without one it follows its owners.
-    fn check_owned(&mut self, place: &Place, revision: &Revision, now: Timestamp) {
-        let standings: Vec<(&Owner, Standing)> = revision
+    fn check_owned(&mut self, place: &ObjectPlace, revision: &Revision, now: Timestamp) {
+        let states: Vec<(&Owner, OwnerState)> = revision
             .owners
             .iter()
-            .map(|owner| (owner, self.standing(owner, revision)))
+            .map(|owner| (owner, self.owner_state(owner, revision)))
             .collect();
-        let some = |wanted: Standing| standings.iter().any(|(_, standing)| *standing == wanted);
-        if some(Standing::Solid) {
-            let gone: Vec<&str> = standings
+        let some = |wanted: OwnerState| states.iter().any(|(_, owner_state)| *owner_state == wanted);
+        if some(OwnerState::Solid) {
+            let gone: Vec<&str> = states
                 .iter()
-                .filter(|(_, standing)| *standing != Standing::Solid)
+                .filter(|(_, owner_state)| *owner_state != OwnerState::Solid)
                 .map(|(owner, _)| owner.uid.as_str())
                 .collect();
             if !gone.is_empty() {
                 self.release(place, &gone);
             }
-        } else if some(Standing::Waiting) && self.dependents.contains_key(&revision.uid) {
+        } else if some(OwnerState::Waiting) && self.dependents.contains_key(&revision.uid) {
             self.delete(place, Propagation::Foreground, now);
-        } else if !standings.is_empty() {
+        } else if !states.is_empty() {
             self.delete(place, Propagation::Background, now);
         }
     }
 
-    fn check_deleting(&mut self, place: &Place, revision: &Arc<Revision>, now: Timestamp) {
+    fn check_deleting(&mut self, place: &ObjectPlace, revision: &Arc<Revision>, now: Timestamp) {
         let kind = self
             .collections
             .get(&place.resource)
@@ -136,12 +136,12 @@ impl State {
     }
 
     /// Deletes everything that belongs to a namespace or definition, and that itself once nothing is left.
-    fn empty_out(&mut self, place: &Place, now: Timestamp, belongs: impl Fn(&Place) -> bool) {
-        let contents: Vec<Place> = self
+    fn empty_out(&mut self, place: &ObjectPlace, now: Timestamp, belongs: impl Fn(&ObjectPlace) -> bool) {
+        let contents: Vec<ObjectPlace> = self
             .collections
             .iter()
             .flat_map(|(resource, collection)| {
-                collection.objects.keys().map(|key| Place {
+                collection.objects.keys().map(|key| ObjectPlace {
                     resource: resource.clone(),
                     key: key.clone(),
                 })
@@ -168,7 +168,7 @@ impl State {
         }
     }
 
-    fn follow_removal(&mut self, revision: &Revision, place: &Place) {
+    fn follow_removal(&mut self, revision: &Revision, place: &ObjectPlace) {
         for dependent in self.dependents_of(&revision.uid) {
             self.tasks.push_back(Task::Check(dependent));
         }
@@ -186,7 +186,7 @@ impl State {
             ),
         ];
         for (group, plural, name) in containers {
-            let container = Place {
+            let container = ObjectPlace {
                 resource: crate::kinds::ResourceId {
                     group: group.to_owned(),
                     plural: plural.to_owned(),
@@ -202,12 +202,12 @@ impl State {
         }
     }
 
-    fn dependents_of(&self, uid: &str) -> Vec<Place> {
+    fn dependents_of(&self, uid: &str) -> Vec<ObjectPlace> {
         self.dependents.get(uid).into_iter().flatten().cloned().collect()
     }
 
     /// Whether a dependent keeps its owner from going.
-    fn blocks(&self, dependent: &Place, owner_uid: &str) -> bool {
+    fn blocks(&self, dependent: &ObjectPlace, owner_uid: &str) -> bool {
         self.get(dependent).is_some_and(|revision| {
             revision
                 .owners
@@ -218,21 +218,21 @@ impl State {
 
     /// An owner of a kind that is not served cannot be looked up and counts as there; so does a namespaced owner of a
     /// cluster-scoped object, which no reference can name.
-    fn standing(&self, owner: &Owner, dependent: &Revision) -> Standing {
+    fn owner_state(&self, owner: &Owner, dependent: &Revision) -> OwnerState {
         let namespace = &dependent.key.namespace;
         let Some(place) = self.alive.get(&owner.uid) else {
             let served = self.kind_named(&owner.api_version, &owner.kind).is_some();
-            return if served { Standing::Absent } else { Standing::Solid };
+            return if served { OwnerState::Absent } else { OwnerState::Solid };
         };
         let elsewhere = !namespace.is_empty() && !place.key.namespace.is_empty() && place.key.namespace != *namespace;
         if elsewhere || place.key.name != owner.name {
-            return Standing::Absent;
+            return OwnerState::Absent;
         }
         match self.get(place) {
             Some(found) if found.deleting && found.finalizers.iter().any(|name| name == FOREGROUND) => {
-                Standing::Waiting
+                OwnerState::Waiting
             }
-            _ => Standing::Solid,
+            _ => OwnerState::Solid,
         }
     }
 
@@ -243,7 +243,7 @@ impl State {
     }
 
     /// Takes references to owners away.
-    fn release(&mut self, place: &Place, uids: &[&str]) {
+    fn release(&mut self, place: &ObjectPlace, uids: &[&str]) {
         self.edit(place, |object| {
             if let Some(owners) = object["metadata"]["ownerReferences"].as_array_mut() {
                 owners.retain(|owner| !owner["uid"].as_str().is_some_and(|uid| uids.contains(&uid)));
@@ -251,7 +251,7 @@ impl State {
         });
     }
 
-    fn drop_finalizer(&mut self, place: &Place, finalizer: &str) {
+    fn drop_finalizer(&mut self, place: &ObjectPlace, finalizer: &str) {
         self.edit(place, |object| {
             if let Some(finalizers) = object["metadata"]["finalizers"].as_array_mut() {
                 finalizers.retain(|name| name != finalizer);
@@ -259,7 +259,7 @@ impl State {
         });
     }
 
-    fn edit(&mut self, place: &Place, change: impl FnOnce(&mut Value)) {
+    fn edit(&mut self, place: &ObjectPlace, change: impl FnOnce(&mut Value)) {
         let Some(mut object) = self.get(place).map(|revision| revision.value()) else {
             return;
         };

@@ -3,18 +3,18 @@
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
-use super::{Ownership, Part, Writer, Written};
+use super::{Ownership, Part, WriteResult, Writer};
 use crate::fields::{Changes, ManagedFields, Operation};
 use crate::kinds::{Kind, ResourceId};
 use crate::refusal::Refusal;
-use crate::store::{Key, Place};
+use crate::store::{Key, ObjectPlace};
 
 /// Characters of generated suffixes: no vowels and no look-alikes, as Kubernetes has it.
 const SUFFIX_CHARACTERS: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
 
 impl Writer<'_> {
     /// Creates what a POST carries.
-    pub fn create(&mut self, mut body: Value) -> Result<Written, Refusal> {
+    pub fn create(&mut self, mut body: Value) -> Result<WriteResult, Refusal> {
         self.admit(&mut body, None)?;
         // It is the storage that refuses, which a dry run does not reach.
         let version = body["metadata"]["resourceVersion"].as_str();
@@ -26,7 +26,7 @@ impl Writer<'_> {
         self.insert(body, Ownership::Edit)
     }
 
-    pub(super) fn insert(&mut self, mut object: Value, ownership: Ownership) -> Result<Written, Refusal> {
+    pub(super) fn insert(&mut self, mut object: Value, ownership: Ownership) -> Result<WriteResult, Refusal> {
         let name = self.name_of(&mut object)?;
         self.require_namespace(&name)?;
         if let Some(present) = self.state.get(&self.place(&name)) {
@@ -104,7 +104,7 @@ impl Writer<'_> {
             group: String::new(),
             plural: "namespaces".to_owned(),
         };
-        let place = Place {
+        let place = ObjectPlace {
             resource: namespaces,
             key: Key {
                 namespace: String::new(),

@@ -97,7 +97,7 @@ impl Writer<'_> {
             .cloned()
             .collect();
         for revision in selected.iter().filter(|_| !options.dry_run) {
-            let place = crate::store::Place {
+            let place = crate::store::ObjectPlace {
                 resource: self.kind.stored_as.clone(),
                 key: revision.key.clone(),
             };

@@ -20,7 +20,7 @@ use crate::clock::seconds;
 use crate::fields::{Manager, Operation, Typing};
 use crate::kinds::{SharedKind, crd};
 use crate::refusal::Refusal;
-use crate::store::{Key, Place, Revision, State};
+use crate::store::{Key, ObjectPlace, Revision, State};
 
 /// What happens to fields the kind does not have.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -60,7 +60,7 @@ pub struct Author {
 }
 
 /// A finished write.
-pub struct Written {
+pub struct WriteResult {
     pub revision: Arc<Revision>,
     pub created: bool,
     /// Texts for `Warning` headers.
@@ -88,12 +88,12 @@ enum Ownership {
 }
 
 impl Writer<'_> {
-    fn place(&self, name: &str) -> Place {
+    fn place(&self, name: &str) -> ObjectPlace {
         let key = Key {
             namespace: self.namespace.to_owned(),
             name: name.to_owned(),
         };
-        Place {
+        ObjectPlace {
             resource: self.kind.stored_as.clone(),
             key,
         }
@@ -130,7 +130,7 @@ impl Writer<'_> {
     }
 
     /// Stores the object, unless this is a dry run.
-    fn commit(&mut self, mut object: Value, created: bool) -> Result<Written, Refusal> {
+    fn commit(&mut self, mut object: Value, created: bool) -> Result<WriteResult, Refusal> {
         let mut defined = Vec::new();
         if self.kind.is_definition() {
             let name = object["metadata"]["name"].as_str().unwrap_or_default().to_owned();
@@ -148,7 +148,7 @@ impl Writer<'_> {
             self.state.settle(self.now);
             revision
         };
-        Ok(Written {
+        Ok(WriteResult {
             revision,
             created,
             warnings: std::mem::take(&mut self.warnings),

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::admit::drop_unknown;
 use super::strategic;
-use super::{Ownership, Part, Writer, Written};
+use super::{Ownership, Part, WriteResult, Writer};
 use crate::fields::{Apply, ManagedFields, Operation};
 use crate::refusal::Refusal;
 
@@ -40,7 +40,7 @@ impl Patch {
 }
 
 impl Writer<'_> {
-    pub fn patch(&mut self, name: &str, patch: Patch) -> Result<Written, Refusal> {
+    pub fn patch(&mut self, name: &str, patch: Patch) -> Result<WriteResult, Refusal> {
         if let Patch::Apply(config) = patch {
             return self.apply(name, config);
         }
@@ -63,7 +63,7 @@ impl Writer<'_> {
         self.replace(&current, object, Ownership::Edit)
     }
 
-    fn apply(&mut self, name: &str, mut config: Value) -> Result<Written, Refusal> {
+    fn apply(&mut self, name: &str, mut config: Value) -> Result<WriteResult, Refusal> {
         if config
             .pointer("/metadata/managedFields")
             .is_some_and(|fields| !fields.is_null())

@@ -3,7 +3,7 @@
 
 use serde_json::{Map, Value};
 
-use super::{Ownership, Part, Writer, Written};
+use super::{Ownership, Part, WriteResult, Writer};
 use crate::fields::{Changes, ManagedFields, Operation};
 use crate::refusal::{Cause, Refusal};
 use crate::store::{Key, Revision};
@@ -20,7 +20,7 @@ const SERVER_FIELDS: &[&str] = &[
 
 impl Writer<'_> {
     /// Replaces the object by what a PUT carries; some kinds are made by it.
-    pub fn update(&mut self, name: &str, mut body: Value) -> Result<Written, Refusal> {
+    pub fn update(&mut self, name: &str, mut body: Value) -> Result<WriteResult, Refusal> {
         if body
             .pointer("/metadata/name")
             .and_then(Value::as_str)
@@ -57,7 +57,7 @@ impl Writer<'_> {
         current: &Revision,
         mut object: Value,
         ownership: Ownership,
-    ) -> Result<Written, Refusal> {
+    ) -> Result<WriteResult, Refusal> {
         let name = current.key.name.clone();
         self.check_preconditions(current, &object["metadata"])?;
         let old = current.value();
@@ -95,7 +95,7 @@ impl Writer<'_> {
         });
         if self.is_unchanged(&old, &mut object) && owners.same_owners(&before) {
             let revision = self.current(&name)?;
-            return Ok(Written {
+            return Ok(WriteResult {
                 revision,
                 created: false,
                 warnings: std::mem::take(&mut self.warnings),

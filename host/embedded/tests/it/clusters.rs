@@ -7,12 +7,12 @@ use kube::api::{Api, DeleteParams, DynamicObject, Patch, PatchParams, PostParams
 use kube::core::{ApiResource, GroupVersionKind};
 use serde_json::{Value, json};
 use stagegate_api::{Binding, ManagedCluster, SimulatedCluster, WorkStatus};
-use stagegate_embedded::clusters::{Clusters, ObjectRef, Running, Settings};
+use stagegate_embedded::clusters::{Clusters, ObjectRef, RunningClusters, Settings};
 use stagegate_embedded::{Server, TokioClock};
 
 struct World {
     client: Client,
-    clusters: Running,
+    clusters: RunningClusters,
     server: Server,
 }
 

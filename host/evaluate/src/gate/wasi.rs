@@ -98,8 +98,8 @@ pub(super) fn denied(moment: Moment, output: &Tail) -> WasiCtx {
         .stdin(MemoryInputPipe::new(Bytes::new()))
         .stdout(output.clone())
         .stderr(output.clone())
-        .wall_clock(Standing(moment.now_ms))
-        .monotonic_clock(Standing(moment.now_ms))
+        .wall_clock(FixedClock(moment.now_ms))
+        .monotonic_clock(FixedClock(moment.now_ms))
         .secure_random(Stream::new(moment.seed_for(b'r')))
         .insecure_random(Stream::new(moment.seed_for(b'i')))
         .insecure_random_seed(u128::from_le_bytes(std::array::from_fn(|i| insecure_seed[i])))
@@ -108,9 +108,9 @@ pub(super) fn denied(moment: Moment, output: &Tail) -> WasiCtx {
 }
 
 /// A clock that stands at so many milliseconds since 1970.
-struct Standing(u64);
+struct FixedClock(u64);
 
-impl HostWallClock for Standing {
+impl HostWallClock for FixedClock {
     fn resolution(&self) -> Duration {
         Duration::from_millis(1)
     }
@@ -120,7 +120,7 @@ impl HostWallClock for Standing {
     }
 }
 
-impl HostMonotonicClock for Standing {
+impl HostMonotonicClock for FixedClock {
     fn resolution(&self) -> u64 {
         1_000_000
     }
@@ -188,22 +188,22 @@ impl TryRng for Stream {
 
 /// Takes what a gate writes, up to a bound, and keeps the end of it.
 #[derive(Clone, Default)]
-pub(super) struct Tail(Arc<Mutex<Written>>);
+pub(super) struct Tail(Arc<Mutex<LastBytes>>);
 
 #[derive(Default)]
-struct Written {
+struct LastBytes {
     bytes: usize,
     end: Vec<u8>,
 }
 
 impl Tail {
     pub(super) fn text(&self) -> String {
-        let Written { end, .. } = &*self.lock();
+        let LastBytes { end, .. } = &*self.lock();
         String::from_utf8_lossy(&end[end.len().saturating_sub(TAIL_BYTES)..]).into_owned()
     }
 
     fn push(&self, bytes: &[u8]) {
-        let Written { bytes: written, end } = &mut *self.lock();
+        let LastBytes { bytes: written, end } = &mut *self.lock();
         *written = written.saturating_add(bytes.len());
         end.extend_from_slice(&bytes[bytes.len().saturating_sub(TAIL_BYTES)..]);
         // Moved only when it has doubled, so that many short writes cost no more than few long ones.
@@ -214,7 +214,7 @@ impl Tail {
     }
 
     /// No code that can panic runs under the lock, so a poisoned state is whole.
-    fn lock(&self) -> MutexGuard<'_, Written> {
+    fn lock(&self) -> MutexGuard<'_, LastBytes> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

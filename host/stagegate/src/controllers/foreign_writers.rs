@@ -24,7 +24,7 @@ const MANAGERS: &[&str] = &["Binding", "Status", "controller-manager"];
 
 /// A kind whose objects show who is at work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Traced {
+pub enum WatchedKind {
     BindingPolicy,
     Binding,
     CombinedStatus,
@@ -36,16 +36,16 @@ pub enum Traced {
     "KubeStellar's own controllers have written to this cluster, and two writers must not fight over it: {found}. Where \
      KubeStellar runs, run `stagegate run --controllers staging`. Where it is gone for good, {remedy}, and start again"
 )]
-pub struct Trace {
+pub struct Detection {
     found: String,
     remedy: String,
 }
 
-impl Trace {
-    fn in_metadata(kind: Traced, metadata: &ObjectMeta) -> Option<Self> {
+impl Detection {
+    fn in_metadata(kind: WatchedKind, metadata: &ObjectMeta) -> Option<Self> {
         let id = ObjectId::of(metadata);
         match kind {
-            Traced::BindingPolicy => {
+            WatchedKind::BindingPolicy => {
                 let finalizers = metadata.finalizers.iter().flatten();
                 finalizers
                     .into_iter()
@@ -55,7 +55,7 @@ impl Trace {
                         remedy: "take that finalizer off every BindingPolicy".to_owned(),
                     })
             }
-            Traced::Binding | Traced::CombinedStatus => {
+            WatchedKind::Binding | WatchedKind::CombinedStatus => {
                 let mut managers = metadata
                     .managed_fields
                     .iter()
@@ -73,7 +73,7 @@ impl Trace {
     }
 }
 
-impl fmt::Display for Traced {
+impl fmt::Display for WatchedKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::BindingPolicy => "BindingPolicy",
@@ -86,7 +86,7 @@ impl fmt::Display for Traced {
 /// The first trace, if there is one.
 #[derive(Debug)]
 pub struct ForeignWriterGuard {
-    found: watch::Sender<Option<Trace>>,
+    found: watch::Sender<Option<Detection>>,
     token: CancellationToken,
 }
 
@@ -106,7 +106,7 @@ impl ForeignWriterGuard {
     }
 
     /// Returns with the first trace.
-    pub async fn found(&self) -> Trace {
+    pub async fn found(&self) -> Detection {
         let mut found = self.found.subscribe();
         let trace = found
             .wait_for(Option::is_some)
@@ -121,15 +121,15 @@ impl ForeignWriterGuard {
     }
 
     /// How a kind's watch shows its objects here.
-    pub fn shown(self: Arc<Self>, kind: Traced) -> ManagedFields {
+    pub fn shown(self: Arc<Self>, kind: WatchedKind) -> ManagedFields {
         ManagedFields::Shown(Arc::new(move |metadata| self.look(kind, metadata)))
     }
 
-    fn look(&self, kind: Traced, metadata: &ObjectMeta) {
+    fn look(&self, kind: WatchedKind, metadata: &ObjectMeta) {
         if self.token.is_cancelled() {
             return;
         }
-        if let Some(trace) = Trace::in_metadata(kind, metadata) {
+        if let Some(trace) = Detection::in_metadata(kind, metadata) {
             self.token.cancel();
             error!("{trace}");
             self.found.send_replace(Some(trace));
@@ -166,7 +166,7 @@ impl Detections {
 mod tests {
     use serde_json::json;
 
-    use super::{Trace, Traced};
+    use super::{Detection, WatchedKind};
 
     #[test]
     fn kubestellars_writes_are_told_from_ours_and_from_everybody_elses() {
@@ -174,33 +174,33 @@ mod tests {
         let finalizer = |name: &str| json!({"name": "x", "finalizers": ["example.org/keep", name]});
         let cases = [
             (
-                Traced::BindingPolicy,
+                WatchedKind::BindingPolicy,
                 finalizer("bindingpolicy.kubestellar.io/kscontroller"),
                 true,
             ),
             (
-                Traced::BindingPolicy,
+                WatchedKind::BindingPolicy,
                 finalizer("community.kubestellar.io/binding"),
                 false,
             ),
-            (Traced::BindingPolicy, json!({"name": "x"}), false),
+            (WatchedKind::BindingPolicy, json!({"name": "x"}), false),
             // It follows whoever deletes and whoever combines.
-            (Traced::BindingPolicy, written("Binding"), false),
-            (Traced::Binding, written("Binding"), true),
-            (Traced::Binding, written("Status"), true),
-            (Traced::Binding, written("controller-manager"), true),
-            (Traced::Binding, written("stagegate-binding"), false),
-            (Traced::Binding, written("stagegate-combine"), false),
+            (WatchedKind::BindingPolicy, written("Binding"), false),
+            (WatchedKind::Binding, written("Binding"), true),
+            (WatchedKind::Binding, written("Status"), true),
+            (WatchedKind::Binding, written("controller-manager"), true),
+            (WatchedKind::Binding, written("stagegate-binding"), false),
+            (WatchedKind::Binding, written("stagegate-combine"), false),
             // Transport works beside either.
-            (Traced::Binding, written("transport-controller"), false),
-            (Traced::Binding, written("kube-controller-manager"), false),
-            (Traced::Binding, written("kubectl-edit"), false),
-            (Traced::Binding, json!({"name": "x"}), false),
-            (Traced::CombinedStatus, written("Status"), true),
-            (Traced::CombinedStatus, written("stagegate-combine"), false),
+            (WatchedKind::Binding, written("transport-controller"), false),
+            (WatchedKind::Binding, written("kube-controller-manager"), false),
+            (WatchedKind::Binding, written("kubectl-edit"), false),
+            (WatchedKind::Binding, json!({"name": "x"}), false),
+            (WatchedKind::CombinedStatus, written("Status"), true),
+            (WatchedKind::CombinedStatus, written("stagegate-combine"), false),
         ];
         for (kind, metadata, is_trace) in cases {
-            let found = Trace::in_metadata(kind, &serde_json::from_value(metadata.clone()).unwrap());
+            let found = Detection::in_metadata(kind, &serde_json::from_value(metadata.clone()).unwrap());
             assert_eq!(found.is_some(), is_trace, "{kind} {metadata}");
         }
     }

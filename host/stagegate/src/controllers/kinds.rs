@@ -12,7 +12,7 @@ use stagegate_api::{
 };
 use stagegate_decide::staging::Decoded;
 
-use super::foreign_writers::{ForeignWriterGuard, Traced};
+use super::foreign_writers::{ForeignWriterGuard, WatchedKind};
 pub use super::guarded::Guarded;
 use super::guarded::{Form, Json, View, packing};
 use crate::shell::start::{Context, Tasks};
@@ -77,22 +77,27 @@ pub struct Kinds {
 impl Kinds {
     /// Starts the watches of the wanted kinds; their listeners are registered by now.
     pub fn spawn(self, context: &Context, foreign_writers: Option<&Arc<ForeignWriterGuard>>, tasks: &mut Tasks) {
-        let shown = |kind: Traced| match foreign_writers {
+        let shown = |kind: WatchedKind| match foreign_writers {
             Some(foreign_writers) => foreign_writers.clone().shown(kind),
             None => ManagedFields::Dropped,
         };
         spawn(self.policies.packed::<Json>(), ManagedFields::Dropped, context, tasks);
         spawn(
             self.placements.packed::<Json>(),
-            shown(Traced::BindingPolicy),
+            shown(WatchedKind::BindingPolicy),
             context,
             tasks,
         );
-        spawn(self.bindings.packed::<Json>(), shown(Traced::Binding), context, tasks);
+        spawn(
+            self.bindings.packed::<Json>(),
+            shown(WatchedKind::Binding),
+            context,
+            tasks,
+        );
         spawn(self.collectors, ManagedFields::Dropped, context, tasks);
         spawn(
             self.combined.packed::<View>(),
-            shown(Traced::CombinedStatus),
+            shown(WatchedKind::CombinedStatus),
             context,
             tasks,
         );

@@ -31,7 +31,7 @@ pub struct Manifest {
 
 /// A stretch of a file's text. Lines and columns count from 1, columns in characters.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct TextSpan {
     pub line: usize,
     pub column: usize,
     pub bytes: Range<usize>,
@@ -54,7 +54,7 @@ pub enum ReadError {
     #[error("{}:{}:{}: {message}", file.path.display(), place.line, place.column)]
     Syntax {
         file: Arc<File>,
-        place: Place,
+        place: TextSpan,
         message: String,
     },
 }
@@ -104,7 +104,7 @@ pub fn files(paths: &[PathBuf]) -> Result<Vec<PathBuf>, ReadError> {
 /// [`ReadError::Syntax`].
 pub fn parse(file: File) -> Result<Vec<Manifest>, ReadError> {
     let file = Arc::new(file);
-    let syntax = |place: Place, message: String| ReadError::Syntax {
+    let syntax = |place: TextSpan, message: String| ReadError::Syntax {
         file: Arc::clone(&file),
         place,
         message,
@@ -114,13 +114,13 @@ pub fn parse(file: File) -> Result<Vec<Manifest>, ReadError> {
         let (line, column) = error
             .location()
             .map_or((1, 1), |at| (at.line() as usize, at.column() as usize));
-        syntax(Place::at(&file.text, line, column), complaint(&error))
+        syntax(TextSpan::at(&file.text, line, column), complaint(&error))
     })?;
     let places = places::of_documents(&file.text).map_err(|(place, message)| syntax(place, message))?;
     let values: Vec<Value> = values.into_iter().filter(|value| !value.is_null()).collect();
     if values.len() != places.len() {
         let message = format!("{} documents have a value, {} a place", values.len(), places.len());
-        return Err(syntax(Place::at(&file.text, 1, 1), message));
+        return Err(syntax(TextSpan::at(&file.text, 1, 1), message));
     }
     let manifest = |(index, (value, places))| Manifest {
         file: Arc::clone(&file),
@@ -154,18 +154,18 @@ impl Manifest {
     }
 
     /// Where the value at a JSON pointer stands; where there is none, the nearest value around it.
-    pub fn place(&self, pointer: &str) -> Place {
+    pub fn place(&self, pointer: &str) -> TextSpan {
         self.places.of(pointer)
     }
 
     /// Where a line and column (from 1) *of the text at the pointer* stand in the file. Where YAML folds or escapes
     /// the text, so that the two do not correspond, the whole value.
-    pub fn place_within(&self, pointer: &str, line: usize, column: usize) -> Place {
+    pub fn place_within(&self, pointer: &str, line: usize, column: usize) -> TextSpan {
         self.places.within(&self.file.text, pointer, Position { line, column })
     }
 }
 
-impl Place {
+impl TextSpan {
     /// The character at a line and column, both from 1; the end of the text for one that does not exist.
     pub fn at(text: &str, line: usize, column: usize) -> Self {
         let line_start = text

@@ -4,18 +4,18 @@ use std::collections::BTreeMap;
 
 use serde_saphyr::granit_parser::{Event, Parser, ScalarStyle, Span};
 
-use super::{Place, Position};
+use super::{Position, TextSpan};
 
 /// The places of all values of one document.
 #[derive(Debug)]
 pub struct Places {
-    root: Place,
+    root: TextSpan,
     by_pointer: BTreeMap<String, Value>,
 }
 
 #[derive(Debug)]
 struct Value {
-    place: Place,
+    place: TextSpan,
     /// How the text at the place corresponds to the value's.
     style: Style,
 }
@@ -35,7 +35,7 @@ enum Style {
 }
 
 /// The documents of a text that are not empty.
-pub(super) fn of_documents(text: &str) -> Result<Vec<Places>, (Place, String)> {
+pub(super) fn of_documents(text: &str) -> Result<Vec<Places>, (TextSpan, String)> {
     let mut documents = Vec::new();
     let mut reading = Reading {
         text,
@@ -44,7 +44,7 @@ pub(super) fn of_documents(text: &str) -> Result<Vec<Places>, (Place, String)> {
     for next in Parser::new_from_str(text) {
         let (event, span) = next.map_err(|error| {
             let mark = error.marker();
-            (Place::at(text, mark.line(), mark.col() + 1), error.info())
+            (TextSpan::at(text, mark.line(), mark.col() + 1), error.info())
         })?;
         match event {
             Event::DocumentStart(..) => {
@@ -61,18 +61,18 @@ pub(super) fn of_documents(text: &str) -> Result<Vec<Places>, (Place, String)> {
 }
 
 impl Places {
-    pub(super) fn of(&self, pointer: &str) -> Place {
+    pub(super) fn of(&self, pointer: &str) -> TextSpan {
         self.nearest(pointer)
             .map_or_else(|| self.root.clone(), |value| value.place.clone())
     }
 
-    pub(super) fn within(&self, text: &str, pointer: &str, at: Position) -> Place {
+    pub(super) fn within(&self, text: &str, pointer: &str, at: Position) -> TextSpan {
         let Position { line, column } = at;
         let Some(value) = self.nearest(pointer) else {
             return self.root.clone();
         };
         match value.style {
-            Style::Line { quote } if line == 1 => Place::at(
+            Style::Line { quote } if line == 1 => TextSpan::at(
                 text,
                 value.place.line,
                 value.place.column + quote + column.saturating_sub(1),
@@ -80,7 +80,7 @@ impl Places {
             Style::Block {
                 first_line,
                 indentation,
-            } => Place::at(text, first_line + line.saturating_sub(1), indentation + column),
+            } => TextSpan::at(text, first_line + line.saturating_sub(1), indentation + column),
             Style::Line { .. } | Style::Other => value.place.clone(),
         }
     }
@@ -109,7 +109,7 @@ fn block(value: &str, span: &Span) -> Style {
 #[derive(Default)]
 struct Reading<'t> {
     text: &'t str,
-    root: Option<Place>,
+    root: Option<TextSpan>,
     root_is_null: bool,
     by_pointer: BTreeMap<String, Value>,
     open: Vec<Collection>,
@@ -210,12 +210,12 @@ impl Reading<'_> {
 
 /// The first line of what a span covers: a caret under a whole mapping says nothing. The span of a collection in block
 /// style covers nothing, so its first line is the rest of the one it begins on.
-fn place_of(span: &Span, text: &str) -> Place {
+fn place_of(span: &Span, text: &str) -> TextSpan {
     let start = span.start.byte_offset().unwrap_or_default();
     let end = span.end.byte_offset().filter(|end| *end > start).unwrap_or(text.len());
     let covered = text.get(start..end).unwrap_or_default();
     let length = covered.split('\n').next().map_or(0, |line| line.trim_end().len());
-    Place {
+    TextSpan {
         line: span.start.line(),
         column: span.start.col() + 1,
         bytes: start..start + length,

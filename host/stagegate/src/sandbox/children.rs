@@ -37,14 +37,14 @@ pub struct Children {
 
 #[derive(Debug, Default)]
 struct State {
-    children: HashMap<Digest, Place>,
+    children: HashMap<Digest, ChildSlot>,
     backoffs: HashMap<Digest, Backoff>,
     /// Counts uses, so that the least recent one is known without a clock.
     uses: u64,
 }
 
 #[derive(Debug)]
-enum Place {
+enum ChildSlot {
     /// In use by a caller, or being started.
     Taken {
         process_id: Option<u32>,
@@ -121,8 +121,8 @@ impl Children {
     pub fn retire(&self, module: &Digest) {
         let mut state = self.lock();
         let retired = match state.children.get(module) {
-            Some(Place::Free { .. }) => state.children.remove(module),
-            Some(Place::Taken { .. }) | None => None,
+            Some(ChildSlot::Free { .. }) => state.children.remove(module),
+            Some(ChildSlot::Taken { .. }) | None => None,
         };
         drop(state);
         // Ending waits for the process, and others need not wait with it.
@@ -139,8 +139,8 @@ impl Children {
     pub fn processes(&self) -> Vec<(Digest, u32)> {
         let state = self.lock();
         let ids = state.children.iter().filter_map(|(module, place)| match place {
-            Place::Taken { process_id } => process_id.map(|id| (module.clone(), id)),
-            Place::Free { process, .. } => Some((module.clone(), process.id())),
+            ChildSlot::Taken { process_id } => process_id.map(|id| (module.clone(), id)),
+            ChildSlot::Free { process, .. } => Some((module.clone(), process.id())),
         });
         ids.collect()
     }
@@ -149,7 +149,7 @@ impl Children {
         let mut state = self.lock();
         let (process, evicted) = loop {
             match state.children.remove(module) {
-                Some(Place::Free { mut process, .. }) => {
+                Some(ChildSlot::Free { mut process, .. }) => {
                     // One that was killed between two requests is replaced; that is nobody's failure.
                     break if process.is_alive() {
                         (Some(process), None)
@@ -182,7 +182,9 @@ impl Children {
             }
             state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
         };
-        state.children.insert(module.clone(), Place::Taken { process_id: None });
+        state
+            .children
+            .insert(module.clone(), ChildSlot::Taken { process_id: None });
         drop(state);
         drop(evicted);
         Ok(Lease {
@@ -207,8 +209,8 @@ pub struct Question<'a> {
 impl State {
     fn least_recent(&self) -> Option<Digest> {
         let free = self.children.iter().filter_map(|(module, place)| match place {
-            Place::Free { used, .. } => Some((*used, module)),
-            Place::Taken { .. } => None,
+            ChildSlot::Free { used, .. } => Some((*used, module)),
+            ChildSlot::Taken { .. } => None,
         });
         free.min().map(|(_, module)| module.clone())
     }
@@ -223,7 +225,7 @@ struct Lease<'a> {
 
 impl Lease<'_> {
     fn note(&self, process_id: u32) {
-        let place = Place::Taken {
+        let place = ChildSlot::Taken {
             process_id: Some(process_id),
         };
         self.children.lock().children.insert(self.module.clone(), place);
@@ -257,7 +259,7 @@ impl Drop for Lease<'_> {
         match self.process.take() {
             Some(process) => state
                 .children
-                .insert(self.module.clone(), Place::Free { process, used }),
+                .insert(self.module.clone(), ChildSlot::Free { process, used }),
             None => state.children.remove(&self.module),
         };
         drop(state);

@@ -63,7 +63,7 @@ pub async fn run<C: Controller>(controller: C, queue: Arc<Queue<C::Key>>, contex
     let mut worker = Worker {
         controller: Arc::new(controller),
         queue,
-        leadership: context.standing.leadership(),
+        leadership: context.leader_state.leadership(),
         context,
         terms: 0,
         running: JoinSet::new(),

@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 use super::counters::Live;
-use super::lease::{Standing, Trouble};
+use super::lease::{LeaderState, LeaderUnknown};
 use super::watch::{Need, WatchHealth};
 
 /// A key that is due while places are free is handed out at once, by a loop that does nothing else.
@@ -41,16 +41,16 @@ impl Check {
 #[derive(Clone, Debug)]
 pub struct Health {
     counters: Arc<Live>,
-    standing: Arc<Standing>,
+    leader_state: Arc<LeaderState>,
     stop: CancellationToken,
 }
 
 impl Health {
     /// Of the process with these numbers, which ends when `stop` says so.
-    pub const fn new(counters: Arc<Live>, standing: Arc<Standing>, stop: CancellationToken) -> Self {
+    pub const fn new(counters: Arc<Live>, leader_state: Arc<LeaderState>, stop: CancellationToken) -> Self {
         Self {
             counters,
-            standing,
+            leader_state,
             stop,
         }
     }
@@ -89,12 +89,12 @@ impl Health {
             .map(|watch| Check::new(format!("watch/{}", watch.name()), watch.ailment().and_then(failure)))
             .collect();
         // A rolling update must not take a leader away for one that can never lead.
-        let unknown = match self.standing.trouble() {
-            Trouble::Undecided(cause) => Some(cause),
-            Trouble::Since(since, cause) if since.elapsed() > TROUBLE_MAX => {
+        let unknown = match self.leader_state.trouble() {
+            LeaderUnknown::Undecided(cause) => Some(cause),
+            LeaderUnknown::Since(since, cause) if since.elapsed() > TROUBLE_MAX => {
                 Some(format!("for {} s: {cause}", since.elapsed().as_secs()))
             }
-            Trouble::Since(..) | Trouble::None => None,
+            LeaderUnknown::Since(..) | LeaderUnknown::None => None,
         };
         checks.push(Check::new("lease", unknown));
         let stopping = self.stop.is_cancelled().then(|| "stopping".to_owned());

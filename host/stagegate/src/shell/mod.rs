@@ -24,4 +24,4 @@ pub mod store;
 pub mod watch;
 
 pub use counters::Counters;
-pub use start::{ControllerName, Delays, Imitation, Metrics, Options, Running, start};
+pub use start::{ControllerName, Delays, Imitation, Metrics, Options, RunningControllers, start};

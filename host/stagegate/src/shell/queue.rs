@@ -66,7 +66,7 @@ struct State<K> {
     due: HashMap<K, Instant>,
     /// The same, in order of time.
     order: BTreeSet<(Instant, K)>,
-    running: HashMap<K, Running>,
+    running: HashMap<K, ActiveKey>,
     failing: HashMap<K, Failing>,
     retries: u64,
     /// Since keys are handed out.
@@ -74,7 +74,7 @@ struct State<K> {
 }
 
 #[derive(Debug)]
-struct Running {
+struct ActiveKey {
     /// When it is due again by what came meanwhile.
     again: Option<Instant>,
     work: Arc<Work>,
@@ -159,7 +159,7 @@ impl<K: Clone + Debug + Eq + Hash + Ord> Queue<K> {
                         state.order.pop_first();
                         state.due.remove(&key);
                         let work = Arc::new(Work::caused_at(at));
-                        state.running.insert(key.clone(), Running { again: None, work });
+                        state.running.insert(key.clone(), ActiveKey { again: None, work });
                         if let Some(open) = &mut state.open {
                             open.last_taken = Instant::now();
                         }

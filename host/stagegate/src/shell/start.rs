@@ -19,7 +19,7 @@ use super::counters::{Counters, Live};
 use super::evaluator::Evaluator;
 use super::events::Events;
 use super::health::Health;
-use super::lease::{self, Election, Leadership, Standing, WriteGuard};
+use super::lease::{self, Election, LeaderState, Leadership, WriteGuard};
 use super::measured::measured;
 use super::scrape::Scrape;
 use crate::controllers::{self, ForeignWriterGuard};
@@ -109,23 +109,23 @@ pub struct Context {
     pub client: Client,
     pub clock: SharedClock,
     pub options: Options,
-    pub standing: Arc<Standing>,
+    pub leader_state: Arc<LeaderState>,
     pub evaluator: Arc<Evaluator>,
     pub events: Events,
     pub counters: Arc<Live>,
     pub stop: CancellationToken,
 }
 
-/// The tasks of a process; one that ends before [`Running::stop`] is a failure.
+/// The tasks of a process; one that ends before [`RunningControllers::stop`] is a failure.
 pub type Tasks = JoinSet<&'static str>;
 
 /// The controllers at work. Dropping it breaks them off, as a kill would.
-pub struct Running {
+pub struct RunningControllers {
     tasks: Tasks,
     health: Health,
     scrape: Arc<Scrape>,
-    standing: Arc<Standing>,
-    election: Option<lease::Running>,
+    leader_state: Arc<LeaderState>,
+    election: Option<lease::RunningElection>,
     foreign_writers: Arc<ForeignWriterGuard>,
 }
 
@@ -133,21 +133,21 @@ pub struct Running {
 ///
 /// # Errors
 /// When the API server does not answer at all, or refuses this client.
-pub async fn start(client: Client, clock: SharedClock, options: Options) -> anyhow::Result<Running> {
+pub async fn start(client: Client, clock: SharedClock, options: Options) -> anyhow::Result<RunningControllers> {
     let version = super::request::request("get the API server's version", client.apiserver_version()).await?;
     info!(server = version.git_version, controllers = ?options.controllers, settle_ms = options.settle_ms, "starting");
     let counters = Arc::new(Live::default());
     let client = measured(client, counters.clone());
     let stop = CancellationToken::new();
-    let (election, standing) = match options.election.clone() {
+    let (election, leader_state) = match options.election.clone() {
         Some(election) => {
-            let (running, standing) = lease::Running::start(&client, clock.clone(), election);
-            (Some(running), standing)
+            let (running, leader_state) = lease::RunningElection::start(&client, clock.clone(), election);
+            (Some(running), leader_state)
         }
-        None => (None, Standing::unelected()),
+        None => (None, LeaderState::unelected()),
     };
     let client = if election.is_some() {
-        lease::gated(&client, WriteGuard::Lease(standing.clone()))
+        lease::gated(&client, WriteGuard::Lease(leader_state.clone()))
     } else {
         client
     };
@@ -160,30 +160,30 @@ pub async fn start(client: Client, clock: SharedClock, options: Options) -> anyh
     let scrape = Arc::new(Scrape {
         counters: counters.clone(),
         sandbox: options.sandbox.clone(),
-        leadership: standing.leadership(),
+        leadership: leader_state.leadership(),
     });
     let context = Context {
         evaluator: Evaluator::new(counters.clone()),
         client,
         clock,
         options,
-        standing: standing.clone(),
+        leader_state: leader_state.clone(),
         events,
         counters: counters.clone(),
         stop: stop.clone(),
     };
     let foreign_writers = controllers::spawn(&context, &mut tasks);
-    Ok(Running {
+    Ok(RunningControllers {
         tasks,
-        health: Health::new(counters, standing.clone(), stop),
+        health: Health::new(counters, leader_state.clone(), stop),
         scrape,
-        standing,
+        leader_state,
         election,
         foreign_writers,
     })
 }
 
-impl Running {
+impl RunningControllers {
     /// Lets the reconciles that have begun end, for at most 12 s, stops everything, and lets another process lead.
     pub async fn stop(mut self) {
         self.health.begin_stop();
@@ -199,7 +199,7 @@ impl Running {
 
     /// Whether this process leads, now and whenever that changes.
     pub fn leadership(&self) -> watch::Receiver<Leadership> {
-        self.standing.leadership()
+        self.leader_state.leadership()
     }
 
     pub fn counters(&self) -> Counters {

@@ -217,7 +217,7 @@ impl<T> Store<T> {
         }
     }
 
-    /// Told when a list comes in, and when the first one is refused for another cause than before.
+    /// Notified when a list comes in, and when the first one is refused for another cause than before.
     pub fn listing(&self) -> watch::Receiver<Listing> {
         self.listing.subscribe()
     }
@@ -373,15 +373,15 @@ mod tests {
     }
 
     /// Name, and the value before and after.
-    type Told = (String, Option<String>, Option<String>);
+    type Notified = (String, Option<String>, Option<String>);
 
-    fn store() -> (Store<ConfigMap>, Arc<Mutex<Vec<Told>>>) {
+    fn store() -> (Store<ConfigMap>, Arc<Mutex<Vec<Notified>>>) {
         let store = Store::default();
         store.pack(Packing {
             pack: |object| serde_json::to_vec(object).ok().map(Arc::from),
             unpack: |bytes| serde_json::from_slice(bytes).unwrap(),
         });
-        let told: Arc<Mutex<Vec<Told>>> = Arc::default();
+        let told: Arc<Mutex<Vec<Notified>>> = Arc::default();
         let telling = told.clone();
         store.listen(move |change: &Change<'_, ConfigMap>| {
             let (before, after) = (change.before(), change.after);

@@ -25,7 +25,7 @@ type Guarded = DeserializeGuard<StagedBindingPolicy>;
 /// Shows all policies (or the one named) until `enough` breaks; it is asked after every change and every tick.
 ///
 /// # Errors
-/// Those of the output. Trouble with the cluster is told on standard error, and tried again.
+/// Those of the output. WatchError with the cluster is told on standard error, and tried again.
 pub async fn follow<W: Write, B>(
     client: Client,
     name: Option<&str>,

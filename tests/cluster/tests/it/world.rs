@@ -19,7 +19,7 @@ use stagegate_cluster_tests::host::Host;
 use stagegate_cluster_tests::installation::{Installation, Kind, USER};
 use stagegate_cluster_tests::kubestellar::KubeStellar;
 use stagegate_embedded::TokioClock;
-use stagegate_embedded::clusters::{Clusters, ObjectRef, Presence, Running as RunningClusters, Settings};
+use stagegate_embedded::clusters::{Clusters, ObjectRef, Presence, RunningClusters, Settings};
 
 use crate::scenario::apply;
 use crate::story::Story;

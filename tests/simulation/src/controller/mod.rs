@@ -121,7 +121,7 @@ pub fn write(server: &mut Server, policy: &str, write: &Write) -> Result<Option<
             server.placements.create(&mut server.counter, placement.clone())?;
             return Ok(None);
         }
-        Write::Open(placement) | Write::Update(placement) | Write::Adopt(placement) | Write::Stamp(placement) => {
+        Write::Open(placement) | Write::Update(placement) | Write::Adopt(placement) | Write::Fence(placement) => {
             let at = (placement.name.as_str(), Some(&placement.precondition));
             server
                 .placements

@@ -20,7 +20,7 @@ use stagegate_simulation::world::World;
 #[path = "../../../cluster/tests/it/recordings/format.rs"]
 mod format;
 
-use format::{Input, Millis, Numbers, Recording, Roles, Written, changes};
+use format::{Input, Millis, Numbers, RecordedWrite, Recording, Roles, changes};
 
 /// Requests, watches and the garbage collector take that long together, on a machine that does other work meanwhile.
 const TOLERANCE_MS: Millis = 500;
@@ -71,7 +71,7 @@ fn recordings() -> Vec<(String, Recording)> {
 }
 
 /// What the simulation's KubeStellar writes.
-fn played(own: &str, recording: &Recording, seed: u64) -> Vec<Written> {
+fn played(own: &str, recording: &Recording, seed: u64) -> Vec<RecordedWrite> {
     let mut world = World::bare(seed);
     let mut roles = Roles::default();
     let removed = recording.written.iter().filter(|written| written.is.is_null());
@@ -95,7 +95,7 @@ fn played(own: &str, recording: &Recording, seed: u64) -> Vec<Written> {
     changes(log.versions.iter().map(|(at, kind, object, is_gone)| {
         let (object, is) = roles.shown(kind, object);
         let is = if *is_gone { Value::Null } else { is };
-        Written { at: *at, object, is }
+        RecordedWrite { at: *at, object, is }
     }))
 }
 
@@ -275,9 +275,9 @@ impl Log {
 }
 
 /// The first difference of each object.
-fn compare(recording: &Recording, played: &[Written]) -> Option<String> {
-    let of = |versions: &[Written]| {
-        let mut by_object: BTreeMap<String, Vec<Written>> = BTreeMap::new();
+fn compare(recording: &Recording, played: &[RecordedWrite]) -> Option<String> {
+    let of = |versions: &[RecordedWrite]| {
+        let mut by_object: BTreeMap<String, Vec<RecordedWrite>> = BTreeMap::new();
         for version in versions {
             by_object
                 .entry(version.object.clone())
@@ -293,7 +293,7 @@ fn compare(recording: &Recording, played: &[Written]) -> Option<String> {
         let (real, model) = (real.get(object).unwrap_or(&none), model.get(object).unwrap_or(&none));
         let count = real.len().max(model.len());
         let first = (0..count).find(|at| !is_alike(real.get(*at), model.get(*at)))?;
-        let shown = |version: Option<&Written>| {
+        let shown = |version: Option<&RecordedWrite>| {
             version.map_or("nothing more".to_owned(), |one| format!("{} ms: {}", one.at, one.is))
         };
         let text = [real.get(first), model.get(first)].map(shown);
@@ -308,7 +308,7 @@ fn compare(recording: &Recording, played: &[Written]) -> Option<String> {
     (!faults.is_empty()).then(|| faults.join("\n"))
 }
 
-fn is_alike(real: Option<&Written>, model: Option<&Written>) -> bool {
+fn is_alike(real: Option<&RecordedWrite>, model: Option<&RecordedWrite>) -> bool {
     match (real, model) {
         (Some(real), Some(model)) => real.is == model.is && (real.at - model.at).abs() <= TOLERANCE_MS,
         _ => false,

@@ -39,7 +39,7 @@ pub struct OwnedPlacement<'a> {
     pub baseline: Option<&'a str>,
     /// As in [`annotation::OPENED_AT_VERSION`].
     pub opened: Option<&'a str>,
-    pub stamp: Option<Stamp>,
+    pub token: Option<FencingToken>,
 }
 
 /// coordination.k8s.io/v1: `leaseTransitions` is an int32.
@@ -48,12 +48,12 @@ const TRANSITIONS_MAX: u64 = i32::MAX.cast_unsigned() as u64;
 /// Raised on every edit of the policy and every new leader, on closed placements: an open that was decided earlier
 /// then fails, and a process whose own view is older writes nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Stamp {
+pub struct FencingToken {
     pub generation: i64,
     pub lease_transitions: u64,
 }
 
-impl Stamp {
+impl FencingToken {
     pub fn of(facts: &Facts) -> Self {
         Self {
             generation: facts.policy.object.meta().generation.unwrap_or_default(),
@@ -73,7 +73,7 @@ impl Stamp {
     }
 }
 
-impl std::fmt::Display for Stamp {
+impl std::fmt::Display for FencingToken {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{}.{}", self.generation, self.lease_transitions)
     }
@@ -147,7 +147,7 @@ impl<'a> OwnedPlacement<'a> {
                 .unwrap_or_default(),
             baseline: text(annotation::BASELINE_VERSION),
             opened: text(annotation::OPENED_AT_VERSION),
-            stamp: text(annotation::FENCING_TOKEN).and_then(Stamp::parse),
+            token: text(annotation::FENCING_TOKEN).and_then(FencingToken::parse),
         }
     }
 

@@ -70,9 +70,9 @@ impl Draft {
         }
     }
 
-    /// A stamp of this same round changes the version that every other write to the placement is conditional on.
-    pub(crate) fn is_stamping(&self, placement: &PlacementName) -> bool {
-        let is_its = |write: &Write| matches!(write, Write::Stamp(stamped) if stamped.name == *placement);
+    /// A fencing token of this same round changes the version that every other write to the placement is conditional on.
+    pub(crate) fn is_fencing(&self, placement: &PlacementName) -> bool {
+        let is_its = |write: &Write| matches!(write, Write::Fence(fenced) if fenced.name == *placement);
         self.writes.iter().any(is_its)
     }
 
@@ -121,7 +121,7 @@ impl<'a> Rollout<'a> {
             .evidence_collector
             .as_ref()
             .and_then(|live| collector::foreign(&live.object));
-        draft.writes.extend(self.stamps());
+        draft.writes.extend(self.fences());
         let mut records = self.records();
         let active = self.active();
         self.follow(active, &mut draft, &mut records);

@@ -1,4 +1,4 @@
-//! The writes of a rollout: what is created closed, opened, changed, stamped or removed, and under which precondition.
+//! The writes of a rollout: what is created closed, opened, changed, fenced or removed, and under which precondition.
 //! Must not judge anything: what is proven is asked of [`super::judge`] and [`super::handover`].
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,26 +16,26 @@ use crate::names::{Digest, PlacementName};
 use crate::staging::evidence::binding::Placed;
 use crate::staging::evidence::collector;
 use crate::staging::input::facts::{Decoded, Facts};
-use crate::staging::input::placement::{OwnedPlacement, Slot, Stamp, is_identified, precondition};
+use crate::staging::input::placement::{FencingToken, OwnedPlacement, Slot, is_identified, precondition};
 use crate::staging::plan::{Event, Placement, Write};
 use crate::staging::rollout::handover::{HandOver, Pair, hand_over};
 use crate::staging::rollout::{Draft, Rollout, drift};
 use crate::staging::status::stage;
 
 impl Rollout<'_> {
-    /// Raises the stamps of closed placements after an edit, a pause or a new leader, so that an open which an older
+    /// Raises the fencing tokens of closed placements after an edit, a pause or a new leader, so that an open which an older
     /// process has decided fails. Clauses are brought up to date on the way.
-    pub(crate) fn stamps(&self) -> Vec<Write> {
-        let stamp = Stamp::of(self.facts);
+    pub(crate) fn fences(&self) -> Vec<Write> {
+        let token = FencingToken::of(self.facts);
         // While paused those that no stage has any more are not removed, and an older process may know their stage.
         let left: &[Slot<'_>] = if self.policy.spec.paused { &self.gone } else { &[] };
         let closed = self.slots.iter().chain(left).filter_map(Slot::closed);
         closed
-            .filter(|own| own.stamp != Some(stamp))
+            .filter(|own| own.token != Some(token))
             .map(|own| {
                 let spec = self.closed_spec();
                 let annotations = self.annotations(own.attempt, None);
-                Write::Stamp(Placement {
+                Write::Fence(Placement {
                     name: name_of(own),
                     precondition: own.precondition(),
                     spec,
@@ -144,13 +144,13 @@ impl Rollout<'_> {
             draft.read_anew();
             return opening;
         };
-        if draft.is_stamping(&stage.placement) {
+        if draft.is_fencing(&stage.placement) {
             return opening;
         }
         let recorded = self.recorded(index).and_then(|record| record.attempt);
         let known = own.attempt.max(recorded.unwrap_or_default());
         // Somebody's edit of the BindingPolicy is put back: that is no wish of the policy's to try anew.
-        let is_drift = own.stamp == Some(Stamp::of(self.facts)) && own.revision == self.checked.revision;
+        let is_drift = own.token == Some(FencingToken::of(self.facts)) && own.revision == self.checked.revision;
         let attempt = match &self.slots[index] {
             // One that somebody else opened before its turn has had no attempt of ours.
             Slot::Open(_) if is_drift => known.max(1),
@@ -196,7 +196,7 @@ impl Rollout<'_> {
 
     /// The finding when nothing of the last change in place was stored.
     fn undone(&self, index: usize, own: &OwnedPlacement<'_>) -> Option<Finding> {
-        let is_ours = own.stamp == Some(Stamp::of(self.facts)) && own.revision == self.checked.revision;
+        let is_ours = own.token == Some(FencingToken::of(self.facts)) && own.revision == self.checked.revision;
         let open = self.slots[index].open().filter(|own| is_ours && !own.is_unstamped)?;
         drift::undone(open, &self.open_spec(index))
     }
@@ -277,7 +277,7 @@ impl Rollout<'_> {
                 continue;
             };
             let name = &self.stage(earlier).placement;
-            if draft.is_stamping(name) {
+            if draft.is_fencing(name) {
                 continue;
             }
             // A rollout was completed there, so that is where the workload belongs: only a new revision moves it.
@@ -367,7 +367,7 @@ impl Rollout<'_> {
         attempt: i64,
         versions: Option<(&str, &str)>,
     ) -> BTreeMap<String, String> {
-        let mut annotations = annotations(&revision, attempt, Stamp::of(self.facts));
+        let mut annotations = annotations(&revision, attempt, FencingToken::of(self.facts));
         if let Some((baseline, opened)) = versions {
             annotations.insert(annotation::BASELINE_VERSION.to_owned(), baseline.to_owned());
             annotations.insert(annotation::OPENED_AT_VERSION.to_owned(), opened.to_owned());
@@ -387,28 +387,28 @@ fn unreadable(name: &PlacementName, error: &str) -> Finding {
 
 /// Somebody with a newer view of the policy (or a later lease) has been here: this process writes nothing.
 pub fn is_view_stale(facts: &Facts) -> bool {
-    let ours = Stamp::of(facts);
-    owned(facts).filter_map(|own| own.stamp).any(|stamp| stamp > ours)
+    let ours = FencingToken::of(facts);
+    owned(facts).filter_map(|own| own.token).any(|token| token > ours)
 }
 
-/// The latest lease that a placement of this policy was stamped under.
+/// The latest lease that a placement of this policy was fenced under.
 pub fn newest_lease(facts: &Facts) -> u64 {
-    let stamps = owned(facts).filter_map(|own| own.stamp);
-    stamps.map(|stamp| stamp.lease_transitions).max().unwrap_or_default()
+    let tokens = owned(facts).filter_map(|own| own.token);
+    tokens.map(|token| token.lease_transitions).max().unwrap_or_default()
 }
 
 /// The same for a policy that cannot be carried out: nobody knows its stages, so the clauses stay as they are.
-pub fn stamps_of_refused(facts: &Facts) -> Vec<Write> {
-    let stamp = Stamp::of(facts);
+pub fn fences_of_refused(facts: &Facts) -> Vec<Write> {
+    let token = FencingToken::of(facts);
     let closed = owned(facts).filter(|own| own.object.spec.cluster_selectors.is_empty());
     closed
-        .filter(|own| own.stamp != Some(stamp))
+        .filter(|own| own.token != Some(token))
         .map(|own| {
-            Write::Stamp(Placement {
+            Write::Fence(Placement {
                 name: name_of(&own),
                 precondition: own.precondition(),
                 spec: own.object.spec.clone(),
-                annotations: annotations(&own.revision, own.attempt, stamp),
+                annotations: annotations(&own.revision, own.attempt, token),
             })
         })
         .collect()
@@ -419,11 +419,11 @@ fn owned(facts: &Facts) -> impl Iterator<Item = OwnedPlacement<'_>> {
     slots.filter_map(|object| Slot::of_object(facts, object).own().cloned())
 }
 
-fn annotations(revision: &Digest, attempt: i64, stamp: Stamp) -> BTreeMap<String, String> {
+fn annotations(revision: &Digest, attempt: i64, token: FencingToken) -> BTreeMap<String, String> {
     BTreeMap::from([
         (annotation::REVISION.to_owned(), revision.to_string()),
         (annotation::ATTEMPT.to_owned(), attempt.to_string()),
-        (annotation::FENCING_TOKEN.to_owned(), stamp.to_string()),
+        (annotation::FENCING_TOKEN.to_owned(), token.to_string()),
     ])
 }
 

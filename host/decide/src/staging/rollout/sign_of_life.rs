@@ -46,8 +46,8 @@ impl Rollout<'_> {
             return None;
         };
         let placement = &self.stage(next).placement;
-        if own.is_synced() && !draft.is_stamping(placement) {
-            draft.writes.push(Write::Stamp(Placement {
+        if own.is_synced() && !draft.is_fencing(placement) {
+            draft.writes.push(Write::Fence(Placement {
                 name: placement.clone(),
                 precondition: own.precondition(),
                 spec: self.other_closed_spec(own),

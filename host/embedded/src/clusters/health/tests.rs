@@ -3,7 +3,7 @@
 use super::*;
 use crate::clusters::soundness;
 
-fn patient<'a>((group, kind): (&'a str, &'a str), manifest: &'a Value, before: &'a Running) -> Patient<'a> {
+fn patient<'a>((group, kind): (&'a str, &'a str), manifest: &'a Value, before: &'a RunningReplicas) -> Patient<'a> {
     Patient {
         group,
         kind,
@@ -16,7 +16,7 @@ fn patient<'a>((group, kind): (&'a str, &'a str), manifest: &'a Value, before: &
     }
 }
 
-fn deployment<'a>(manifest: &'a Value, before: &'a Running) -> Patient<'a> {
+fn deployment<'a>(manifest: &'a Value, before: &'a RunningReplicas) -> Patient<'a> {
     patient(("apps", "Deployment"), manifest, before)
 }
 
@@ -36,14 +36,14 @@ fn at(second: i64) -> Timestamp {
     Timestamp::from_second(1_800_000_000 + second).unwrap()
 }
 
-fn first() -> Running {
-    Running::default()
+fn first() -> RunningReplicas {
+    RunningReplicas::default()
 }
 
-fn after_old(old: i64) -> Running {
-    Running {
+fn after_old(old: i64) -> RunningReplicas {
+    RunningReplicas {
         old,
-        ..Running::default()
+        ..RunningReplicas::default()
     }
 }
 
@@ -241,7 +241,11 @@ fn a_rule_may_name_the_image_of_a_container() {
 }
 
 /// (manifest, what ran before it) after the manifest was replaced.
-fn edited(manifest: &Value, before: &Running, (next, spec, now): (&Value, &SimulatedClusterSpec, i64)) -> Running {
+fn edited(
+    manifest: &Value,
+    before: &RunningReplicas,
+    (next, spec, now): (&Value, &SimulatedClusterSpec, i64),
+) -> RunningReplicas {
     running(&deployment(manifest, before), spec, (next, at(now)))
 }
 
@@ -321,7 +325,7 @@ fn every_kind_says_in_its_own_way_that_it_starts_is_well_and_has_failed() {
             ("", "Pod"),
             &bare,
             "/phase",
-            ["\"Pending\"", "\"Running\"", "\"Failed\""],
+            ["\"Pending\"", "\"RunningReplicas\"", "\"Failed\""],
         ),
         (
             ("", "Pod"),
@@ -381,7 +385,7 @@ fn a_crash_looping_pod_says_so_for_each_container() {
     let before = first();
     let health = examine(&patient(("", "Pod"), &manifest, &before), &playing("Stuck"), at(99));
     let status = health.status.unwrap();
-    assert_eq!(status["phase"], "Running");
+    assert_eq!(status["phase"], "RunningReplicas");
     assert_eq!(
         status["containerStatuses"][0]["state"]["waiting"]["reason"],
         "CrashLoopBackOff"

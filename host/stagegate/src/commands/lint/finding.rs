@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use miette::{GraphicalReportHandler, LabeledSpan, MietteDiagnostic, NamedSource, Report};
 
-use crate::manifests::{File, Manifest, Place};
+use crate::manifests::{File, Manifest, TextSpan};
 
 #[derive(Clone, Debug)]
 pub struct Finding {
     pub file: Arc<File>,
-    pub place: Place,
+    pub place: TextSpan,
     pub severity: Severity,
     /// The rule's name: stable, for those who filter.
     pub rule: &'static str,
@@ -28,7 +28,7 @@ pub enum Severity {
 }
 
 impl Finding {
-    pub fn error(manifest: &Manifest, place: Place, rule: &'static str, message: impl Into<String>) -> Self {
+    pub fn error(manifest: &Manifest, place: TextSpan, rule: &'static str, message: impl Into<String>) -> Self {
         let file = Arc::clone(&manifest.file);
         Self {
             file,
@@ -40,7 +40,7 @@ impl Finding {
         }
     }
 
-    pub fn warning(manifest: &Manifest, place: Place, rule: &'static str, message: impl Into<String>) -> Self {
+    pub fn warning(manifest: &Manifest, place: TextSpan, rule: &'static str, message: impl Into<String>) -> Self {
         Self {
             severity: Severity::Warning,
             ..Self::error(manifest, place, rule, message)
@@ -82,7 +82,7 @@ impl fmt::Display for Finding {
             Severity::Error => "error",
             Severity::Warning => "warning",
         };
-        let Place { line, column, .. } = self.place;
+        let TextSpan { line, column, .. } = self.place;
         write!(
             f,
             "{}:{line}:{column}: {severity}: {}",

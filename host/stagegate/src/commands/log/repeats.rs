@@ -205,9 +205,9 @@ mod tests {
     use super::Repeats;
 
     #[derive(Clone, Default)]
-    struct Written(Arc<Mutex<Vec<u8>>>);
+    struct SharedBuffer(Arc<Mutex<Vec<u8>>>);
 
-    impl io::Write for Written {
+    impl io::Write for SharedBuffer {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
             self.0.lock().unwrap().extend(bytes);
             Ok(bytes.len())
@@ -220,7 +220,7 @@ mod tests {
 
     /// The lines that come of `saying`, and how many were held back.
     fn lines(saying: impl FnOnce()) -> (Vec<String>, u64) {
-        let (written, suppressed) = (Written::default(), Counter::default());
+        let (written, suppressed) = (SharedBuffer::default(), Counter::default());
         let writer = written.clone();
         let layer = fmt::layer().with_ansi(false).with_writer(move || writer.clone());
         let layer = Repeats::of(layer, suppressed.clone());

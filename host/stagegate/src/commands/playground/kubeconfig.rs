@@ -9,12 +9,12 @@ use anyhow::Context as _;
 use crate::commands::{Failure, Result};
 
 /// The file; one in the temporary directory goes with the playground, one that the user named stays.
-pub struct Written {
+pub struct KubeconfigFile {
     path: PathBuf,
     temporary: bool,
 }
 
-impl Written {
+impl KubeconfigFile {
     /// # Errors
     /// When the file cannot be written.
     pub fn to(wished: Option<&Path>, text: &str) -> Result<Self> {
@@ -54,7 +54,7 @@ impl Written {
     }
 }
 
-impl Drop for Written {
+impl Drop for KubeconfigFile {
     fn drop(&mut self) {
         if self.temporary {
             // A file that stays behind points to a port where nobody listens: harmless.

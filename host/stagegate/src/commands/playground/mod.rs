@@ -13,7 +13,7 @@ use stagegate_embedded::{Server, TokioClock};
 use tokio::net::TcpListener;
 
 use self::goal::{Ended, Until};
-use self::kubeconfig::Written;
+use self::kubeconfig::KubeconfigFile;
 use super::signals::Signals;
 use super::{Failure, Outcome, Result, log};
 use crate::args::{Format, LogFormat, PlaygroundArgs};
@@ -63,7 +63,7 @@ async fn rollout(args: &PlaygroundArgs, began: Instant) -> Result {
         let server = server.clone();
         async move { server.serve(listener, std::future::pending::<()>()).await }
     });
-    let kubeconfig = Written::to(args.kubeconfig.as_deref(), &server.kubeconfig(address))?;
+    let kubeconfig = KubeconfigFile::to(args.kubeconfig.as_deref(), &server.kubeconfig(address))?;
     announce(address, (&kubeconfig, args), began.elapsed())?;
 
     let clusters = Clusters::start(server.client(), clock.clone(), clusters::Settings::default());
@@ -145,7 +145,11 @@ async fn timeout(args: &PlaygroundArgs, until: &Until) {
 }
 
 /// A kubeconfig that nobody named and that is gone in a few seconds is not worth a line.
-fn announce(address: SocketAddr, (kubeconfig, args): (&Written, &PlaygroundArgs), took: Duration) -> io::Result<()> {
+fn announce(
+    address: SocketAddr,
+    (kubeconfig, args): (&KubeconfigFile, &PlaygroundArgs),
+    took: Duration,
+) -> io::Result<()> {
     let mut out = io::stderr();
     writeln!(out, "API server ready on http://{address} in {} ms", took.as_millis())?;
     if args.serve || args.kubeconfig.is_some() {

@@ -47,7 +47,7 @@ pub async fn write(client: &Client, policy: &str, write: &Write) -> Result<Optio
             WRITER.create(&Api::all(client.clone()), placement).await?;
             Ok(None)
         }
-        Write::Open(placement) | Write::Update(placement) | Write::Adopt(placement) | Write::Stamp(placement) => {
+        Write::Open(placement) | Write::Update(placement) | Write::Adopt(placement) | Write::Fence(placement) => {
             WRITER
                 .patch(&placements, placement.name.as_str(), placement_patch(placement))
                 .await

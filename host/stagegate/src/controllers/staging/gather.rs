@@ -19,7 +19,7 @@ use stagegate_decide::staging::{
 use super::gates::sources::Sources;
 use super::index::Index;
 use super::status_backoff::StatusBackoff;
-use super::written::Written;
+use super::written::WrittenVersions;
 use crate::controllers::kinds::{Guarded, decoded};
 use crate::controllers::objects::object_key;
 use crate::shell::bounded::BoundedMap;
@@ -75,7 +75,7 @@ pub struct Memory {
     /// Who else writes the policy's status.
     pub status_backoff: StatusBackoff,
     /// What the watches have still to tell of.
-    pub written: Written,
+    pub written: WrittenVersions,
     /// Plans in a row that came too late to be carried out.
     pub late: u32,
     /// Tries in a row to show a gate evidence that had moved on by then.
@@ -95,7 +95,7 @@ impl Default for Memory {
             configs: BoundedMap::new(GATES_MAX),
             gate_verdicts: BoundedMap::new(GATE_VERDICTS_MAX),
             status_backoff: StatusBackoff::default(),
-            written: Written::default(),
+            written: WrittenVersions::default(),
             late: 0,
             moves: 0,
             is_to_retry: false,

@@ -36,7 +36,7 @@ use self::gates::{GateSession, Gates};
 use self::gather::{Memory, Stores};
 use self::index::Index;
 use self::read::{Reader, Wanted};
-use self::written::Written;
+use self::written::WrittenVersions;
 use super::kinds::{Guarded, Kinds};
 use super::objects::object_key;
 use crate::shell::controller::{self, Controller, Next};
@@ -167,7 +167,7 @@ impl Controller for Staging {
         let result = self.run_session(policy, Reading { facts, begun }, &mut memory).await;
         if result.is_err() {
             // Waiting for the watches would look like success to those who count failures in a row.
-            memory.written = Written::default();
+            memory.written = WrittenVersions::default();
         }
         self.memories().insert(policy.clone(), memory);
         result.map_err(|failure| {
@@ -299,9 +299,9 @@ impl Staging {
         };
         let now = self.context.clock.now();
         let mut facts = gather::facts(policy, &self.stores, &self.index, (memory, now, settings))?;
-        let at_work = self.context.standing.at_work_since().map(|since| ago(since, now));
+        let at_work = self.context.leader_state.at_work_since().map(|since| ago(since, now));
         facts.watching_since = facts.watching_since.map(|since| since.max(at_work.unwrap_or(since)));
-        facts.lease_transitions = self.context.standing.fence(newest_lease(&facts));
+        facts.lease_transitions = self.context.leader_state.fence(newest_lease(&facts));
         Some(facts)
     }
 
@@ -319,7 +319,7 @@ impl Staging {
         &self,
         policy: &str,
         plan: &Plan,
-        (reading, written): (&Reading, &mut Written),
+        (reading, written): (&Reading, &mut WrittenVersions),
     ) -> Result<Carried, RequestError> {
         // The plan counts from the end of the reading. Its oldest part is older, and a clock that was set back meanwhile
         // makes nothing younger.

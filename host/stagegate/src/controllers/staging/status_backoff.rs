@@ -17,13 +17,13 @@ const ROW_GAP_MAX: Duration = Duration::from_secs(180);
 
 #[derive(Debug, Default)]
 pub struct StatusBackoff {
-    last: Option<Written>,
+    last: Option<LastStatus>,
     /// Writes of ours in a row that have replaced somebody else's.
     replaced: u32,
 }
 
 #[derive(Debug)]
-struct Written {
+struct LastStatus {
     status: Digest,
     at: Instant,
 }
@@ -86,7 +86,7 @@ impl StatusBackoff {
         } else {
             0
         };
-        self.last = Some(Written { status, at: now });
+        self.last = Some(LastStatus { status, at: now });
     }
 }
 

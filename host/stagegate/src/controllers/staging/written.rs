@@ -20,19 +20,19 @@ const BEHIND_MAX: Duration = Duration::from_secs(1);
 
 /// Of one policy.
 #[derive(Debug, Default)]
-pub struct Written {
+pub struct WrittenVersions {
     policy: Option<u64>,
     placements: BTreeMap<PlacementName, u64>,
     until: Option<Instant>,
 }
 
-impl Written {
+impl WrittenVersions {
     /// The write was carried out; `version` is what the object has now.
     pub fn note(&mut self, write: &Write, version: Option<&str>) {
         let Some(version) = version.and_then(order) else { return };
         match write {
             Write::Status { .. } => self.policy = Some(version),
-            Write::Open(placement) | Write::Update(placement) | Write::Adopt(placement) | Write::Stamp(placement) => {
+            Write::Open(placement) | Write::Update(placement) | Write::Adopt(placement) | Write::Fence(placement) => {
                 self.placements.insert(placement.name.clone(), version);
             }
             _ => return,

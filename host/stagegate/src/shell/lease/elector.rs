@@ -14,7 +14,7 @@ use tracing::{debug, info, warn};
 
 use super::moment::{Moment, Term};
 use super::record::{self, Claim};
-use super::{Election, Leadership, Standing};
+use super::{Election, LeaderState, Leadership};
 use crate::shell::events::REPORTER;
 use crate::shell::request::{RequestError, request};
 
@@ -29,7 +29,7 @@ pub struct Elector {
     api: Api<DynamicObject>,
     clock: SharedClock,
     election: Election,
-    standing: Arc<Standing>,
+    leader_state: Arc<LeaderState>,
     /// The Lease as it was last seen, and since when it has been so.
     known: Option<Known>,
     /// Why this process does not lead, as it was last said.
@@ -53,12 +53,12 @@ enum Look {
 }
 
 impl Elector {
-    pub fn new(client: &Client, clock: SharedClock, election: Election, standing: Arc<Standing>) -> Self {
+    pub fn new(client: &Client, clock: SharedClock, election: Election, leader_state: Arc<LeaderState>) -> Self {
         Self {
             api: Api::namespaced_with(client.clone(), &election.namespace, &record::resource()),
             clock,
             election,
-            standing,
+            leader_state,
             known: None,
             said: None,
             looks: 0,
@@ -67,16 +67,16 @@ impl Elector {
 
     /// Never returns.
     pub async fn run(mut self) {
-        let mut met = self.standing.met.subscribe();
+        let mut met = self.leader_state.met.subscribe();
         loop {
-            if self.is_leading() && !self.standing.may_write() {
+            if self.is_leading() && !self.leader_state.may_write() {
                 self.step_down(NOT_RENEWED);
             }
             let looked = self.look().await;
             let wait = self.take(looked);
             tokio::select! {
                 () = tokio::time::sleep(wait) => {}
-                // A stamp is ahead of the lease: it catches up now, or turns out to be another's. The sender is ours.
+                // A fencing token is ahead of the lease: it catches up now, or turns out to be another's. The sender is ours.
                 _ = met.changed(), if self.is_leading() => {}
             }
         }
@@ -84,7 +84,7 @@ impl Elector {
 
     /// For the end of the process; once the loop has ended.
     pub async fn release(&self) {
-        if !self.standing.step_down() {
+        if !self.leader_state.step_down() {
             return;
         }
         match tokio::time::timeout(RELEASE_MAX, self.try_release()).await {
@@ -144,7 +144,7 @@ impl Elector {
         }
         self.known = None;
         let sent = Moment::now();
-        let met = *self.standing.met.borrow();
+        let met = *self.leader_state.met.borrow();
         let transitions = if met == 0 { 0 } else { record::next(0, met) };
         let now = self.clock.now();
         let lease = Claim { transitions, now }.created(&self.election);
@@ -200,9 +200,9 @@ impl Elector {
         request(self.what("replace"), replaced).await
     }
 
-    /// The count that a Lease of ours has: a new one when it changes hands, or when stamps are ahead of it.
+    /// The count that a Lease of ours has: a new one when it changes hands, or when fencing tokens are ahead of it.
     fn count_after(&self, seen: &DynamicObject) -> u64 {
-        let met = *self.standing.met.borrow();
+        let met = *self.leader_state.met.borrow();
         let counted = record::transitions(seen);
         let is_ours = record::holder(seen) == Some(&self.election.identity);
         if is_ours && (met <= counted || !record::has_room(met)) {
@@ -216,7 +216,7 @@ impl Elector {
         let retry = self.election.timing.retry();
         let look = retry.min(LOOK_MAX);
         let trouble = looked.as_ref().err().filter(|error| !error.is_conflict());
-        self.standing.looked(trouble.map(RequestError::chain));
+        self.leader_state.looked(trouble.map(RequestError::chain));
         match looked {
             Ok(Look::Ours { lease, sent }) => {
                 self.take_lease(*lease, sent);
@@ -260,29 +260,29 @@ impl Elector {
             return;
         }
         // A gap in which nothing could be written ends the term, even if nobody else has led meanwhile.
-        if self.is_leading() && !self.standing.may_write() {
+        if self.is_leading() && !self.leader_state.may_write() {
             self.step_down(NOT_RENEWED);
         }
         if !self.is_leading() {
             info!(lease = %self.election, transitions, "leading");
         }
         self.said = None;
-        self.standing.lead(transitions, term);
+        self.leader_state.lead(transitions, term);
     }
 
     fn step_down(&mut self, why: &str) {
-        if self.standing.step_down() {
+        if self.leader_state.step_down() {
             warn!(lease = %self.election, why, "lost the lease: standing by");
         }
     }
 
     fn is_leading(&self) -> bool {
-        *self.standing.leadership.borrow() != Leadership::Standby
+        *self.leader_state.leadership.borrow() != Leadership::Standby
     }
 
     /// How long this process may still write.
     fn left(&self) -> Duration {
-        self.standing.left()
+        self.leader_state.left()
     }
 
     /// Up to half as long again, so that candidates that began together do not stay together.

@@ -5,8 +5,8 @@
 //! change for its whole duration, by a clock that nobody sets. Whoever holds it stops writing a third of the duration
 //! before anybody else may begin.
 //!
-//! Leases do not order writes: a request that has left may arrive late. That is what the stamps of closed placements and
-//! the preconditions of every write are for; the count of changes of hands, which stamps carry, comes from here.
+//! Leases do not order writes: a request that has left may arrive late. That is what the fencing tokens of closed placements and
+//! the preconditions of every write are for; the count of changes of hands, which they carry, comes from here.
 
 mod elector;
 mod moment;
@@ -102,7 +102,7 @@ impl Timing {
 
 /// Why a process does not know who leads.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Trouble {
+pub enum LeaderUnknown {
     /// It knows, or there is no election.
     None,
     /// It has never known.
@@ -114,25 +114,27 @@ pub enum Trouble {
 /// What the election has come to, for everybody who needs it. Shared by the elector, which alone writes it, and by
 /// what asks before it writes.
 #[derive(Debug)]
-pub struct Standing {
+pub struct LeaderState {
     leadership: watch::Sender<Leadership>,
     /// The time in which writes may be sent; renewed with the lease.
     term: watch::Sender<Option<Term>>,
     /// When the term began, if it is one.
     since: Mutex<Option<Instant>>,
-    /// The newest count of changes of hands that was met in a stamp.
+    /// The newest count of changes of hands that was met in a fencing token.
     met: watch::Sender<u64>,
     /// What no look at the Lease has told since when, and why.
-    trouble: Mutex<Trouble>,
+    trouble: Mutex<LeaderUnknown>,
     is_elected: bool,
 }
 
-impl Standing {
+impl LeaderState {
     /// Of a process that asks nobody.
     pub fn unelected() -> Arc<Self> {
-        let standing = Self::new(false);
-        standing.leadership.send_replace(Leadership::Leader { transitions: 0 });
-        Arc::new(standing)
+        let leader_state = Self::new(false);
+        leader_state
+            .leadership
+            .send_replace(Leadership::Leader { transitions: 0 });
+        Arc::new(leader_state)
     }
 
     fn new(is_elected: bool) -> Self {
@@ -142,9 +144,9 @@ impl Standing {
             since: Mutex::default(),
             met: watch::Sender::new(0),
             trouble: Mutex::new(if is_elected {
-                Trouble::Undecided("not looked at yet".to_owned())
+                LeaderUnknown::Undecided("not looked at yet".to_owned())
             } else {
-                Trouble::None
+                LeaderUnknown::None
             }),
             is_elected,
         }
@@ -186,9 +188,9 @@ impl Standing {
         }
     }
 
-    /// The count of changes of hands to decide by, where stamps say that it has been `met` already.
+    /// The count of changes of hands to decide by, where fencing tokens say that it has been `met` already.
     ///
-    /// A stamp that is ahead of the lease was made by a newer leader, and then this process writes nothing; or the Lease
+    /// A fencing token that is ahead of the lease was made by a newer leader, and then this process writes nothing; or the Lease
     /// was deleted since and counts anew, and then its holder lets it catch up. Without an election nobody is behind.
     pub fn fence(&self, met: u64) -> u64 {
         let transitions = match *self.leadership.borrow() {
@@ -213,7 +215,7 @@ impl Standing {
     }
 
     /// Whether this process knows who leads.
-    pub fn trouble(&self) -> Trouble {
+    pub fn trouble(&self) -> LeaderUnknown {
         self.trouble.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
@@ -221,10 +223,10 @@ impl Standing {
     fn looked(&self, failure: Option<String>) {
         let mut trouble = self.trouble.lock().unwrap_or_else(PoisonError::into_inner);
         *trouble = match (failure, &*trouble) {
-            (None, _) => Trouble::None,
-            (Some(cause), Trouble::Undecided(_)) => Trouble::Undecided(cause),
-            (Some(cause), Trouble::Since(since, _)) => Trouble::Since(*since, cause),
-            (Some(cause), Trouble::None) => Trouble::Since(Instant::now(), cause),
+            (None, _) => LeaderUnknown::None,
+            (Some(cause), LeaderUnknown::Undecided(_)) => LeaderUnknown::Undecided(cause),
+            (Some(cause), LeaderUnknown::Since(since, _)) => LeaderUnknown::Since(*since, cause),
+            (Some(cause), LeaderUnknown::None) => LeaderUnknown::Since(Instant::now(), cause),
         };
     }
 
@@ -253,19 +255,19 @@ impl Standing {
 }
 
 /// The election at work. Dropping it breaks it off, as a kill would: the lease then has to expire.
-pub struct Running {
+pub struct RunningElection {
     tasks: JoinSet<()>,
     elector: Elector,
 }
 
-impl Running {
+impl RunningElection {
     /// Takes part from now on.
-    pub fn start(client: &Client, clock: SharedClock, election: Election) -> (Self, Arc<Standing>) {
-        let standing = Arc::new(Standing::new(true));
-        let elector = Elector::new(client, clock, election, standing.clone());
+    pub fn start(client: &Client, clock: SharedClock, election: Election) -> (Self, Arc<LeaderState>) {
+        let leader_state = Arc::new(LeaderState::new(true));
+        let elector = Elector::new(client, clock, election, leader_state.clone());
         let mut tasks = JoinSet::new();
         tasks.spawn(elector.clone().run());
-        (Self { tasks, elector }, standing)
+        (Self { tasks, elector }, leader_state)
     }
 
     /// Returns when the election has broken off, which it must not.

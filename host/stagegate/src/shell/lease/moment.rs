@@ -57,7 +57,7 @@ fn since_boot() -> Duration {
     Duration::try_from(clock_gettime(ClockId::Boottime)).unwrap_or_default()
 }
 
-/// Elsewhere nobody asks: a process that slept is stopped by stamps and preconditions alone.
+/// Elsewhere nobody asks: a process that slept is stopped by fencing tokens and preconditions alone.
 #[cfg(not(target_os = "linux"))]
 fn since_boot() -> Duration {
     Duration::ZERO

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::{Election, Timing};
 
-/// The highest count that a leader has: a Lease holds one more, which no stamp has.
+/// The highest count that a leader has: a Lease holds one more, which no fencing token has.
 const TRANSITIONS_LAST: u64 = i32::MAX.cast_unsigned() as u64 - 1;
 
 /// Read as it is: a time that this program cannot read must not keep anybody from taking a Lease over.
@@ -47,12 +47,12 @@ fn spec(lease: &DynamicObject) -> &Value {
     &lease.data["spec"]
 }
 
-/// The count for the next leader, after one that counted `transitions`, where stamps say that `met` was reached. A number
+/// The count for the next leader, after one that counted `transitions`, where fencing tokens say that `met` was reached. A number
 /// that leaves no room for another was never counted.
 pub fn next(transitions: u64, met: u64) -> u64 {
     let counted = [transitions.max(met), met, transitions];
     let next = counted.into_iter().find(|count| has_room(*count)).unwrap_or_default() + 1;
-    // A stamp of the last number would be none: then nobody could ever open what bears it.
+    // A fencing token of the last number would be none: then nobody could ever open what bears it.
     next.min(TRANSITIONS_LAST)
 }
 
@@ -187,10 +187,10 @@ mod tests {
         let max = u64::try_from(i32::MAX).unwrap();
         let cases = [
             ((3, 0), 4),
-            // A Lease that was deleted counts anew, and stamps are ahead of it.
+            // A Lease that was deleted counts anew, and fencing tokens are ahead of it.
             ((3, 9), 10),
             ((max, 9), 10),
-            // The last number is no stamp's.
+            // The last number is no fencing token's.
             ((max - 1, 0), max - 1),
             ((0, max - 1), max - 1),
             ((3, max), 4),

@@ -13,13 +13,13 @@ use thiserror::Error;
 use tokio_util::sync::CancellationToken;
 use tower::BoxError;
 
-use super::Standing;
+use super::LeaderState;
 
 /// What a write needs.
 #[derive(Clone, Debug)]
 pub enum WriteGuard {
     /// The lease.
-    Lease(Arc<Standing>),
+    Lease(Arc<LeaderState>),
     /// That this has not been cancelled.
     Unless(CancellationToken),
 }
@@ -27,14 +27,14 @@ pub enum WriteGuard {
 impl WriteGuard {
     fn is_given(&self) -> bool {
         match self {
-            Self::Lease(standing) => standing.may_write(),
+            Self::Lease(leader_state) => leader_state.may_write(),
             Self::Unless(token) => !token.is_cancelled(),
         }
     }
 
     async fn withdrawn(&self) {
         match self {
-            Self::Lease(standing) => standing.lost().await,
+            Self::Lease(leader_state) => leader_state.lost().await,
             Self::Unless(token) => token.cancelled().await,
         }
     }

@@ -11,7 +11,7 @@ use kube::core::metadata::PartialObjectMeta;
 use serde::de::DeserializeOwned;
 use tokio::time::timeout;
 
-use super::trouble::Trouble;
+use super::error::WatchError;
 use super::version::order;
 use super::{ANSWER_MAX, Position};
 use crate::shell::store::{ObjectId, Version};
@@ -26,7 +26,7 @@ pub struct Listed<T> {
 }
 
 /// The objects, for the store, each as `kept` makes it before the next page is asked for.
-pub async fn whole<T, O>(api: &Api<T>, seen: u64, kept: impl Fn(T) -> O) -> Result<Listed<O>, Trouble>
+pub async fn whole<T, O>(api: &Api<T>, seen: u64, kept: impl Fn(T) -> O) -> Result<Listed<O>, WatchError>
 where
     T: Clone + Debug + DeserializeOwned,
 {
@@ -34,7 +34,7 @@ where
 }
 
 /// Their versions, to compare with the store. The metadata that they stand in takes fifty times as much.
-pub async fn versions<T>(api: &Api<T>, seen: u64) -> Result<Listed<(ObjectId, Version)>, Trouble>
+pub async fn versions<T>(api: &Api<T>, seen: u64) -> Result<Listed<(ObjectId, Version)>, WatchError>
 where
     T: Clone + Debug + DeserializeOwned,
 {
@@ -47,7 +47,7 @@ async fn pages<'a, T: Clone, O>(
     seen: u64,
     list: impl Fn(ListParams) -> futures::future::BoxFuture<'a, kube::Result<ObjectList<T>>>,
     kept: impl Fn(T) -> O,
-) -> Result<Listed<O>, Trouble> {
+) -> Result<Listed<O>, WatchError> {
     let mut objects = Vec::new();
     let mut first: Option<String> = None;
     let mut params = ListParams::default().limit(PAGE_OBJECTS);
@@ -55,21 +55,21 @@ async fn pages<'a, T: Clone, O>(
         let page = timeout(ANSWER_MAX, list(params.clone()));
         let page = page
             .await
-            .map_err(|_elapsed| Trouble::NoAnswer)?
-            .map_err(Trouble::List)?;
+            .map_err(|_elapsed| WatchError::NoAnswer)?
+            .map_err(WatchError::List)?;
         let version = page.metadata.resource_version.unwrap_or_default();
         if version.is_empty() {
-            return Err(Trouble::NoVersion);
+            return Err(WatchError::NoVersion);
         }
         // Before anybody looks at its objects.
         if let Some(listed) = order(&version).filter(|listed| *listed < seen) {
-            return Err(Trouble::Older { listed, seen });
+            return Err(WatchError::Older { listed, seen });
         }
         // Pages of different versions are parts of different lists: an object may be on none of them.
         let first = first.get_or_insert_with(|| version.clone());
         if *first != version {
             let (of, then) = (first.clone(), version);
-            return Err(Trouble::Torn { of, then });
+            return Err(WatchError::Torn { of, then });
         }
         objects.extend(page.items.into_iter().map(&kept));
         match page.metadata.continue_.filter(|token| !token.is_empty()) {

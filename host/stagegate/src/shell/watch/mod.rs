@@ -9,8 +9,8 @@
 //! all; whatever a server keeps back is found within ten minutes.
 
 mod audit;
+mod error;
 mod list;
-mod trouble;
 mod version;
 mod watched;
 
@@ -27,7 +27,7 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tracing::{debug, warn};
 
 use self::audit::Audit;
-use self::trouble::{Row, Trouble};
+use self::error::{FailureStreak, WatchError};
 use super::store::{Kept, ObjectId, Store};
 
 pub use self::version::{order, order_of};
@@ -65,7 +65,7 @@ where
         api,
         store,
         managed,
-        row: Row::default(),
+        row: FailureStreak::default(),
         audit: Audit::of(watched.name()),
         watched: &watched,
         older_since: None,
@@ -105,7 +105,7 @@ struct Keeper<'k, T> {
     api: Api<T>,
     store: Arc<Store<T>>,
     managed: ManagedFields,
-    row: Row,
+    row: FailureStreak,
     audit: Audit,
     watched: &'k Watched,
     /// Since when all lists have been older than what was seen.
@@ -133,8 +133,8 @@ where
 
     /// An older state is not taken in, unless it is all there is: then versions begin anew, and so does everything here. While
     /// there is no answer nobody knows what there is.
-    fn meet_older(&mut self, trouble: &Trouble) {
-        let Trouble::Older { listed, seen } = trouble else {
+    fn meet_older(&mut self, trouble: &WatchError) {
+        let WatchError::Older { listed, seen } = trouble else {
             self.older_since = None;
             return;
         };
@@ -161,7 +161,7 @@ where
             let trouble = match ended {
                 Ok(Over::List) => return,
                 Ok(Over::Resume) if held >= HELD => continue,
-                Ok(Over::Resume) => Trouble::Short { after: held },
+                Ok(Over::Resume) => WatchError::Short { after: held },
                 Err(trouble) => trouble,
             };
             self.pause(&trouble).await;
@@ -172,10 +172,12 @@ where
     }
 
     /// One watch, to its end.
-    async fn watch(&mut self, position: &mut Position) -> Result<Over, Trouble> {
+    async fn watch(&mut self, position: &mut Position) -> Result<Over, WatchError> {
         let params = WatchParams::default().timeout(WATCH_S);
         let begun = timeout(ANSWER_MAX, self.api.watch(&params, &position.version)).await;
-        let events = begun.map_err(|_elapsed| Trouble::NoAnswer)?.map_err(Trouble::Begin)?;
+        let events = begun
+            .map_err(|_elapsed| WatchError::NoAnswer)?
+            .map_err(WatchError::Begin)?;
         self.watched.watching();
         let mut events = std::pin::pin!(events);
         let mut silent_at = Instant::now() + SILENCE_MAX;
@@ -205,13 +207,13 @@ where
         }
     }
 
-    fn take(&mut self, event: WatchEvent<T>, position: &mut Position) -> Result<Over, Trouble> {
+    fn take(&mut self, event: WatchEvent<T>, position: &mut Position) -> Result<Over, WatchError> {
         let version = match &event {
             WatchEvent::Added(object) | WatchEvent::Modified(object) | WatchEvent::Deleted(object) => {
                 object.meta().resource_version.clone().unwrap_or_default()
             }
             WatchEvent::Bookmark(bookmark) => bookmark.metadata.resource_version.clone(),
-            WatchEvent::Error(status) => return Err(Trouble::Told(status.clone().boxed())),
+            WatchEvent::Error(status) => return Err(WatchError::Told(status.clone().boxed())),
         };
         let is_bookmark = matches!(event, WatchEvent::Bookmark(_));
         let (before, after) = (order(&position.version), order(&version));
@@ -264,7 +266,7 @@ where
         Over::List
     }
 
-    async fn pause(&mut self, trouble: &Trouble) {
+    async fn pause(&mut self, trouble: &WatchError) {
         let following = self.row.add(trouble);
         trouble.report(self.kind, following);
         self.watched.troubled(trouble.cause());
@@ -285,9 +287,9 @@ where
 
 /// An error in mid-watch: bytes that did not come, or an event that cannot be read. The latter kube takes for a status
 /// where it can, and almost anything can be one.
-fn broken(error: kube::Error) -> Trouble {
+fn broken(error: kube::Error) -> WatchError {
     match error {
-        kube::Error::ReadEvents(_) => Trouble::Broken(error),
-        _ => Trouble::Unreadable(error),
+        kube::Error::ReadEvents(_) => WatchError::Broken(error),
+        _ => WatchError::Unreadable(error),
     }
 }

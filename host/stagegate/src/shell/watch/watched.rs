@@ -52,11 +52,11 @@ struct State {
     /// Since when a watch runs; none between two.
     running_since: Option<Instant>,
     last_told: Option<Instant>,
-    trouble: Option<Trouble>,
+    trouble: Option<WatchFailure>,
 }
 
 #[derive(Clone, Debug)]
-struct Trouble {
+struct WatchFailure {
     since: Instant,
     cause: String,
 }
@@ -154,7 +154,7 @@ impl Watched {
     pub(super) fn troubled(&self, cause: String) {
         let mut state = self.state();
         let since = state.trouble.take().map_or_else(Instant::now, |before| before.since);
-        state.trouble = Some(Trouble { since, cause });
+        state.trouble = Some(WatchFailure { since, cause });
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

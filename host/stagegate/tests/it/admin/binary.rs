@@ -23,7 +23,7 @@ pub struct Cluster {
     pub server: Server,
     kubeconfig: PathBuf,
     serving: JoinHandle<std::io::Result<()>>,
-    clusters: clusters::Running,
+    clusters: clusters::RunningClusters,
 }
 
 impl Cluster {

@@ -8,7 +8,7 @@ use stagegate::shell::counters::Live;
 use stagegate::shell::evaluator::Evaluator;
 use stagegate::shell::events::Events;
 use stagegate::shell::health::{Check, Health};
-use stagegate::shell::lease::Standing;
+use stagegate::shell::lease::LeaderState;
 use stagegate::shell::queue::Queue;
 use stagegate::shell::request::{RequestError, request};
 use stagegate::shell::start::{Context, Options};
@@ -186,12 +186,12 @@ fn running(keys: &[&str]) -> Health {
     for key in keys {
         queue.add((*key).to_owned());
     }
-    let health = Health::new(counters.clone(), Standing::unelected(), stop.clone());
+    let health = Health::new(counters.clone(), LeaderState::unelected(), stop.clone());
     let (client, clock) = (Server::new(TokioClock::shared()).client(), TokioClock::shared());
     let (events, _writer) = Events::new(client.clone(), clock.clone(), counters.clone());
     let context = Context {
         evaluator: Evaluator::new(counters.clone()),
-        standing: Standing::unelected(),
+        leader_state: LeaderState::unelected(),
         options: Options::default(),
         client,
         clock,
@@ -226,7 +226,7 @@ async fn a_worker_without_a_step_for_ten_minutes_is_stuck_and_one_that_is_slow_o
 #[tokio::test(start_paused = true)]
 async fn a_queue_that_nobody_takes_from_is_stuck_and_one_with_all_places_busy_is_not() {
     let (counters, stop) = (Arc::new(Live::default()), CancellationToken::new());
-    let health = Health::new(counters.clone(), Standing::unelected(), stop);
+    let health = Health::new(counters.clone(), LeaderState::unelected(), stop);
     let queue = Arc::new(Queue::<String>::new(Duration::ZERO));
     queue.add("before".to_owned());
     tokio::time::sleep(Duration::from_secs(3_600)).await;

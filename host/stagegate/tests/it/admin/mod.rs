@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use prometheus_client::metrics::counter::Counter;
 use stagegate::admin::{self, About};
-use stagegate::shell::Running;
+use stagegate::shell::RunningControllers;
 use tokio::net::TcpListener;
 use tokio::task::AbortHandle;
 
@@ -31,7 +31,7 @@ impl Drop for Port {
     }
 }
 
-async fn serve(running: &Running) -> Port {
+async fn serve(running: &RunningControllers) -> Port {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let about = About {

@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{ListParams, PostParams};
 use kube::{Api, ResourceExt};
 use serde_json::json;
-use stagegate::shell::{self, ControllerName, Delays, Options, Running};
+use stagegate::shell::{self, ControllerName, Delays, Options, RunningControllers};
 use stagegate_api::combined_status_view::MAX_KEPT_BYTES;
 use stagegate_api::{Phase, StatusCollector, evidence};
 use stagegate_embedded::TokioClock;
@@ -20,7 +20,7 @@ use crate::harness::{Call, Pace, Tap, World, gate, gated, policy, sandbox, shop,
 struct Alone {
     role: &'static str,
     tap: Tap,
-    _running: Running,
+    _running: RunningControllers,
 }
 
 async fn alone(world: &World, name: ControllerName, role: &'static str) -> Alone {

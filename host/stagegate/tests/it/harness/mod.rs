@@ -25,7 +25,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use stagegate::manifests;
 use stagegate::sandbox::{Cache, Sandbox, SandboxOptions};
-use stagegate::shell::{self, ControllerName, Delays, Imitation, Options, Running};
+use stagegate::shell::{self, ControllerName, Delays, Imitation, Options, RunningControllers};
 use stagegate_api::{
     BindingPolicy, CombinedStatus, Phase, SimulatedCluster, StageState, StagedBindingPolicy, StagedBindingPolicyStatus,
     StatusCollector, crd,
@@ -81,12 +81,12 @@ impl Pace {
 pub struct World {
     pub server: Server,
     pub client: Client,
-    pub clusters: clusters::Running,
+    pub clusters: clusters::RunningClusters,
     pub tap: Tap,
     clock: SharedClock,
     pace: Pace,
-    host: Option<Running>,
-    parts: Option<Running>,
+    host: Option<RunningControllers>,
+    parts: Option<RunningControllers>,
     /// When the host ran, by start and end.
     host_ran: Vec<(Timestamp, Option<Timestamp>)>,
     waived: BTreeMap<&'static str, &'static str>,
@@ -196,7 +196,7 @@ impl World {
         );
     }
 
-    pub fn host(&self) -> &Running {
+    pub fn host(&self) -> &RunningControllers {
         self.host.as_ref().expect("the host runs")
     }
 

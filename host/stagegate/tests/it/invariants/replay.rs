@@ -71,7 +71,7 @@ impl Placed {
         let object: BindingPolicy = serde_json::from_value(value.clone()).ok()?;
         let annotations = object.metadata.annotations.unwrap_or_default();
         let text = |key: &str| annotations.get(key).cloned();
-        let stamp = text(annotation::FENCING_TOKEN);
+        let token = text(annotation::FENCING_TOKEN);
         Some(Self {
             name: object.metadata.name.unwrap_or_default(),
             uid: object.metadata.uid.unwrap_or_default(),
@@ -85,7 +85,7 @@ impl Placed {
             selectors: object.spec.cluster_selectors,
             revision: text(annotation::REVISION),
             attempt: text(annotation::ATTEMPT).and_then(|text| text.parse().ok()),
-            generation: stamp.and_then(|stamp| stamp.split_once('.')?.0.parse().ok()),
+            generation: token.and_then(|token| token.split_once('.')?.0.parse().ok()),
             downsync: value["spec"]["downsync"].clone(),
         })
     }

@@ -1,10 +1,10 @@
-//! What stamps say of the lease: a new leader raises them before it opens anything, and a Lease that was lost, or given up,
+//! What fencing tokens say of the lease: a new leader raises them before it opens anything, and a Lease that was lost, or given up,
 //! leaves no policy behind.
 
 use kube::ResourceExt as _;
 use kube::api::DeleteParams;
 use serde_json::json;
-use stagegate::shell::{self, Running};
+use stagegate::shell::{self, RunningControllers};
 use stagegate_api::{Phase, annotation};
 
 use super::interceptor::Interceptor;
@@ -21,15 +21,15 @@ async fn half_way() -> World {
     let leader = start(&world, Some("first")).await;
     world.apply(&policy("web")).await;
     world
-        .until_so("test is stamped under the lease", 30, async || {
-            stamp(&world).await.ends_with(".7")
+        .until_so("test is fenced under the lease", 30, async || {
+            token(&world).await.ends_with(".7")
         })
         .await;
     drop(leader);
     world
 }
 
-async fn start(world: &World, elected: Option<&str>) -> Running {
+async fn start(world: &World, elected: Option<&str>) -> RunningControllers {
     let options = shell::Options {
         election: elected.map(election),
         ..world.host_options()
@@ -41,36 +41,36 @@ async fn start(world: &World, elected: Option<&str>) -> Running {
 }
 
 /// Of the placement of stage test; empty where there is none.
-async fn stamp(world: &World) -> String {
+async fn token(world: &World) -> String {
     let placement = world.binding_policies().get_opt("web.stage.test").await.unwrap();
-    let stamp = placement.and_then(|placement| placement.annotations().get(annotation::FENCING_TOKEN).cloned());
-    stamp.unwrap_or_default()
+    let token = placement.and_then(|placement| placement.annotations().get(annotation::FENCING_TOKEN).cloned());
+    token.unwrap_or_default()
 }
 
-/// The stamps that the placement of stage test had, in order, and whether it was open with each.
-fn stamps(world: &World) -> Vec<(String, bool)> {
+/// The fencing tokens that the placement of stage test had, in order, and whether it was open with each.
+fn tokens(world: &World) -> Vec<(String, bool)> {
     let commits = world.server.commits(0).into_iter();
     let of_test =
         commits.filter(|commit| commit.name == "web.stage.test" && commit.resource.starts_with("bindingpolicies"));
-    let mut stamps: Vec<_> = of_test
+    let mut tokens: Vec<_> = of_test
         .filter_map(|commit| commit.after())
         .map(|after| {
-            let stamp = after["metadata"]["annotations"][annotation::FENCING_TOKEN]
+            let token = after["metadata"]["annotations"][annotation::FENCING_TOKEN]
                 .as_str()
                 .unwrap_or_default()
                 .to_owned();
             let selectors = after["spec"]["clusterSelectors"].as_array();
-            (stamp, selectors.is_some_and(|selectors| !selectors.is_empty()))
+            (token, selectors.is_some_and(|selectors| !selectors.is_empty()))
         })
         .collect();
-    stamps.dedup();
-    stamps
+    tokens.dedup();
+    tokens
 }
 
-fn told(stamps: &[(&str, bool)]) -> Vec<(String, bool)> {
-    stamps
+fn told(tokens: &[(&str, bool)]) -> Vec<(String, bool)> {
+    tokens
         .iter()
-        .map(|(stamp, is_open)| ((*stamp).to_owned(), *is_open))
+        .map(|(token, is_open)| ((*token).to_owned(), *is_open))
         .collect()
 }
 
@@ -79,7 +79,7 @@ async fn a_new_leader_raises_the_stamps_of_closed_placements_before_it_opens_the
     let world = half_way().await;
     let heir = start(&world, Some("second")).await;
     world.until_phase("web", Phase::Completed, 60).await;
-    assert_eq!(stamps(&world), told(&[("1.7", false), ("1.8", false), ("1.8", true)]));
+    assert_eq!(tokens(&world), told(&[("1.7", false), ("1.8", false), ("1.8", true)]));
     heir.stop().await;
 }
 
@@ -93,7 +93,7 @@ async fn a_lease_that_was_deleted_and_counts_anew_catches_up_with_the_stamps() {
     let heir = start(&world, Some("second")).await;
     world.until_phase("web", Phase::Completed, 60).await;
     assert_eq!(record(&world.server).await["leaseTransitions"], json!(8));
-    assert_eq!(stamps(&world), told(&[("1.7", false), ("1.8", false), ("1.8", true)]));
+    assert_eq!(tokens(&world), told(&[("1.7", false), ("1.8", false), ("1.8", true)]));
     heir.stop().await;
 }
 
@@ -102,6 +102,6 @@ async fn a_process_without_an_election_goes_on_where_elected_ones_have_been() {
     let world = half_way().await;
     let heir = start(&world, None).await;
     world.until_phase("web", Phase::Completed, 60).await;
-    assert_eq!(stamps(&world), told(&[("1.7", false), ("1.7", true)]));
+    assert_eq!(tokens(&world), told(&[("1.7", false), ("1.7", true)]));
     heir.stop().await;
 }

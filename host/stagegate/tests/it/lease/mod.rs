@@ -15,7 +15,7 @@ use k8s_openapi::api::coordination::v1::Lease;
 use kube::Api;
 use kube::api::PostParams;
 use serde_json::{Value, json};
-use stagegate::shell::lease::{Election, Leadership, Running, Standing, Timing};
+use stagegate::shell::lease::{Election, LeaderState, Leadership, RunningElection, Timing};
 use stagegate_embedded::{Server, SharedClock, TokioClock};
 
 use self::interceptor::Interceptor;
@@ -53,8 +53,8 @@ async fn put_lease(server: &Server, spec: Value) {
 /// A candidate and its way to the server.
 struct Candidate {
     interceptor: Interceptor,
-    running: Option<Running>,
-    standing: Arc<Standing>,
+    running: Option<RunningElection>,
+    standing: Arc<LeaderState>,
 }
 
 impl Candidate {
@@ -67,7 +67,7 @@ impl Candidate {
     }
 
     fn start_by(interceptor: Interceptor, identity: &str, clock: SharedClock) -> Self {
-        let (running, standing) = Running::start(&interceptor.client(), clock, election(identity));
+        let (running, standing) = RunningElection::start(&interceptor.client(), clock, election(identity));
         Self {
             interceptor,
             running: Some(running),

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use stagegate::shell::lease::Leadership;
-use stagegate::shell::{self, Running};
+use stagegate::shell::{self, RunningControllers};
 use stagegate_api::{Phase, StageState, annotation};
 use stagegate_embedded::clusters::Presence;
 use stagegate_embedded::{Commit, CommitAuthor};
@@ -46,7 +46,7 @@ struct Stage {
     world: World,
     first: Interceptor,
     second: Interceptor,
-    hosts: [Option<Running>; 2],
+    hosts: [Option<RunningControllers>; 2],
 }
 
 impl Stage {
@@ -79,7 +79,7 @@ impl Stage {
 }
 
 /// The first that is started leads.
-async fn start(world: &World, interceptor: &Interceptor, identity: &str) -> Running {
+async fn start(world: &World, interceptor: &Interceptor, identity: &str) -> RunningControllers {
     let options = shell::Options {
         election: Some(election(identity)),
         ..world.host_options()

@@ -1,14 +1,14 @@
 //! A soak that changes hands: what nobody judged while nobody led does not count.
 
 use serde_json::json;
-use stagegate::shell::{self, Running};
+use stagegate::shell::{self, RunningControllers};
 use stagegate_api::Phase;
 
 use super::election;
 use super::interceptor::Interceptor;
 use crate::harness::{Pace, World, policy, shop, workload};
 
-async fn start(world: &World, identity: &str) -> Running {
+async fn start(world: &World, identity: &str) -> RunningControllers {
     let options = shell::Options {
         election: Some(election(identity)),
         ..world.host_options()

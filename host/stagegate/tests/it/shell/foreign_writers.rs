@@ -6,7 +6,7 @@ use std::time::Duration;
 use kube::Api;
 use kube::api::{DynamicObject, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
-use stagegate::shell::{self, ControllerName, Delays, Options, Running};
+use stagegate::shell::{self, ControllerName, Delays, Options, RunningControllers};
 use stagegate_api::{Binding, BindingPolicy, crd};
 use stagegate_embedded::{Server, TokioClock};
 
@@ -21,7 +21,7 @@ fn server() -> Server {
     server
 }
 
-async fn start(server: &Server, controllers: &[ControllerName]) -> Running {
+async fn start(server: &Server, controllers: &[ControllerName]) -> RunningControllers {
     let options = Options {
         controllers: BTreeSet::from_iter(controllers.iter().copied()),
         delays: Delays {
@@ -81,7 +81,7 @@ const KUBESTELLAR: &str = "bindingpolicy.kubestellar.io/kscontroller";
 const BOTH: &[ControllerName] = &[ControllerName::Binding, ControllerName::Combine];
 
 /// What it says of why it cannot go on; `None`: it goes on for a minute.
-async fn says(running: &mut Running) -> Option<String> {
+async fn says(running: &mut RunningControllers) -> Option<String> {
     let failed = tokio::time::timeout(Duration::from_secs(60), running.failed()).await;
     failed.ok().map(|error| error.to_string())
 }

@@ -11,7 +11,7 @@ use kube::api::{ApiResource, DynamicObject, ListParams, PostParams};
 use kube::{Api, Client};
 use serde_json::json;
 use stagegate::manifests;
-use stagegate::shell::{self, ControllerName, Counters, Delays, Imitation, Options, Running};
+use stagegate::shell::{self, ControllerName, Counters, Delays, Imitation, Options, RunningControllers};
 use stagegate_api::{Phase, StagedBindingPolicy, crd};
 use stagegate_decide::staging::GateNamespaces;
 use stagegate_embedded::{Server, TokioClock, clusters};
@@ -22,8 +22,8 @@ use crate::harness::sandbox;
 pub struct World {
     pub server: Server,
     pub client: Client,
-    pub running: Running,
-    clusters: clusters::Running,
+    pub running: RunningControllers,
+    clusters: clusters::RunningClusters,
 }
 
 pub fn options() -> Options {

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use stagegate_api::label;
 use tokio::task::JoinHandle;
 
-use super::format::{Millis, Roles, Written, changes};
+use super::format::{Millis, RecordedWrite, Roles, changes};
 
 const KINDS: [&str; 3] = ["BindingPolicy", "Binding", "CombinedStatus"];
 
@@ -59,7 +59,7 @@ impl Followed {
         &self,
         policies: &BTreeSet<&str>,
         (since, roles): (Instant, &Roles),
-    ) -> anyhow::Result<Vec<Written>> {
+    ) -> anyhow::Result<Vec<RecordedWrite>> {
         let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         ensure!(seen.cuts.is_empty(), "a watch was cut: {:?}", seen.cuts);
         let own = seen.versions.iter().filter(|version| {
@@ -73,7 +73,7 @@ impl Followed {
         let written = own.map(|version| {
             let (object, is) = roles.shown(version.kind, &version.object);
             let at = version.seen.saturating_duration_since(since).as_millis();
-            Written {
+            RecordedWrite {
                 at: Millis::try_from(at).unwrap_or(Millis::MAX),
                 object,
                 is: if version.is_gone { Value::Null } else { is },

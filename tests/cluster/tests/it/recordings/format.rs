@@ -16,7 +16,7 @@ pub struct Recording {
     pub about: String,
     pub clusters: BTreeMap<String, Labels>,
     pub inputs: Vec<Done>,
-    pub written: Vec<Written>,
+    pub written: Vec<RecordedWrite>,
     /// When the recording ends.
     pub end: Millis,
 }
@@ -33,7 +33,7 @@ pub struct Done {
 
 /// A version of an object; null where it was removed.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
-pub struct Written {
+pub struct RecordedWrite {
     pub at: Millis,
     pub object: String,
     pub is: Value,
@@ -238,7 +238,7 @@ fn row_text(row: &Value, roles: &Roles) -> String {
 }
 
 /// Versions that show no change are left out: writes by others than KubeStellar are not compared.
-pub fn changes(versions: impl IntoIterator<Item = Written>) -> Vec<Written> {
+pub fn changes(versions: impl IntoIterator<Item = RecordedWrite>) -> Vec<RecordedWrite> {
     let mut last: BTreeMap<String, Value> = BTreeMap::new();
     let mut changes = Vec::new();
     for version in versions {

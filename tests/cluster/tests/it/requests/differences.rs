@@ -51,7 +51,7 @@ pub fn faults(stored: &[Answer], found: &[Answer], listed: &[Listed]) -> Vec<Str
     faults
 }
 
-struct Place {
+struct ValuePath {
     at: String,
     stored: String,
     found: String,
@@ -61,7 +61,7 @@ fn as_value(answer: &Answer) -> Value {
     json!({"status": answer.status, "headers": answer.headers, "body": answer.body})
 }
 
-fn compare(at: String, stored: Option<&Value>, found: Option<&Value>, places: &mut Vec<Place>) {
+fn compare(at: String, stored: Option<&Value>, found: Option<&Value>, places: &mut Vec<ValuePath>) {
     if stored == found {
         return;
     }
@@ -82,7 +82,7 @@ fn compare(at: String, stored: Option<&Value>, found: Option<&Value>, places: &m
         }
         _ => {
             let show = |value: Option<&Value>| value.map_or("nothing".to_owned(), Value::to_string);
-            places.push(Place {
+            places.push(ValuePath {
                 at,
                 stored: show(stored),
                 found: show(found),

@@ -162,7 +162,7 @@ async fn is_adopted(world: &World, case: &Case, left: &[(String, Option<String>)
         return;
     };
     let name = format!("web.stage.{stage}");
-    let stamped = async || {
+    let fenced = async || {
         let placement = world.binding_policies().get_opt(&name).await.unwrap();
         placement.is_some_and(|placement| {
             let collectors = placement.spec.downsync.iter().map(|clause| &clause.status_collectors);
@@ -173,7 +173,7 @@ async fn is_adopted(world: &World, case: &Case, left: &[(String, Option<String>)
                     .all(|names| names.contains(&evidence::collector_name()))
         })
     };
-    world.until_so(&format!("{name} is stamped"), 5, stamped).await;
+    world.until_so(&format!("{name} is fenced"), 5, fenced).await;
     if let Some((_, uid)) = left.iter().find(|(known, _)| *known == name) {
         let now = world.binding_policies().get(&name).await.unwrap();
         assert_eq!(now.uid(), *uid, "{name} is adopted, not made anew");

@@ -330,9 +330,9 @@ const PLACEMENTS: Table = Table {
         ),
         ("without annotations", Edited(|it| annotations(it).clear()), IsPutBack),
         (
-            "without its stamp",
+            "without its fencing token",
             Edited(|it| _ = annotations(it).remove(STAMP)),
-            GoesOn("the stamp of one that is open keeps nobody from opening it"),
+            GoesOn("the fencing token of one that is open keeps nobody from opening it"),
         ),
         (
             "another attempt",

@@ -14,11 +14,11 @@ const PAUSE_MAX: Duration = Duration::from_secs(5);
 /// So many refusals in a row end a position: it may be what the server refuses.
 const REFUSALS_MAX: u32 = 3;
 /// Longer apart, two troubles do not belong together.
-const ROW_GAP_MAX: Duration = Duration::from_secs(60);
+const STREAK_GAP_MAX: Duration = Duration::from_secs(60);
 
 /// Why a list or a watch did not go on.
 #[derive(Debug, Error)]
-pub enum Trouble {
+pub enum WatchError {
     #[error("listing")]
     List(#[source] kube::Error),
     #[error("beginning to watch")]
@@ -45,7 +45,7 @@ pub enum Trouble {
     Older { listed: u64, seen: u64 },
 }
 
-impl Trouble {
+impl WatchError {
     pub fn is_code(&self, code: u16) -> bool {
         self.status().is_some_and(|status| status.code == code)
     }
@@ -105,22 +105,22 @@ pub struct Following {
 
 /// Troubles in a row: a quiet watch says nothing, so a time without trouble ends the row too.
 #[derive(Debug, Default)]
-pub struct Row {
+pub struct FailureStreak {
     count: u32,
     refusals: u32,
     last: Option<Instant>,
     is_missing: bool,
 }
 
-impl Row {
-    pub fn add(&mut self, trouble: &Trouble) -> Following {
+impl FailureStreak {
+    pub fn add(&mut self, trouble: &WatchError) -> Following {
         let now = Instant::now();
-        if self.last.is_some_and(|last| now.duration_since(last) > ROW_GAP_MAX) {
+        if self.last.is_some_and(|last| now.duration_since(last) > STREAK_GAP_MAX) {
             self.end();
         }
         self.last = Some(now);
         self.count = self.count.saturating_add(1);
-        if matches!(trouble, Trouble::Begin(_) | Trouble::NoAnswer) {
+        if matches!(trouble, WatchError::Begin(_) | WatchError::NoAnswer) {
             self.refusals = self.refusals.saturating_add(1);
         }
         let was_missing = std::mem::replace(&mut self.is_missing, trouble.is_code(404));
@@ -156,17 +156,17 @@ mod tests {
 
     use kube::core::Status;
 
-    use super::{Row, Trouble};
+    use super::{FailureStreak, WatchError};
 
     #[test]
     fn a_kind_that_goes_away_is_told_once_whatever_went_wrong_before() {
         let missing = || {
-            Trouble::List(kube::Error::Api(
+            WatchError::List(kube::Error::Api(
                 Status::failure("gone", "NotFound").with_code(404).boxed(),
             ))
         };
-        let short = Trouble::Short { after: Duration::ZERO };
-        let mut row = Row::default();
+        let short = WatchError::Short { after: Duration::ZERO };
+        let mut row = FailureStreak::default();
         let troubles = [&short, &missing(), &missing(), &short, &missing()];
         let is_still = troubles.map(|trouble| row.add(trouble).is_missing_still);
         assert_eq!(is_still, [false, false, true, false, false]);
