@@ -37,7 +37,7 @@ pub struct CombinedStatusView {
     pub size_bytes: usize,
     /// The collectors but ours, sorted by name.
     pub collectors: Vec<CollectorView>,
-    /// What our own collectors said; more than one while versions of the host change.
+    /// What our own collectors said; more than one while versions of the controller change.
     pub evidence: Vec<EvidenceView>,
     /// [`shown_results`] as JSON, where they are short.
     pub results: Option<Arc<str>>,

@@ -1,4 +1,4 @@
-//! The evidence collector: the one StatusCollector the host owns, and how its rows are read back.
+//! The evidence collector: the one StatusCollector the controller owns, and how its rows are read back.
 //!
 //! It makes KubeStellar rewrite a CombinedStatus on every status change and tells when each cluster last reported.
 //! Whatever it says that this file does not understand is malformed, never guessed.
@@ -28,7 +28,7 @@ pub const NAME_PREFIX: &str = "stagegate-evidence-";
 /// What the evidence collector said about one object.
 #[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 pub struct EvidenceView {
-    /// The collector's name; another one than ours is of another version of the host.
+    /// The collector's name; another one than ours is of another version of the controller.
     pub collector: String,
     /// One row for each destination, sorted by cluster; empty when malformed.
     pub rows: Vec<EvidenceRow>,

@@ -20,8 +20,10 @@ pub mod status_collector;
 pub mod work_status;
 
 pub mod crd;
+pub mod printable;
 
 mod bounds;
+mod digest;
 mod units;
 
 pub use binding::{Binding, BindingSpec, BindingStatus, BoundObject, Destination, Workload};
@@ -29,6 +31,7 @@ pub use binding_policy::{BindingPolicy, BindingPolicySpec, BindingPolicyStatus};
 pub use clause::DownsyncClause;
 pub use combined_status::{Cell, CellType, CollectorResult, CombinedStatus, Row, RowError};
 pub use combined_status_view::{CollectorView, CombinedStatusView, RowErrorView};
+pub use digest::Digest;
 pub use evidence::{EvidenceRow, EvidenceView, Reported};
 pub use gate::{ConfigMapEntry, Gate, GateLimits, GateModule};
 pub use managed_cluster::{ManagedCluster, ManagedClusterSpec};

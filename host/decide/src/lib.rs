@@ -16,6 +16,5 @@ pub mod combine;
 pub mod counted;
 pub mod health;
 pub mod names;
-pub mod printable;
 pub mod staging;
 mod time;

@@ -10,7 +10,8 @@
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! use stagegate_embedded::{Server, TokioClock};
+//! use stagegate_clock::TokioClock;
+//! use stagegate_embedded::Server;
 //!
 //! let server = Server::new(TokioClock::shared());
 //! let namespaces: kube::Api<k8s_openapi::api::core::v1::Namespace> = kube::Api::all(server.client());
@@ -19,7 +20,6 @@
 //! # }
 //! ```
 
-mod clock;
 pub mod clusters;
 mod commits;
 mod fields;
@@ -32,9 +32,9 @@ mod schema;
 mod selector;
 mod server;
 mod store;
+mod time;
 mod write;
 
-pub use clock::{Clock, SharedClock, TokioClock};
 pub use commits::{Commit, CommitAuthor, CommitRequest, USER_HEADER};
 pub use refusal::Refusal;
 pub use requests::{Fault, FaultAnswer, Request, RequestLog};

@@ -10,10 +10,10 @@ use hyper_util::service::TowerToHyperService;
 use jiff::Timestamp;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use serde_json::json;
+use stagegate_clock::SharedClock;
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 
-use crate::clock::SharedClock;
 use crate::commits::{Commit, CommitAuthor};
 use crate::http::handle;
 use crate::kinds::builtin;

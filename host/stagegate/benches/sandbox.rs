@@ -11,12 +11,12 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use sha2::{Digest as _, Sha256};
-use stagegate::sandbox::{Cache, Sandbox, SandboxOptions};
 use stagegate_decide::names::Digest;
 use stagegate_evaluate::gate::wire::{
     Arena, Decision, Destinations, Evidence, Health, Integers, Object, Reported, Request,
 };
 use stagegate_evaluate::gate::{Engine, Evaluation, Failure, Gate, Limits, wire};
+use stagegate_sandbox::{Cache, Sandbox, SandboxOptions};
 
 /// Through the child, against a thread in process.
 const CHILD_BAR: f64 = 3.0;

@@ -8,9 +8,8 @@ use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
 
 use stagegate_api::parse_mebibytes;
 use stagegate_evaluate::gate::limits;
-
-use crate::sandbox::child::Child;
-use crate::shell::lease::Timing;
+use stagegate_runtime::leader::Timing;
+use stagegate_sandbox::child::Child;
 
 const EXIT_CODES: &str = "\
 Exit codes: 0 success, 1 negative result, 2 usage or input error, 3 time-out, 4 environment error.
@@ -48,7 +47,7 @@ pub enum Command {
     },
     /// Print the version
     Version,
-    /// What the host starts to compile and run gates; not for people
+    /// What the controller starts to compile and run gates; not for people
     #[command(subcommand, hide = true)]
     Sandbox(Child),
 }
@@ -284,7 +283,7 @@ fn duration_in(text: &str, range: &RangeInclusive<Duration>, bounds: &str) -> Re
     }
 }
 
-/// Whether the host is one is found out when it is used.
+/// Whether the machine is one is found out when it is used.
 fn host_port(text: &str) -> Result<String, String> {
     let has_port = |(host, port): (&str, &str)| !host.is_empty() && port.parse::<u16>().is_ok();
     if text.rsplit_once(':').is_some_and(has_port) {

@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use stagegate_api::Outcome;
 
 use crate::checks::reason::Reason;
-use crate::printable::printable_cut;
+use stagegate_api::printable::printable_cut;
 
 /// The longest message that goes into a condition or a check; the API server takes 32 KiB, a reader does not.
 const MESSAGE_CHARS_MAX: usize = 1_000;

@@ -22,8 +22,8 @@ use super::spec::CheckedGate;
 use super::verdict::VerdictKey;
 use crate::health::{Health, health};
 use crate::names::{Digest, ObjectKey};
-use crate::printable::printable_cut;
 use crate::time::after;
+use stagegate_api::printable::printable_cut;
 
 /// No answer is asked for again sooner than this, whatever a gate says.
 const ASKED_AGAIN_AFTER: SignedDuration = SignedDuration::from_secs(1);

@@ -1,4 +1,4 @@
-//! Everything the host may be asked or told: questions, writes, Events, and when to look again.
+//! Everything the controller may be asked or told: questions, writes, Events, and when to look again.
 //!
 //! [`Write`] is the whole blast radius of staging: read it to know what the controller can do to a cluster.
 

@@ -24,8 +24,8 @@ use jiff::{SignedDuration, Timestamp};
 use tokio::sync::Notify;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use crate::clock::SharedClock;
 use fleet::Fleet;
+use stagegate_clock::SharedClock;
 
 pub use truth::{Change, Fared, ObjectRef, Presence, Present, Truth};
 

@@ -17,9 +17,9 @@ pub use history::{Change, History};
 pub use revision::Revision;
 pub use settle::Propagation;
 
-use crate::clock::seconds;
 use crate::commits::{Commit, CommitAuthor};
 use crate::kinds::{Kind, ResourceId, SharedKind, crd};
+use crate::time::seconds;
 use settle::Task;
 
 /// An object's place within its resource; the namespace is empty for cluster-scoped ones.

@@ -16,11 +16,11 @@ use serde_json::Value;
 pub use delete::{DeleteOptions, propagation};
 pub use patch::Patch;
 
-use crate::clock::seconds;
 use crate::fields::{Manager, Operation, Typing};
 use crate::kinds::{SharedKind, crd};
 use crate::refusal::Refusal;
 use crate::store::{Key, ObjectPlace, Revision, State};
+use crate::time::seconds;
 
 /// What happens to fields the kind does not have.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

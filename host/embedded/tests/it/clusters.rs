@@ -7,8 +7,9 @@ use kube::api::{Api, DeleteParams, DynamicObject, Patch, PatchParams, PostParams
 use kube::core::{ApiResource, GroupVersionKind};
 use serde_json::{Value, json};
 use stagegate_api::{Binding, ManagedCluster, SimulatedCluster, WorkStatus};
+use stagegate_clock::TokioClock;
+use stagegate_embedded::Server;
 use stagegate_embedded::clusters::{Clusters, ObjectRef, RunningClusters, Settings};
-use stagegate_embedded::{Server, TokioClock};
 
 struct World {
     client: Client,

@@ -2,7 +2,8 @@
 //! `refuse: <text of the message>`.
 
 use serde_json::Value;
-use stagegate_embedded::{Server, TokioClock};
+use stagegate_clock::TokioClock;
+use stagegate_embedded::Server;
 
 use crate::fixture::send;
 

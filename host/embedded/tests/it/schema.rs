@@ -2,7 +2,8 @@
 
 use kube::Client;
 use serde_json::{Value, json};
-use stagegate_embedded::{Server, TokioClock};
+use stagegate_clock::TokioClock;
+use stagegate_embedded::Server;
 
 use crate::fixture::{send, send_as};
 

@@ -11,11 +11,11 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use prometheus_client::encoding::text;
 use prometheus_client::registry::Registry;
+use stagegate_runtime::health::Check;
 
 use super::About;
 use super::process::Process;
 use super::pulse::Pulse;
-use crate::shell::health::Check;
 
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 

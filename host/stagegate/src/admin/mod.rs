@@ -18,6 +18,7 @@ use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use prometheus_client::metrics::counter::Counter;
+use stagegate_runtime::health::Health;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::{sleep, timeout};
@@ -26,7 +27,7 @@ use tracing::{debug, info};
 use self::answer::Answers;
 use self::process::Process;
 use self::pulse::Pulse;
-use crate::shell::{Metrics, health::Health};
+use crate::start::Metrics;
 
 /// Longest life of a connection: each has one request.
 const CONNECTION_MAX: Duration = Duration::from_secs(10);

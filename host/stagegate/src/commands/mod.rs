@@ -7,7 +7,6 @@ use std::time::Duration;
 use anyhow::Context as _;
 
 use crate::args::{Args, Command};
-use crate::sandbox;
 
 mod cel;
 mod completions;
@@ -67,7 +66,7 @@ pub fn execute(args: Args) -> ExitCode {
         Command::Crds => crds::print(),
         Command::Completions { shell } => completions::print(shell),
         Command::Version => version::print(),
-        Command::Sandbox(child) => return sandbox::child::main(child),
+        Command::Sandbox(child) => return stagegate_sandbox::child::main(child),
     };
     ExitCode::from(match ended {
         Ok(Outcome::Success) => 0,

@@ -5,17 +5,17 @@ use std::sync::Arc;
 
 use anyhow::Context as _;
 use prometheus_client::metrics::counter::Counter;
+use stagegate_clock::TokioClock;
 use stagegate_decide::staging::GateNamespaces;
-use stagegate_embedded::TokioClock;
+use stagegate_runtime::leader::{Election, Timing};
+use stagegate_sandbox::{Cache, Sandbox, SandboxOptions};
 use tokio::net::TcpListener;
 
 use super::signals::Signals;
 use super::{Failure, Outcome, Result, connection, log};
 use crate::admin;
 use crate::args::{Controller, LeaseArgs, RunArgs};
-use crate::sandbox::{Cache, Sandbox, SandboxOptions};
-use crate::shell::lease::{Election, Timing};
-use crate::shell::{self, ControllerName, Options};
+use crate::start::{self, ControllerName, Options};
 
 /// Where a pod finds the name of its namespace.
 const POD_NAMESPACE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/namespace";
@@ -45,7 +45,7 @@ async fn until_signal(args: &RunArgs, suppressed: Counter) -> Result {
         ..Options::default()
     };
     let started = tokio::select! {
-        started = shell::start(client, TokioClock::shared(), options) => started,
+        started = start::start(client, TokioClock::shared(), options) => started,
         () = signals.next() => return Ok(Outcome::Success),
     };
     let mut running = started

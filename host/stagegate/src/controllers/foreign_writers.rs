@@ -9,14 +9,14 @@ use std::sync::Arc;
 
 use kube::core::ObjectMeta;
 use stagegate_api::{Binding, BindingPolicy, CombinedStatusView, KUBESTELLAR_FINALIZER};
+use stagegate_runtime::store::{ObjectId, Store};
+use stagegate_runtime::watch::ManagedFields;
 use thiserror::Error;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tracing::error;
 
 use super::kinds::{Guarded, Kinds};
-use crate::shell::store::{ObjectId, Store};
-use crate::shell::watch::ManagedFields;
 
 /// Under which names KubeStellar's binding and status controllers write (v0.26 to v0.30), the last for requests in which
 /// they give none.

@@ -12,8 +12,7 @@ use serde::de::{DeserializeOwned, Error as _};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 use stagegate_api::CombinedStatusView;
-
-use crate::shell::store::Packing;
+use stagegate_runtime::store::Packing;
 
 /// Shared by the store that watches it and the facts of decisions.
 #[derive(Clone, Debug)]

@@ -11,13 +11,13 @@ use stagegate_api::{
     Binding, BindingPolicy, CombinedStatusView, ManagedCluster, StagedBindingPolicy, StatusCollector, WorkStatus,
 };
 use stagegate_decide::staging::Decoded;
+use stagegate_runtime::store::Store;
+use stagegate_runtime::watch::{ManagedFields, Need, Watched, keep};
+use stagegate_runtime::{Runtime, Tasks};
 
 use super::foreign_writers::{ForeignWriterGuard, WatchedKind};
 pub use super::guarded::Guarded;
 use super::guarded::{Form, Json, View, packing};
-use crate::shell::start::{Context, Tasks};
-use crate::shell::store::Store;
-use crate::shell::watch::{ManagedFields, Need, Watched, keep};
 
 /// A store that is filled only if somebody asked for it.
 pub struct Kind<K> {
@@ -76,48 +76,48 @@ pub struct Kinds {
 
 impl Kinds {
     /// Starts the watches of the wanted kinds; their listeners are registered by now.
-    pub fn spawn(self, context: &Context, foreign_writers: Option<&Arc<ForeignWriterGuard>>, tasks: &mut Tasks) {
+    pub fn spawn(self, runtime: &Runtime, foreign_writers: Option<&Arc<ForeignWriterGuard>>, tasks: &mut Tasks) {
         let shown = |kind: WatchedKind| match foreign_writers {
             Some(foreign_writers) => foreign_writers.clone().shown(kind),
             None => ManagedFields::Dropped,
         };
-        spawn(self.policies.packed::<Json>(), ManagedFields::Dropped, context, tasks);
+        spawn(self.policies.packed::<Json>(), ManagedFields::Dropped, runtime, tasks);
         spawn(
             self.placements.packed::<Json>(),
             shown(WatchedKind::BindingPolicy),
-            context,
+            runtime,
             tasks,
         );
         spawn(
             self.bindings.packed::<Json>(),
             shown(WatchedKind::Binding),
-            context,
+            runtime,
             tasks,
         );
-        spawn(self.collectors, ManagedFields::Dropped, context, tasks);
+        spawn(self.collectors, ManagedFields::Dropped, runtime, tasks);
         spawn(
             self.combined.packed::<View>(),
             shown(WatchedKind::CombinedStatus),
-            context,
+            runtime,
             tasks,
         );
         // The time of a WorkStatus's last change stands there and nowhere else.
-        spawn(self.work_statuses, ManagedFields::Kept, context, tasks);
-        spawn(self.clusters, ManagedFields::Dropped, context, tasks);
-        spawn(self.namespaces, ManagedFields::Dropped, context, tasks);
+        spawn(self.work_statuses, ManagedFields::Kept, runtime, tasks);
+        spawn(self.clusters, ManagedFields::Dropped, runtime, tasks);
+        spawn(self.namespaces, ManagedFields::Dropped, runtime, tasks);
     }
 }
 
-fn spawn<K>(kind: Kind<K>, managed: ManagedFields, context: &Context, tasks: &mut Tasks)
+fn spawn<K>(kind: Kind<K>, managed: ManagedFields, runtime: &Runtime, tasks: &mut Tasks)
 where
     K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static,
 {
     if !kind.wanted.into_inner() {
         return;
     }
-    let api: Api<Guarded<K>> = Api::all(context.client.clone());
-    let watched = Watched::new(&K::plural(&()), Need::Always, &context.counters);
-    let (stop, store) = (context.stop.clone(), kind.store);
+    let api: Api<Guarded<K>> = Api::all(runtime.client.clone());
+    let watched = Watched::new(&K::plural(&()), Need::Always, &runtime.metrics);
+    let (stop, store) = (runtime.stop.clone(), kind.store);
     tasks.spawn(async move {
         tokio::select! { () = stop.cancelled() => {}, () = keep(api, store, managed, watched) => {} }
         "a watch"

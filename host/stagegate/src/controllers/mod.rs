@@ -6,6 +6,7 @@ pub mod binding;
 pub mod combine;
 pub mod staging;
 
+pub mod evaluator;
 mod foreign_writers;
 mod guarded;
 mod kinds;
@@ -13,38 +14,64 @@ mod objects;
 mod write;
 
 use std::sync::Arc;
+use std::time::Duration;
 
+use stagegate_runtime::leader::{WriteGuard, guard_writes};
+use stagegate_runtime::{Runtime, Tasks};
+
+use self::evaluator::Evaluator;
 use self::foreign_writers::Detections;
 pub use self::foreign_writers::ForeignWriterGuard;
-use crate::shell::ControllerName;
-use crate::shell::lease::{WriteGuard, gated};
-use crate::shell::start::{Context, Tasks};
+use crate::metrics::RolloutMetrics;
+use crate::start::{ControllerName, Options};
 
 /// Starts those that the options name, on one watch per kind; tells when KubeStellar is found to do the same work.
-pub fn spawn(context: &Context, tasks: &mut Tasks) -> Arc<ForeignWriterGuard> {
+pub fn spawn(
+    runtime: &Runtime,
+    options: &Options,
+    metrics: &Arc<RolloutMetrics>,
+    tasks: &mut Tasks,
+) -> Arc<ForeignWriterGuard> {
+    let evaluator = Evaluator::new(metrics.clone());
     let (kinds, foreign_writers) = (kinds::Kinds::default(), Arc::<ForeignWriterGuard>::default());
-    let named = &context.options.controllers;
+    let named = &options.controllers;
     if named.contains(&ControllerName::Staging) {
-        staging::spawn(context, &kinds, tasks);
+        let of_staging = staging::StagingOptions {
+            settle_ms: options.settle_ms,
+            gate_namespaces: options.gate_namespaces.clone(),
+            sandbox: options.sandbox.clone(),
+            evaluator: evaluator.clone(),
+            metrics: metrics.clone(),
+        };
+        staging::spawn(runtime, of_staging, &kinds, tasks);
     }
     let replaces = [ControllerName::Binding, ControllerName::Combine]
         .into_iter()
         .any(|name| named.contains(&name));
     if !replaces {
-        kinds.spawn(context, None, tasks);
+        kinds.spawn(runtime, None, tasks);
         return foreign_writers;
     }
-    let traces = Detections::of(&kinds);
-    let context = &Context {
-        client: gated(&context.client, WriteGuard::Unless(foreign_writers.token())),
-        ..context.clone()
+    let detections = Detections::of(&kinds);
+    let runtime = &Runtime {
+        client: guard_writes(&runtime.client, WriteGuard::Unless(foreign_writers.token())),
+        ..runtime.clone()
     };
     if named.contains(&ControllerName::Binding) {
-        binding::spawn(context, (&kinds, &traces), tasks);
+        let of_binding = binding::BindingOptions {
+            delay: Duration::from_millis(options.delays.binding_ms),
+            imitation: options.imitate,
+        };
+        binding::spawn(runtime, of_binding, (&kinds, &detections), tasks);
     }
     if named.contains(&ControllerName::Combine) {
-        combine::spawn(context, (&kinds, &traces), tasks);
+        let of_combine = combine::CombineOptions {
+            delay: Duration::from_millis(options.delays.combine_ms),
+            imitation: options.imitate,
+            evaluator,
+        };
+        combine::spawn(runtime, of_combine, (&kinds, &detections), tasks);
     }
-    kinds.spawn(context, Some(&foreign_writers), tasks);
+    kinds.spawn(runtime, Some(&foreign_writers), tasks);
     foreign_writers
 }

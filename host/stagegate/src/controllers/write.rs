@@ -9,8 +9,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 use stagegate_decide::staging::Precondition;
-
-use crate::shell::request::{RequestError, request};
+use stagegate_runtime::request::{RequestError, request};
 
 /// The object that a write is about and the version it was decided on.
 #[derive(Clone, Copy, Debug)]

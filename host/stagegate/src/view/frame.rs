@@ -227,7 +227,7 @@ impl Line {
         if !text.is_empty() {
             self.0.push(Piece {
                 style,
-                text: stagegate_decide::printable::printable(text),
+                text: stagegate_api::printable::printable(text),
             });
         }
         self

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde::Serialize;
-use stagegate_decide::printable::printable;
+use stagegate_api::printable::printable;
 
 use super::change::{Change, What};
 use super::verdicts::explained;

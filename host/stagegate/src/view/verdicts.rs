@@ -116,7 +116,7 @@ pub fn table(policies: &Policies, width: Option<u16>) -> String {
             for [check, outcome, reason, message] in rows(stage) {
                 let [policy, stage, state, clusters] = stage_cells;
                 let row = [policy, stage, state, clusters, &check, &outcome, &reason, &message];
-                cells.push(row.map(stagegate_decide::printable::printable));
+                cells.push(row.map(stagegate_api::printable::printable));
                 stage_cells = [""; 4];
             }
             policy_cell = "";

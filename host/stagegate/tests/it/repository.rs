@@ -82,21 +82,33 @@ fn crates_use_only_those_of_ours_that_they_may() {
         ("stagegate-api", &[][..]),
         ("stagegate-decide", &["stagegate-api"][..]),
         ("stagegate-evaluate", &[][..]),
-        ("stagegate-embedded", &["stagegate-api", "stagegate-evaluate"][..]),
+        ("stagegate-clock", &[][..]),
+        (
+            "stagegate-embedded",
+            &["stagegate-api", "stagegate-clock", "stagegate-evaluate"][..],
+        ),
+        ("stagegate-runtime", &["stagegate-api", "stagegate-clock"][..]),
+        ("stagegate-sandbox", &["stagegate-api", "stagegate-evaluate"][..]),
         ("stagegate-guest", &[][..]),
         ("gate-freeze-window", &["stagegate-guest"][..]),
         ("gate-min-available", &["stagegate-guest"][..]),
         ("gate-hostile", &["stagegate-guest"][..]),
         ("stagegate-mutants", &[][..]),
         ("stagegate-simulation", &["stagegate-api", "stagegate-decide"][..]),
-        ("stagegate-cluster-tests", &["stagegate-api", "stagegate-embedded"][..]),
+        (
+            "stagegate-cluster-tests",
+            &["stagegate-api", "stagegate-clock", "stagegate-embedded"][..],
+        ),
         (
             "stagegate",
             &[
                 "stagegate-api",
+                "stagegate-clock",
                 "stagegate-decide",
                 "stagegate-embedded",
                 "stagegate-evaluate",
+                "stagegate-runtime",
+                "stagegate-sandbox",
             ][..],
         ),
     ]);
@@ -123,6 +135,34 @@ fn crates_use_only_those_of_ours_that_they_may() {
 }
 
 #[test]
+fn the_table_of_crates_is_what_cargo_says() {
+    let metadata: Value = serde_json::from_str(&cargo(&["metadata", "--format-version", "1", "--no-deps"])).unwrap();
+    let packages = metadata["packages"].as_array().unwrap().iter().map(|package| {
+        let manifest = Path::new(package["manifest_path"].as_str().unwrap());
+        let folder = manifest.parent().unwrap().strip_prefix(root()).unwrap();
+        let name = package["name"].as_str().unwrap();
+        // The samples have one row.
+        if folder.starts_with("gates") {
+            return ("gates".to_owned(), "gate-*".to_owned());
+        }
+        (folder.to_string_lossy().into_owned(), name.to_owned())
+    });
+    let map = std::fs::read_to_string(root().join("ARCHITECTURE.md")).unwrap();
+    let table = map
+        .lines()
+        .skip_while(|line| !line.starts_with("| folder | crate |"))
+        .skip(2);
+    let rows = table.take_while(|line| line.starts_with('|')).map(|line| {
+        let mut cells = line
+            .split('|')
+            .map(|cell| cell.trim().trim_matches('`').to_owned())
+            .skip(1);
+        (cells.next().unwrap(), cells.next().unwrap())
+    });
+    assert_eq!(rows.collect::<BTreeSet<_>>(), packages.collect::<BTreeSet<_>>());
+}
+
+#[test]
 fn trees_have_nothing_that_their_crate_may_not_have() {
     let banned = [
         (
@@ -146,6 +186,11 @@ fn trees_have_nothing_that_their_crate_may_not_have() {
         // tokio is there: the streams of WASI are made of it. Nothing reaches a network.
         ("stagegate-evaluate", &["kube", "kube-core", "k8s-openapi", "hyper"][..]),
         ("stagegate-embedded", &["stagegate-decide"][..]),
+        (
+            "stagegate-runtime",
+            &["kube-runtime", "wasmtime", "cel", "stagegate-decide"][..],
+        ),
+        ("stagegate-sandbox", &["kube-client", "kube-runtime", "hyper"][..]),
         ("gate-freeze-window", HOST),
         ("gate-min-available", HOST),
         ("gate-hostile", HOST),

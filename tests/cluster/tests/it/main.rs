@@ -117,7 +117,7 @@ fn on(backend: Backend, path: &Path) -> Result<(), Failed> {
         if !was_locked || others.next().is_none() {
             return outcome;
         }
-        println!("{name}: KubeStellar waited for a lock that it held itself; running the scenario again");
+        eprintln!("{name}: KubeStellar waited for a lock that it held itself; running the scenario again");
     }
 }
 

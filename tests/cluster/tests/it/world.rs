@@ -13,12 +13,12 @@ use kube::{Api, Client, ResourceExt as _};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use stagegate_api::crd;
+use stagegate_clock::TokioClock;
 use stagegate_cluster_tests::audit::{self, Used};
 use stagegate_cluster_tests::control_plane::{self, ControlPlane};
 use stagegate_cluster_tests::host::Host;
 use stagegate_cluster_tests::installation::{Installation, Kind, USER};
 use stagegate_cluster_tests::kubestellar::KubeStellar;
-use stagegate_embedded::TokioClock;
 use stagegate_embedded::clusters::{Clusters, ObjectRef, Presence, RunningClusters, Settings};
 
 use crate::scenario::apply;

@@ -1,4 +1,4 @@
-//! The one StatusCollector the host owns: in the clauses it writes, and whether the live one is to be trusted. Must not
+//! The one StatusCollector the controller owns: in the clauses it writes, and whether the live one is to be trusted. Must not
 //! look at what the collector answers.
 //!
 //! KubeStellar rewrites a CombinedStatus only when rows change, and compares them one way (measured on v0.30). With

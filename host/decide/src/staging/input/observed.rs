@@ -1,7 +1,7 @@
 //! What a Binding's set of objects and clusters did over time, as one process saw it. Must not decide anything.
 //!
 //! A decision sees one instant; a Binding that was empty for ten milliseconds between two decisions (a restart of
-//! KubeStellar) would leave no trace. So the shell calls [`observe`] on every watch event and hands on the result.
+//! KubeStellar) would leave no trace. So the controller calls [`observe`] on every watch event and hands on the result.
 
 use std::collections::{BTreeMap, BTreeSet};
 

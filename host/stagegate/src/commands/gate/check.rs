@@ -5,10 +5,10 @@ use std::io::{self, Write as _};
 use serde_json::{Value, json};
 use stagegate_decide::names::Digest;
 use stagegate_evaluate::gate::{self, Interface, wire};
+use stagegate_sandbox::{Sandbox, SandboxOptions};
 
 use super::{Outcome, Result, advice, file};
 use crate::args::{Format, GateCheckArgs};
-use crate::sandbox::{Sandbox, SandboxOptions};
 
 /// Compiles the component and has it describe itself, in the sandbox and within its limits.
 ///

@@ -6,9 +6,9 @@ use std::path::Path;
 
 use anyhow::{Context as _, anyhow};
 use stagegate_evaluate::gate::limits::COMPONENT_BYTES_MAX;
+use stagegate_sandbox::{packed, unpacked};
 
 use super::{Failure, Result};
-use crate::sandbox::{packed, unpacked};
 
 /// Most bytes of a component that are read: enough to say how much too large it is.
 const READ_BYTES_MAX: usize = 64 << 20;

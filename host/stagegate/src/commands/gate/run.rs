@@ -8,10 +8,10 @@ use serde_json::{Value, json};
 use stagegate_decide::names::Digest;
 use stagegate_evaluate::gate::wire::{Decision, Request};
 use stagegate_evaluate::gate::{self, Evaluation, Limits};
+use stagegate_sandbox::{Sandbox, SandboxOptions};
 
 use super::{Failure, Outcome, Result, advice, file};
 use crate::args::{Format, GateRunArgs};
-use crate::sandbox::{Sandbox, SandboxOptions};
 
 /// Prints the verdict. The request is not evaluated by the gate's schema: what a host would refuse beforehand, the gate is asked.
 ///

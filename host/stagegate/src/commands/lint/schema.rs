@@ -5,7 +5,8 @@ use kube::api::{DynamicObject, PostParams};
 use kube::core::{ApiResource, GroupVersionKind, Status};
 use kube::{Client, Resource as _};
 use serde_json::Value;
-use stagegate_embedded::{Server, TokioClock};
+use stagegate_clock::TokioClock;
+use stagegate_embedded::Server;
 
 use super::finding::Finding;
 use crate::commands::{Failure, Result};

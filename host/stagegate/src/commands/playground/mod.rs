@@ -7,9 +7,10 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, anyhow};
+use stagegate_clock::TokioClock;
 use stagegate_decide::staging::GateNamespaces;
+use stagegate_embedded::Server;
 use stagegate_embedded::clusters::{self, Clusters};
-use stagegate_embedded::{Server, TokioClock};
 use tokio::net::TcpListener;
 
 use self::goal::{Ended, Until};
@@ -18,7 +19,7 @@ use super::signals::Signals;
 use super::{Failure, Outcome, Result, log};
 use crate::args::{Format, LogFormat, PlaygroundArgs};
 use crate::manifests::{self, Manifest};
-use crate::shell::{self, ControllerName, Delays, Imitation, Options};
+use crate::start::{self, ControllerName, Delays, Imitation, Options};
 use crate::view::follow::follow;
 use crate::view::{Policies, View};
 
@@ -67,7 +68,7 @@ async fn rollout(args: &PlaygroundArgs, began: Instant) -> Result {
     announce(address, (&kubeconfig, args), began.elapsed())?;
 
     let clusters = Clusters::start(server.client(), clock.clone(), clusters::Settings::default());
-    let running = shell::start(server.client(), clock, options(args)).await;
+    let running = start::start(server.client(), clock, options(args)).await;
     let mut running = running
         .context("starting the controllers")
         .map_err(Failure::Environment)?;

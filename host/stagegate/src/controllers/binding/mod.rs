@@ -17,19 +17,20 @@ use kube::{Api, Resource as _, ResourceExt as _};
 use serde_json::json;
 use stagegate_api::{BINDING_POLICY_FINALIZER, Binding, BindingPolicy, DownsyncClause, ManagedCluster};
 use stagegate_decide::binding::{Clauses, Cluster, Facts, Imitation, Labels, Write, decide};
+use stagegate_runtime::controller::{self, Controller, Next};
+use stagegate_runtime::events::Notice;
+use stagegate_runtime::queue::Queue;
+use stagegate_runtime::request::RequestError;
+use stagegate_runtime::store::{Change, Store};
+use stagegate_runtime::watch::{ManagedFields, Need, Watched, keep};
+use stagegate_runtime::{Runtime, Tasks};
 use tracing::debug;
 
 use self::workload::{Kind, Listeners, Object, Unlisted, Workload};
 use super::foreign_writers::Detections;
 use super::kinds::{Guarded, Kinds};
 use super::write::{Patches, Target, Writer, metadata, whole};
-use crate::shell::controller::{self, Controller, Next};
-use crate::shell::events::Notice;
-use crate::shell::queue::Queue;
-use crate::shell::request::RequestError;
-use crate::shell::start::{Context, Tasks};
-use crate::shell::store::{Change, Store};
-use crate::shell::watch::{ManagedFields, Need, Watched, keep};
+use crate::start;
 
 const WRITER: Writer = Writer {
     manager: "stagegate-binding",
@@ -43,9 +44,22 @@ const ASK_AGAIN: Duration = Duration::from_secs(1);
 /// How often it is told that it still is: within the time that makes equal Events a series.
 const TELL_AGAIN: Duration = Duration::from_secs(5 * 60);
 
+/// What this controller is told beside what it watches.
+#[derive(Clone, Copy, Debug)]
+pub struct BindingOptions {
+    /// How long after the first change it writes.
+    pub delay: Duration,
+    pub imitation: start::Imitation,
+}
+
 /// Registers what the controller watches and starts it.
-pub fn spawn(context: &Context, (kinds, traces): (&Kinds, &Detections), tasks: &mut Tasks) {
-    let queue = Arc::new(Queue::new(Duration::from_millis(context.options.delays.binding_ms)));
+pub fn spawn(
+    runtime: &Runtime,
+    options: BindingOptions,
+    (kinds, detections): (&Kinds, &Detections),
+    tasks: &mut Tasks,
+) {
+    let queue = Arc::new(Queue::new(options.delay));
     let stores = Stores {
         policies: kinds.placements.wanted(),
         bindings: kinds.bindings.wanted(),
@@ -54,18 +68,19 @@ pub fn spawn(context: &Context, (kinds, traces): (&Kinds, &Detections), tasks: &
         definitions: Arc::default(),
         workload: Workload::new(),
     };
-    listen(&stores, &queue, context.options.imitate.adds_finalizer);
+    listen(&stores, &queue, options.imitation.adds_finalizer);
     let binding = BindingController {
-        context: context.clone(),
+        runtime: runtime.clone(),
+        options,
         stores: stores.clone(),
-        traces: traces.clone(),
+        detections: detections.clone(),
         emptied: Mutex::default(),
     };
-    spawn_definitions(context, &stores, tasks);
-    spawn_workload(context, &stores, &queue, tasks);
-    let context = context.clone();
+    spawn_definitions(runtime, &stores, tasks);
+    spawn_workload(runtime, &stores, &queue, tasks);
+    let runtime = runtime.clone();
     tasks.spawn(async move {
-        controller::run(binding, queue, context).await;
+        controller::run(binding, queue, runtime).await;
         "the binding controller"
     });
 }
@@ -169,10 +184,10 @@ fn labels_differ<K: kube::Resource>(change: &Change<'_, K>) -> bool {
     before.as_ref().map(|object| object.labels()) != change.after.map(|object| object.labels())
 }
 
-fn spawn_definitions(context: &Context, stores: &Stores, tasks: &mut Tasks) {
-    let api: Api<PartialObjectMeta<CustomResourceDefinition>> = Api::all(context.client.clone());
-    let watched = Watched::new("customresourcedefinitions", Need::Always, &context.counters);
-    let (definitions, stop) = (stores.definitions.clone(), context.stop.clone());
+fn spawn_definitions(runtime: &Runtime, stores: &Stores, tasks: &mut Tasks) {
+    let api: Api<PartialObjectMeta<CustomResourceDefinition>> = Api::all(runtime.client.clone());
+    let watched = Watched::new("customresourcedefinitions", Need::Always, &runtime.metrics);
+    let (definitions, stop) = (stores.definitions.clone(), runtime.stop.clone());
     tasks.spawn(async move {
         tokio::select! {
             () = stop.cancelled() => {}
@@ -182,7 +197,7 @@ fn spawn_definitions(context: &Context, stores: &Stores, tasks: &mut Tasks) {
     });
 }
 
-fn spawn_workload(context: &Context, stores: &Stores, queue: &Arc<Queue<String>>, tasks: &mut Tasks) {
+fn spawn_workload(runtime: &Runtime, stores: &Stores, queue: &Arc<Queue<String>>, tasks: &mut Tasks) {
     let (of, to) = (stores.clone(), queue.clone());
     let on_change = move |kind: &Kind, change: &Change<'_, Object>| {
         let namespaces = of.namespace_labels();
@@ -205,18 +220,19 @@ fn spawn_workload(context: &Context, stores: &Stores, queue: &Arc<Queue<String>>
     };
     let of = stores.clone();
     let clauses = move || of.all_clauses();
-    let (workload, stop, context) = (stores.workload.clone(), context.stop.clone(), context.clone());
+    let (workload, stop, runtime) = (stores.workload.clone(), runtime.stop.clone(), runtime.clone());
     tasks.spawn(async move {
-        tokio::select! { () = stop.cancelled() => {}, () = workload.run(context, clauses, listeners) => {} }
+        tokio::select! { () = stop.cancelled() => {}, () = workload.run(runtime, clauses, listeners) => {} }
         "the watches of workload kinds"
     });
 }
 
 struct BindingController {
-    context: Context,
+    runtime: Runtime,
+    options: BindingOptions,
     stores: Stores,
-    traces: Detections,
-    /// The Bindings that were emptied once since the start; only for [`Imitation::empties_on_restart`].
+    detections: Detections,
+    /// The Bindings that were emptied once since the start; only for [`start::Imitation::empties_on_restart`].
     emptied: Mutex<BTreeSet<String>>,
 }
 
@@ -226,7 +242,7 @@ impl Controller for BindingController {
     const NAME: &'static str = "binding";
 
     async fn complete(&self) {
-        self.traces.complete().await;
+        self.detections.complete().await;
         self.stores.policies.complete().await;
         self.stores.bindings.complete().await;
         self.stores.clusters.complete().await;
@@ -265,12 +281,12 @@ impl Controller for BindingController {
             binding: binding.as_ref().and_then(|binding| binding.object()),
             imitation: Imitation {
                 empties_on_restart: empties,
-                adds_finalizer: self.context.options.imitate.adds_finalizer,
+                adds_finalizer: self.options.imitation.adds_finalizer,
             },
         });
         for write in &plan.writes {
             self.write(policy, write).await?;
-            self.context.counters.write();
+            self.runtime.metrics.write();
         }
         Ok(Next {
             wake_in: empties.then_some(EMPTY_FOR),
@@ -290,7 +306,7 @@ impl BindingController {
                 wake_in: Some(ASK_AGAIN),
             };
         };
-        self.context.events.send(Notice {
+        self.runtime.events.send(Notice {
             about: policy.object_ref(&()),
             warning: true,
             is_milestone: false,
@@ -304,7 +320,7 @@ impl BindingController {
 
     /// Once per Binding that was there at the start.
     fn empties_now(&self, name: &str, exists: bool) -> bool {
-        if !self.context.options.imitate.empties_on_restart {
+        if !self.options.imitation.empties_on_restart {
             return false;
         }
         let mut emptied = self.emptied.lock().unwrap_or_else(PoisonError::into_inner);
@@ -312,8 +328,8 @@ impl BindingController {
     }
 
     async fn write(&self, policy: &BindingPolicy, write: &Write) -> Result<(), RequestError> {
-        let policies: Patches<BindingPolicy> = Api::all(self.context.client.clone());
-        let bindings: Api<Binding> = Api::all(self.context.client.clone());
+        let policies: Patches<BindingPolicy> = Api::all(self.runtime.client.clone());
+        let bindings: Api<Binding> = Api::all(self.runtime.client.clone());
         match write {
             Write::AddFinalizer { name, precondition } | Write::RemoveFinalizer { name, precondition } => {
                 let adds = matches!(write, Write::AddFinalizer { .. });

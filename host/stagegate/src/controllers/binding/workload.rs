@@ -13,16 +13,16 @@ use kube::discovery::{Discovery, verbs};
 use kube::{Api, ResourceExt as _};
 use stagegate_api::DownsyncClause;
 use stagegate_decide::binding::{Candidate, is_watched};
+use stagegate_runtime::Runtime;
+use stagegate_runtime::request::{RequestError, request};
+use stagegate_runtime::store::{Change, Store};
+use stagegate_runtime::watch::{ManagedFields, Need, WatchHealth, Watched, keep};
 use tokio::sync::Notify;
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::Instant;
 use tracing::{debug, warn};
 
 use crate::controllers::objects::api_resource;
-use crate::shell::request::{RequestError, request};
-use crate::shell::start::Context;
-use crate::shell::store::{Change, Store};
-use crate::shell::watch::{ManagedFields, Need, WatchHealth, Watched, keep};
 
 /// A workload object as far as clauses can see it.
 pub type Object = PartialObjectMeta<DynamicObject>;
@@ -184,18 +184,18 @@ impl Workload {
     /// Starts and stops watches as `clauses` (all there are now) ask for; never returns.
     pub async fn run(
         self: Arc<Self>,
-        context: Context,
+        runtime: Runtime,
         clauses: impl Fn() -> Vec<DownsyncClause>,
         listeners: Listeners,
     ) {
         let mut watches = Watches {
-            context,
+            runtime,
             listeners,
             handles: BTreeMap::new(),
             tasks: JoinSet::new(),
         };
         loop {
-            let is_new = match self.look(&watches.context).await {
+            let is_new = match self.look(&watches.runtime).await {
                 Ok(is_new) => is_new,
                 Err(error) => {
                     let cause = error.chain();
@@ -228,7 +228,7 @@ impl Workload {
 
     /// Asks discovery if it is time to; whether there are other kinds than before. A kind goes by the first and the last answer
     /// after a change: between them one of several servers may be behind another.
-    async fn look(&self, context: &Context) -> Result<bool, RequestError> {
+    async fn look(&self, runtime: &Runtime) -> Result<bool, RequestError> {
         let is_first_or_last = {
             let mut state = self.lock();
             let (is_first, pause) = match state.look {
@@ -245,7 +245,7 @@ impl Workload {
             };
             is_first || state.look == Look::Never
         };
-        let found = discover(context).await;
+        let found = discover(runtime).await;
         let mut state = self.lock();
         let mut found = found.inspect_err(|_| {
             let at = Instant::now() + DISCOVERY_PAUSE;
@@ -297,7 +297,7 @@ impl Workload {
 
 /// The watches that run; dropping it ends them.
 struct Watches {
-    context: Context,
+    runtime: Runtime,
     listeners: Listeners,
     handles: BTreeMap<Kind, AbortHandle>,
     tasks: JoinSet<()>,
@@ -309,8 +309,8 @@ impl Watches {
         let (of, on_change) = (kind.clone(), self.listeners.on_change.clone());
         store.listen(move |change| on_change(&of, change));
         let resource = api_resource(&kind.group, &kind.version, &kind.resource);
-        let api: Api<Object> = Api::all_with(self.context.client.clone(), &resource);
-        let watched = Watched::new(&kind.resource, Need::WhenNamed, &self.context.counters);
+        let api: Api<Object> = Api::all_with(self.runtime.client.clone(), &resource);
+        let watched = Watched::new(&kind.resource, Need::WhenNamed, &self.runtime.metrics);
         let watch = Watch { store, watched };
         let (Watch { store: filled, watched }, on_kinds) = (watch.clone(), self.listeners.on_kinds.clone());
         let handle = self.tasks.spawn(async move {
@@ -343,8 +343,8 @@ impl Watches {
 }
 
 /// Every kind that can be workload and be watched, in its preferred version.
-async fn discover(context: &Context) -> Result<BTreeSet<Kind>, RequestError> {
-    let discovery = Discovery::new(context.client.clone()).run_aggregated();
+async fn discover(runtime: &Runtime) -> Result<BTreeSet<Kind>, RequestError> {
+    let discovery = Discovery::new(runtime.client.clone()).run_aggregated();
     let discovery = request("discover the kinds of the API server", discovery).await?;
     let resources = discovery.groups().flat_map(|group| group.recommended_resources());
     let watched = resources.filter(|(resource, capabilities)| {

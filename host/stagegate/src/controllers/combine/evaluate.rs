@@ -13,7 +13,7 @@ use stagegate_decide::combine::{
 };
 use stagegate_evaluate::{Answer, Value};
 
-use crate::shell::evaluator::Evaluator;
+use crate::controllers::evaluator::Evaluator;
 
 const VARIABLES: &[&str] = &["inventory", "obj", "returned", "propagation"];
 /// 0001-01-01T00:00:00Z, KubeStellar's time of a status that nobody owns.

@@ -7,10 +7,10 @@ use std::sync::Arc;
 use kube::ResourceExt as _;
 use stagegate_api::{Binding, BoundObject, CombinedStatusView, SourceRef, StatusCollector, WorkStatus, label};
 use stagegate_decide::names::ObjectKey;
+use stagegate_runtime::store::{Change, ObjectId};
 
 use crate::controllers::kinds::Guarded;
 use crate::controllers::objects::object_key;
-use crate::shell::store::{Change, ObjectId};
 
 /// What is brought up to date on its own.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

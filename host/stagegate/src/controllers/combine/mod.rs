@@ -20,20 +20,22 @@ use stagegate_api::{
 };
 use stagegate_decide::combine::{self, Imitation, WorkloadObject, Write};
 use stagegate_decide::names::ObjectKey;
+use stagegate_runtime::bounded::BoundedMap;
+use stagegate_runtime::controller::{self, Controller, Next};
+use stagegate_runtime::queue::Queue;
+use stagegate_runtime::request::{RequestError, request};
+use stagegate_runtime::store::{Change, ObjectId, Store};
+use stagegate_runtime::{Runtime, Tasks};
 use tracing::{debug, warn};
 
 use self::evaluate::{Inputs, Returned};
 use self::index::{Index, Key};
+use super::evaluator::Evaluator;
 use super::foreign_writers::Detections;
 use super::kinds::{Guarded, Kinds};
 use super::objects::{api_resource, object_key};
 use super::write::{Patches, Target, Writer, delete, whole};
-use crate::shell::bounded::BoundedMap;
-use crate::shell::controller::{self, Controller, Next};
-use crate::shell::queue::Queue;
-use crate::shell::request::{RequestError, request};
-use crate::shell::start::{Context, Tasks};
-use crate::shell::store::{Change, ObjectId, Store};
+use crate::start;
 
 const WRITER: Writer = Writer {
     manager: "stagegate-combine",
@@ -43,15 +45,29 @@ const STATUS_MEMBERS: &[&str] = &["conditions", "observedGeneration", "errors"];
 /// Workload objects kept for the next combination of the same version.
 const OBJECTS_MAX: usize = 1024;
 
+/// What this controller is told and given beside what it watches.
+#[derive(Clone, Debug)]
+pub struct CombineOptions {
+    /// How long after the first change it writes.
+    pub delay: Duration,
+    pub imitation: start::Imitation,
+    pub evaluator: Arc<Evaluator>,
+}
+
 /// Registers what the controller watches and starts it.
-pub fn spawn(context: &Context, (kinds, traces): (&Kinds, &Detections), tasks: &mut Tasks) {
+pub fn spawn(
+    runtime: &Runtime,
+    options: CombineOptions,
+    (kinds, detections): (&Kinds, &Detections),
+    tasks: &mut Tasks,
+) {
     let stores = Stores {
         bindings: kinds.bindings.wanted(),
         collectors: kinds.collectors.wanted(),
         work_statuses: kinds.work_statuses.wanted(),
         combined: kinds.combined.wanted(),
     };
-    let queue = Arc::new(Queue::new(Duration::from_millis(context.options.delays.combine_ms)));
+    let queue = Arc::new(Queue::new(options.delay));
     let index = Arc::new(Mutex::new(Index::default()));
     stores.bindings.listen(touching(&index, &queue, Index::binding));
     stores.collectors.listen(touching(&index, &queue, Index::collector));
@@ -60,16 +76,17 @@ pub fn spawn(context: &Context, (kinds, traces): (&Kinds, &Detections), tasks: &
         .listen(touching(&index, &queue, Index::work_status));
     stores.combined.listen(touching(&index, &queue, Index::combined));
     let combine = Combine {
-        context: context.clone(),
+        runtime: runtime.clone(),
+        options,
         stores,
-        traces: traces.clone(),
+        detections: detections.clone(),
         index,
         objects: Mutex::new(BoundedMap::new(OBJECTS_MAX)),
         report_namespace: AtomicBool::new(false),
     };
-    let context = context.clone();
+    let runtime = runtime.clone();
     tasks.spawn(async move {
-        controller::run(combine, queue, context).await;
+        controller::run(combine, queue, runtime).await;
         "the combine controller"
     });
 }
@@ -99,9 +116,10 @@ struct Stores {
 type Known = (String, Arc<DynamicObject>);
 
 struct Combine {
-    context: Context,
+    runtime: Runtime,
+    options: CombineOptions,
     stores: Stores,
-    traces: Detections,
+    detections: Detections,
     index: Arc<Mutex<Index>>,
     objects: Mutex<BoundedMap<ObjectKey, Known>>,
     /// Whether the namespace for cluster-scoped objects was created, or found, by this process.
@@ -114,7 +132,7 @@ impl Controller for Combine {
     const NAME: &'static str = "combine";
 
     async fn complete(&self) {
-        self.traces.complete().await;
+        self.detections.complete().await;
         self.stores.bindings.complete().await;
         self.stores.collectors.complete().await;
         self.stores.work_statuses.complete().await;
@@ -140,7 +158,7 @@ impl Controller for Combine {
         };
         for write in writes {
             self.write(write).await?;
-            self.context.counters.write();
+            self.runtime.metrics.write();
         }
         Ok(Next::default())
     }
@@ -182,10 +200,10 @@ impl Combine {
             existing,
             report_namespace_exists: self.report_namespace.load(Ordering::Relaxed),
             imitation: Imitation {
-                compare_one_way: self.context.options.imitate.compares_one_way,
+                compare_one_way: self.options.imitation.compares_one_way,
             },
         };
-        let evaluator = self.context.evaluator.clone();
+        let evaluator = self.options.evaluator.clone();
         let planned = tokio::task::spawn_blocking(move || evaluate::plan(&evaluator, &inputs)).await;
         let plan = planned.unwrap_or_default();
         if let Some(problem) = plan.problem {
@@ -231,7 +249,7 @@ impl Combine {
 
     async fn whole(&self, id: &ObjectId) -> Result<Option<CombinedStatus>, RequestError> {
         let namespace = id.namespace.clone().unwrap_or_default();
-        let api: Api<Guarded<CombinedStatus>> = Api::namespaced(self.context.client.clone(), &namespace);
+        let api: Api<Guarded<CombinedStatus>> = Api::namespaced(self.runtime.client.clone(), &namespace);
         match request(format!("get combinedstatus {id}"), api.get(&id.name)).await {
             Ok(guarded) => Ok(Some(match guarded.0 {
                 Ok(object) => Arc::unwrap_or_clone(object),
@@ -261,8 +279,8 @@ impl Combine {
         }
         let resource = api_resource(&bound.group, &bound.version, &bound.resource);
         let api: Api<DynamicObject> = match &key.namespace {
-            Some(namespace) => Api::namespaced_with(self.context.client.clone(), namespace, &resource),
-            None => Api::all_with(self.context.client.clone(), &resource),
+            Some(namespace) => Api::namespaced_with(self.runtime.client.clone(), namespace, &resource),
+            None => Api::all_with(self.runtime.client.clone(), &resource),
         };
         match request(format!("get {key}"), api.get(&key.name)).await {
             Ok(mut object) => {
@@ -315,7 +333,7 @@ impl Combine {
         }
         let objects = binding.spec.workload.objects();
         let specs: BTreeMap<String, StatusCollectorSpec> = objects.flat_map(|object| self.specs(object)).collect();
-        let (evaluator, now) = (self.context.evaluator.clone(), self.context.clock.now());
+        let (evaluator, now) = (self.options.evaluator.clone(), self.runtime.clock.now());
         let written = tokio::task::spawn_blocking(move || {
             let valid = specs
                 .iter()
@@ -333,7 +351,7 @@ impl Combine {
         let Ok(collector) = stored.0.as_ref().cloned() else {
             return Vec::new();
         };
-        let evaluator = self.context.evaluator.clone();
+        let evaluator = self.options.evaluator.clone();
         let written = tokio::task::spawn_blocking(move || {
             let errors = evaluate::errors(&evaluator, &collector.spec);
             combine::collector_status(&collector, errors)
@@ -342,7 +360,7 @@ impl Combine {
     }
 
     async fn write(&self, write: Write) -> Result<(), RequestError> {
-        let client = || self.context.client.clone();
+        let client = || self.runtime.client.clone();
         match write {
             Write::CreateNamespace { name } => {
                 let metadata = ObjectMeta {

@@ -6,12 +6,12 @@ use k8s_openapi::api::core::v1::ObjectReference;
 use kube::{Resource as _, ResourceExt as _};
 use stagegate_api::StagedBindingPolicy;
 use stagegate_decide::staging::{Decision, Event, Facts, Plan, Reason, Write, decide};
+use stagegate_runtime::controller::Next;
+use stagegate_runtime::events::Notice;
 use tracing::{debug, info};
 
 use super::gather::Memory;
 use super::{Staging, UNANSWERED, apply};
-use crate::shell::controller::Next;
-use crate::shell::events::Notice;
 
 /// Longest pause after a plan that came too late; each further one in a row doubles the pause.
 const LATE_MAX: Duration = Duration::from_secs(60);
@@ -49,7 +49,7 @@ impl Staging {
                 "{}",
                 event.message
             );
-            self.context.events.send(Notice {
+            self.runtime.events.send(Notice {
                 about: reference(&facts.policy.object),
                 warning: event.warning,
                 is_milestone: is_milestone(event),
@@ -67,9 +67,9 @@ impl Staging {
         let Some(status) = announced.next().filter(|_| is_placing) else {
             return;
         };
-        match apply::write(&self.context.client, policy, status).await {
+        match apply::write(&self.runtime.client, policy, status).await {
             Ok(_version) => {
-                self.context.counters.write();
+                self.runtime.metrics.write();
                 self.announce(facts, of_status(&plan));
             }
             Err(error) => debug!(policy, error = error.chain(), "status does not tell of a late plan yet"),
@@ -84,7 +84,7 @@ impl Staging {
             let note = "reading the evidence and asking the gates of this stage took longer than what was read may be used, \
                         more than once in a row, so the stage waits; give its gates shorter timeouts, use fewer of them, \
                         or see why the API server is slow";
-            self.context.events.send(Notice {
+            self.runtime.events.send(Notice {
                 about: reference(&facts.policy.object),
                 warning: true,
                 is_milestone: false,

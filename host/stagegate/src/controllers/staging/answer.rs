@@ -12,15 +12,15 @@ use stagegate_decide::names::Digest;
 use stagegate_decide::staging::{
     COMBINED_STATUS_BYTES_MAX, Compilation, Evidence, Facts, Question, Root, Verdict, VerdictKey,
 };
+use stagegate_runtime::progress;
+use stagegate_runtime::request::{RequestError, request};
 use tracing::debug_span;
 
 use super::gates::{GateSession, Gates};
 use super::gather::Memory;
 use super::read::{self, Wanted};
+use crate::controllers::evaluator::{Evaluator, Lasting};
 use crate::controllers::kinds::Guarded;
-use crate::shell::evaluator::{Evaluator, Lasting};
-use crate::shell::progress;
-use crate::shell::request::{RequestError, request};
 
 /// CombinedStatuses read at once: each may be large.
 const CONCURRENCY: usize = 4;
@@ -268,7 +268,7 @@ async fn combined(client: &Client, namespace: &str, name: &str, key: VerdictKey)
             let message = format!("CombinedStatus {namespace}/{name} cannot be read: {}", invalid.error);
             return Ok(Seen::Unknown {
                 key,
-                message: crate::shell::request::cut(&message, 256),
+                message: stagegate_runtime::request::cut(&message, 256),
             });
         }
     };

@@ -4,10 +4,10 @@ use kube::{Api, Client};
 use serde_json::json;
 use stagegate_api::{BindingPolicy, StagedBindingPolicy, StatusCollector};
 use stagegate_decide::staging::{Placement, Write};
+use stagegate_runtime::events::REPORTER;
+use stagegate_runtime::request::RequestError;
 
 use crate::controllers::write::{Patches, Target, Writer, delete, metadata, whole};
-use crate::shell::events::REPORTER;
-use crate::shell::request::RequestError;
 
 const WRITER: Writer = Writer { manager: REPORTER };
 const PLACEMENT_MEMBERS: &[&str] = &["clusterSelectors", "downsync"];

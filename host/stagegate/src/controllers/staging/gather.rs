@@ -15,6 +15,8 @@ use stagegate_decide::staging::{
     BindingFacts, Compilation, ConfigAnswer, ConfigKey, Decoded, EvidenceCollectorFacts, Facts, GateVerdict,
     ModuleFacts, ObjectFacts, PolicyFacts, Read, Settings, SourceEntry, Verdict, VerdictKey, has_our_spec,
 };
+use stagegate_runtime::bounded::BoundedMap;
+use stagegate_runtime::store::{ObjectId, Store};
 
 use super::gates::sources::Sources;
 use super::index::Index;
@@ -22,8 +24,6 @@ use super::status_backoff::StatusBackoff;
 use super::written::WrittenVersions;
 use crate::controllers::kinds::{Guarded, decoded};
 use crate::controllers::objects::object_key;
-use crate::shell::bounded::BoundedMap;
-use crate::shell::store::{ObjectId, Store};
 
 /// Verdicts remembered for a policy: some attempts of the largest number of objects a status can record.
 const VERDICTS_MAX: usize = 4096;

@@ -10,11 +10,11 @@ use stagegate_api::{
 };
 use stagegate_decide::names::PlacementName;
 use stagegate_decide::staging::{Observed, observe};
+use stagegate_runtime::few::Few;
+use stagegate_runtime::links::Links;
+use stagegate_runtime::store::{Change, ObjectId};
 
 use crate::controllers::kinds::Guarded;
-use crate::shell::few::Few;
-use crate::shell::links::Links;
-use crate::shell::store::{Change, ObjectId};
 
 #[derive(Debug, Default)]
 pub struct Index {

@@ -23,9 +23,17 @@ use jiff::{SignedDuration, Timestamp};
 use stagegate_api::{Binding, StatusCollector, evidence};
 use stagegate_decide::names::PlacementName;
 use stagegate_decide::staging::{
-    BindingFacts, Decision, Decoded, Facts, Plan, Question, Read, Settings, Source, Write, decide, newest_lease,
-    observe,
+    BindingFacts, Decision, Decoded, Facts, GateNamespaces, Plan, Question, Read, Settings, Source, Write, decide,
+    newest_lease, observe,
 };
+use stagegate_runtime::controller::{self, Controller, Next};
+use stagegate_runtime::events::Notice;
+use stagegate_runtime::progress;
+use stagegate_runtime::queue::Queue;
+use stagegate_runtime::request::RequestError;
+use stagegate_runtime::store::ObjectId;
+use stagegate_runtime::{Runtime, Tasks};
+use stagegate_sandbox::Sandbox;
 use tokio::time::Instant;
 use tracing::debug;
 
@@ -37,15 +45,10 @@ use self::gather::{Memory, Stores};
 use self::index::Index;
 use self::read::{Reader, Wanted};
 use self::written::WrittenVersions;
+use super::evaluator::Evaluator;
 use super::kinds::{Guarded, Kinds};
 use super::objects::object_key;
-use crate::shell::controller::{self, Controller, Next};
-use crate::shell::events::Notice;
-use crate::shell::progress;
-use crate::shell::queue::Queue;
-use crate::shell::request::RequestError;
-use crate::shell::start::{Context, Tasks};
-use crate::shell::store::ObjectId;
+use crate::metrics::RolloutMetrics;
 
 /// Rounds of question and answer before other policies get their turn.
 const ROUNDS_MAX: usize = 32;
@@ -57,19 +60,31 @@ const UNANSWERED: Duration = Duration::from_secs(1);
 /// When what did not come to a lasting answer is tried again: an evaluation that ran out of time, a refused reading.
 const RETRY: Duration = Duration::from_secs(30);
 
+/// What this controller is told and given beside what it watches.
+#[derive(Clone, Debug)]
+pub struct StagingOptions {
+    /// As in [`Settings`].
+    pub settle_ms: i64,
+    /// Namespaces whose ConfigMaps may be run as gates.
+    pub gate_namespaces: GateNamespaces,
+    pub sandbox: Arc<Sandbox>,
+    pub evaluator: Arc<Evaluator>,
+    pub metrics: Arc<RolloutMetrics>,
+}
+
 /// Registers what staging watches and starts it.
-pub fn spawn(context: &Context, kinds: &Kinds, tasks: &mut Tasks) {
+pub fn spawn(runtime: &Runtime, options: StagingOptions, kinds: &Kinds, tasks: &mut Tasks) {
     let stores = Stores {
         policies: kinds.policies.wanted_singly(),
         placements: kinds.placements.wanted_singly(),
         bindings: kinds.bindings.wanted_singly(),
         collectors: kinds.collectors.wanted(),
         combined: kinds.combined.wanted_singly(),
-        sources: Sources::new(context.options.gate_namespaces.clone()),
+        sources: Sources::new(options.gate_namespaces.clone()),
     };
     let queue = Arc::new(Queue::new(Duration::ZERO));
     let index = Arc::new(Mutex::new(Index::default()));
-    let clock = context.clock.clone();
+    let clock = runtime.clock.clone();
     let sources = stores.sources.clone();
     // Before the policy is queued.
     stores.policies.listen(move |change| sources.policy(change));
@@ -92,18 +107,19 @@ pub fn spawn(context: &Context, kinds: &Kinds, tasks: &mut Tasks) {
     stores.collectors.listen(touching(&index, &queue, move |index, change| {
         index.collector(change, now.now())
     }));
-    stores.policies.listen(phases::counted(context.counters.clone()));
-    stores.sources.spawn(context, &queue, tasks);
+    stores.policies.listen(phases::counted(options.metrics.clone()));
+    stores.sources.spawn(runtime, &queue, tasks);
     let staging = Staging {
-        context: context.clone(),
-        gates: Gates::new(context),
+        runtime: runtime.clone(),
+        gates: Gates::new(runtime, &options),
+        options,
         stores,
         index,
         memories: Mutex::default(),
     };
-    let context = context.clone();
+    let runtime = runtime.clone();
     tasks.spawn(async move {
-        controller::run(staging, queue, context).await;
+        controller::run(staging, queue, runtime).await;
         "the staging controller"
     });
 }
@@ -112,8 +128,8 @@ pub fn spawn(context: &Context, kinds: &Kinds, tasks: &mut Tasks) {
 fn touching<T>(
     index: &Arc<Mutex<Index>>,
     queue: &Arc<Queue<String>>,
-    touched: impl Fn(&mut Index, &crate::shell::store::Change<'_, T>) -> Vec<String> + Send + Sync + 'static,
-) -> impl Fn(&crate::shell::store::Change<'_, T>) + Send + Sync + 'static {
+    touched: impl Fn(&mut Index, &stagegate_runtime::store::Change<'_, T>) -> Vec<String> + Send + Sync + 'static,
+) -> impl Fn(&stagegate_runtime::store::Change<'_, T>) + Send + Sync + 'static {
     let (index, queue) = (index.clone(), queue.clone());
     move |change| {
         let keys = touched(&mut index.lock().unwrap_or_else(PoisonError::into_inner), change);
@@ -124,7 +140,8 @@ fn touching<T>(
 }
 
 struct Staging {
-    context: Context,
+    runtime: Runtime,
+    options: StagingOptions,
     gates: Gates,
     stores: Stores,
     index: Arc<Mutex<Index>>,
@@ -177,7 +194,7 @@ impl Controller for Staging {
             };
             if !error.is_outdated() && !error.is_withheld() {
                 let note = format!("{}; trying again later", error.chain());
-                self.context.events.send(Notice {
+                self.runtime.events.send(Notice {
                     about,
                     warning: true,
                     is_milestone: false,
@@ -221,7 +238,7 @@ impl Staging {
     async fn run_session(&self, policy: &str, mut reading: Reading, memory: &mut Memory) -> Result<Next, Failure> {
         let mut conflicts = 0;
         let mut talk = GateSession::default();
-        let Context { client, evaluator, .. } = &self.context;
+        let (client, evaluator) = (&self.runtime.client, &self.options.evaluator);
         let means = Means {
             client,
             evaluator,
@@ -265,7 +282,7 @@ impl Staging {
                             memory.late = 0;
                             return Ok(Next {
                                 wake_in: [
-                                    plan.wake_at.map(|at| until(at, self.context.clock.now())),
+                                    plan.wake_at.map(|at| until(at, self.runtime.clock.now())),
                                     std::mem::take(&mut memory.is_to_retry).then_some(RETRY),
                                     left_for,
                                 ]
@@ -276,7 +293,7 @@ impl Staging {
                         }
                         Err(error) if error.is_outdated() && conflicts < CONFLICTS_MAX => {
                             conflicts += 1;
-                            self.context.counters.conflict();
+                            self.runtime.metrics.conflict();
                             debug!(policy, error = error.chain(), "a version has moved on; deciding again");
                             if !self.refresh(policy, &mut reading, memory).await? {
                                 return Ok(Next::default());
@@ -295,20 +312,20 @@ impl Staging {
 
     fn facts(&self, policy: &str, memory: &Memory) -> Option<Facts> {
         let settings = Settings {
-            settle_ms: self.context.options.settle_ms,
+            settle_ms: self.options.settle_ms,
         };
-        let now = self.context.clock.now();
+        let now = self.runtime.clock.now();
         let mut facts = gather::facts(policy, &self.stores, &self.index, (memory, now, settings))?;
-        let at_work = self.context.leader_state.at_work_since().map(|since| ago(since, now));
+        let at_work = self.runtime.leader_state.at_work_since().map(|since| ago(since, now));
         facts.watching_since = facts.watching_since.map(|since| since.max(at_work.unwrap_or(since)));
-        facts.lease_transitions = self.context.leader_state.fence(newest_lease(&facts));
+        facts.lease_transitions = self.runtime.leader_state.fence(newest_lease(&facts));
         Some(facts)
     }
 
     /// A policy whose spec cannot be read has a status all the same, and writing one must not lose what it says.
     async fn recover_status(&self, policy: &str, facts: &mut Facts) -> Result<(), RequestError> {
         if facts.policy.undecodable.is_some() {
-            let status = read::status(&self.context.client, policy).await?;
+            let status = read::status(&self.runtime.client, policy).await?;
             Arc::make_mut(&mut facts.policy.object).status = status;
         }
         Ok(())
@@ -325,20 +342,20 @@ impl Staging {
         // makes nothing younger.
         let is_late = |end: Timestamp| {
             let worth = Duration::try_from(end.duration_since(reading.facts.now)).unwrap_or_default();
-            self.context.clock.now() >= end || reading.begun.elapsed() >= worth
+            self.runtime.clock.now() >= end || reading.begun.elapsed() >= worth
         };
         for write in &plan.writes {
             if plan.not_after.is_some_and(is_late) {
                 return Ok(Carried::TooLate);
             }
-            let version = apply::write(&self.context.client, policy, write).await?;
+            let version = apply::write(&self.runtime.client, policy, write).await?;
             written.note(write, version.as_deref());
-            self.context.counters.write();
+            self.runtime.metrics.write();
             if matches!(write, Write::Status { .. }) {
                 self.announce(&reading.facts, announce::of_status(plan));
             }
             if matches!(write, Write::Open(_)) {
-                self.context.counters.stage_opened(progress::since_cause());
+                self.options.metrics.stage_opened(progress::since_cause());
             }
         }
         Ok(Carried::Whole)
@@ -354,7 +371,7 @@ impl Staging {
 
     /// Policy and placements: last of a reading, because they are what writes are conditional on.
     async fn read_versions(&self, policy: &str, facts: &mut Facts) -> Result<bool, RequestError> {
-        let client = &self.context.client;
+        let client = &self.runtime.client;
         let policies = Reader::new(client, &self.stores.policies);
         let placements = Reader::new(client, &self.stores.placements);
         let names = self.names(policy, facts);
@@ -370,7 +387,7 @@ impl Staging {
         } else {
             placements.each(&named).await?
         };
-        facts.now = self.context.clock.now();
+        facts.now = self.runtime.clock.now();
         Ok(true)
     }
 
@@ -378,11 +395,11 @@ impl Staging {
     /// baseline that later evidence must be newer than. All that it takes is named by what is known already, so what follows
     /// is read at once. `false`: the policy is gone.
     async fn read_anew(&self, policy: &str, reading: &mut Reading, memory: &mut Memory) -> Result<bool, RequestError> {
-        let client = &self.context.client;
+        let client = &self.runtime.client;
         let Reading { facts, begun } = reading;
         loop {
             *begun = Instant::now();
-            let began_at = Some(self.context.clock.now());
+            let began_at = Some(self.runtime.clock.now());
             let names = self.names(policy, facts);
             let known = self.combined_of(&names);
             let (combined, baseline) =
@@ -399,7 +416,7 @@ impl Staging {
                 read::objects(client, asked_before(facts)),
                 read::sources(client, &config_maps),
             )?;
-            facts.bindings = self.observed(&names, bindings, self.context.clock.now());
+            facts.bindings = self.observed(&names, bindings, self.runtime.clock.now());
             self.take_collectors(facts, (collectors, read)).await?;
             facts.objects.clear();
             for (key, answer) in objects {
@@ -472,7 +489,7 @@ impl Staging {
         let ours = evidence::collector_name();
         let named = collector_names(facts);
         if !named.is_subset(&names) {
-            let collectors = Reader::new(&self.context.client, &self.stores.collectors);
+            let collectors = Reader::new(&self.runtime.client, &self.stores.collectors);
             (names, read) = (named.clone(), collectors.each_guarded(&named).await?);
         }
         let index = self.index();

@@ -3,14 +3,16 @@
 use std::sync::Arc;
 
 use stagegate_api::{Phase, StagedBindingPolicy};
+use stagegate_runtime::store::Change;
 
 use crate::controllers::kinds::Guarded;
-use crate::shell::counters::Live;
-use crate::shell::store::Change;
+use crate::metrics::RolloutMetrics;
 
 /// Counts policies from where they were to where they are.
-pub fn counted(counters: Arc<Live>) -> impl Fn(&Change<'_, Guarded<StagedBindingPolicy>>) + Send + Sync + 'static {
-    move |change| counters.policy(change.before().as_ref().map(phase), change.after.map(phase))
+pub fn counted(
+    metrics: Arc<RolloutMetrics>,
+) -> impl Fn(&Change<'_, Guarded<StagedBindingPolicy>>) + Send + Sync + 'static {
+    move |change| metrics.policy(change.before().as_ref().map(phase), change.after.map(phase))
 }
 
 /// As status has it.

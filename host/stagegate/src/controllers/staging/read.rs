@@ -15,13 +15,13 @@ use serde_json::{Value, json};
 use stagegate_api::{CombinedStatusView, StagedBindingPolicy, StagedBindingPolicyStatus, label};
 use stagegate_decide::names::{Digest, ObjectKey};
 use stagegate_decide::staging::{Decoded, ObjectFacts, ObjectMeta, Source};
+use stagegate_runtime::request::{RequestError, cut, request};
+use stagegate_runtime::store::{ObjectId, Store};
+use stagegate_runtime::watch::{order, order_of};
 
 use super::gates::sources;
 use crate::controllers::kinds::{Guarded, decoded};
 use crate::controllers::objects::api_resource;
-use crate::shell::request::{RequestError, cut, request};
-use crate::shell::store::{ObjectId, Store};
-use crate::shell::watch::{order, order_of};
 
 /// Requests of one reading that are under way at once.
 const CONCURRENCY: usize = 8;

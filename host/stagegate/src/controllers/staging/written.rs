@@ -9,11 +9,11 @@ use std::time::Duration;
 use kube::Resource;
 use stagegate_decide::names::PlacementName;
 use stagegate_decide::staging::Write;
+use stagegate_runtime::store::{ObjectId, Store};
+use stagegate_runtime::watch::order;
 use tokio::time::Instant;
 
 use super::gather::Stores;
-use crate::shell::store::{ObjectId, Store};
-use crate::shell::watch::order;
 
 /// Longest wait for the watches. They tell of a write before its answer is there, or soon after.
 const BEHIND_MAX: Duration = Duration::from_secs(1);

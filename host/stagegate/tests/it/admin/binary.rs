@@ -9,7 +9,8 @@ use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
 use stagegate_api::{Phase, StagedBindingPolicy, crd};
-use stagegate_embedded::{Server, TokioClock, clusters};
+use stagegate_clock::TokioClock;
+use stagegate_embedded::{Server, clusters};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 

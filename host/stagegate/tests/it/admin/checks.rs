@@ -3,17 +3,18 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use stagegate::shell::controller::{self, Controller, Next};
-use stagegate::shell::counters::Live;
-use stagegate::shell::evaluator::Evaluator;
-use stagegate::shell::events::Events;
-use stagegate::shell::health::{Check, Health};
-use stagegate::shell::lease::LeaderState;
-use stagegate::shell::queue::Queue;
-use stagegate::shell::request::{RequestError, request};
-use stagegate::shell::start::{Context, Options};
+use stagegate::metrics::KINDS;
 use stagegate_api::{Phase, crd};
-use stagegate_embedded::{Server, TokioClock};
+use stagegate_clock::TokioClock;
+use stagegate_embedded::Server;
+use stagegate_runtime::Runtime;
+use stagegate_runtime::controller::{self, Controller, Next};
+use stagegate_runtime::events::Events;
+use stagegate_runtime::health::{Check, Health};
+use stagegate_runtime::leader::LeaderState;
+use stagegate_runtime::metrics::RuntimeMetrics;
+use stagegate_runtime::queue::Queue;
+use stagegate_runtime::request::{RequestError, request};
 use tokio_util::sync::CancellationToken;
 
 use crate::harness::{policy, shop, workload};
@@ -147,9 +148,9 @@ async fn a_watch_that_only_lists_is_in_trouble_all_the_same() {
 }
 
 /// A controller whose keys say what becomes of them.
-struct Told;
+struct Scripted;
 
-impl Controller for Told {
+impl Controller for Scripted {
     type Key = String;
 
     const NAME: &'static str = "staging";
@@ -181,25 +182,23 @@ impl Controller for Told {
 }
 
 fn running(keys: &[&str]) -> Health {
-    let (counters, stop) = (Arc::new(Live::default()), CancellationToken::new());
+    let (metrics, stop) = (Arc::new(RuntimeMetrics::new(KINDS)), CancellationToken::new());
     let queue = Arc::new(Queue::new(Duration::ZERO));
     for key in keys {
         queue.add((*key).to_owned());
     }
-    let health = Health::new(counters.clone(), LeaderState::unelected(), stop.clone());
+    let health = Health::new(metrics.clone(), LeaderState::unelected(), stop.clone());
     let (client, clock) = (Server::new(TokioClock::shared()).client(), TokioClock::shared());
-    let (events, _writer) = Events::new(client.clone(), clock.clone(), counters.clone());
-    let context = Context {
-        evaluator: Evaluator::new(counters.clone()),
-        leader_state: LeaderState::unelected(),
-        options: Options::default(),
+    let (events, _writer) = Events::new(client.clone(), clock.clone(), metrics.clone());
+    let runtime = Runtime {
         client,
         clock,
+        leader_state: LeaderState::unelected(),
         events,
-        counters,
+        metrics,
         stop,
     };
-    tokio::spawn(controller::run(Told, queue, context));
+    tokio::spawn(controller::run(Scripted, queue, runtime));
     health
 }
 
@@ -225,13 +224,13 @@ async fn a_worker_without_a_step_for_ten_minutes_is_stuck_and_one_that_is_slow_o
 
 #[tokio::test(start_paused = true)]
 async fn a_queue_that_nobody_takes_from_is_stuck_and_one_with_all_places_busy_is_not() {
-    let (counters, stop) = (Arc::new(Live::default()), CancellationToken::new());
-    let health = Health::new(counters.clone(), LeaderState::unelected(), stop);
+    let (metrics, stop) = (Arc::new(RuntimeMetrics::new(KINDS)), CancellationToken::new());
+    let health = Health::new(metrics.clone(), LeaderState::unelected(), stop);
     let queue = Arc::new(Queue::<String>::new(Duration::ZERO));
     queue.add("before".to_owned());
     tokio::time::sleep(Duration::from_secs(3_600)).await;
     queue.open(2);
-    counters.add_queue("staging", queue.clone());
+    metrics.add_queue("staging", queue.clone());
     assert_eq!(failed(&health.live()), Vec::<String>::new(), "it has only just begun");
     for key in ["a", "b", "c"] {
         queue.add(key.to_owned());
@@ -239,7 +238,7 @@ async fn a_queue_that_nobody_takes_from_is_stuck_and_one_with_all_places_busy_is
     let [one, _two] = [queue.next().await, queue.next().await];
     tokio::time::sleep(Duration::from_secs(60)).await;
     assert_eq!(failed(&health.live()), Vec::<String>::new(), "both places are busy");
-    queue.end(&one, stagegate::shell::queue::Ended::Failed);
+    queue.end(&one, stagegate_runtime::queue::Ended::Failed);
     tokio::time::sleep(Duration::from_secs(60)).await;
     let told = failed(&health.live());
     assert_eq!(told, ["queue/staging: 3 keys due and none taken for 120 s"]);

@@ -9,9 +9,11 @@ use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::api::events::v1::Event;
 use kube::{Api, Client};
 use serde_json::json;
-use stagegate::shell::counters::Live;
-use stagegate::shell::events::{Events, Notice};
-use stagegate_embedded::{Server, TokioClock};
+use stagegate::metrics::KINDS;
+use stagegate_clock::TokioClock;
+use stagegate_embedded::Server;
+use stagegate_runtime::events::{Events, Notice};
+use stagegate_runtime::metrics::RuntimeMetrics;
 
 /// A writer at work on a server of its own.
 struct Told {
@@ -27,7 +29,7 @@ impl Told {
     }
 
     fn through(server: Server, client: Client) -> Self {
-        let (events, writer) = Events::new(client, TokioClock::shared(), Arc::new(Live::default()));
+        let (events, writer) = Events::new(client, TokioClock::shared(), Arc::new(RuntimeMetrics::new(KINDS)));
         tokio::spawn(writer.run());
         Self { server, events }
     }
@@ -145,7 +147,11 @@ async fn a_refused_event_is_asked_once_and_a_series_of_an_event_that_is_gone_beg
 #[tokio::test(start_paused = true)]
 async fn what_does_not_fit_the_queue_is_dropped_and_nobody_waits() {
     let server = Server::new(TokioClock::shared());
-    let (events, writer) = Events::new(server.client(), TokioClock::shared(), Arc::new(Live::default()));
+    let (events, writer) = Events::new(
+        server.client(),
+        TokioClock::shared(),
+        Arc::new(RuntimeMetrics::new(KINDS)),
+    );
     let told = Told { server, events };
     for number in 0..10_000 {
         told.say(&format!("policy-{number}"), "all at once");
@@ -158,7 +164,11 @@ async fn what_does_not_fit_the_queue_is_dropped_and_nobody_waits() {
 #[tokio::test(start_paused = true)]
 async fn a_milestone_is_written_whatever_else_is_said_and_however_much() {
     let server = Server::new(TokioClock::shared());
-    let (events, writer) = Events::new(server.client(), TokioClock::shared(), Arc::new(Live::default()));
+    let (events, writer) = Events::new(
+        server.client(),
+        TokioClock::shared(),
+        Arc::new(RuntimeMetrics::new(KINDS)),
+    );
     let told = Told { server, events };
     for number in 0..1_000 {
         told.say("web", &format!("state {number}"));

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use prometheus_client::metrics::counter::Counter;
 use stagegate::admin::{self, About};
-use stagegate::shell::RunningControllers;
+use stagegate::start::RunningControllers;
 use tokio::net::TcpListener;
 use tokio::task::AbortHandle;
 

@@ -12,7 +12,8 @@ use kube::Api;
 use kube::api::{Patch, PatchParams, PostParams};
 use serde_json::json;
 use stagegate_api::{Binding, BindingPolicy, crd};
-use stagegate_embedded::{Server, TokioClock};
+use stagegate_clock::TokioClock;
+use stagegate_embedded::Server;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 

@@ -7,10 +7,10 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{ListParams, PostParams};
 use kube::{Api, ResourceExt};
 use serde_json::json;
-use stagegate::shell::{self, ControllerName, Delays, Options, RunningControllers};
+use stagegate::start::{self, ControllerName, Delays, Options, RunningControllers};
 use stagegate_api::combined_status_view::MAX_KEPT_BYTES;
 use stagegate_api::{Phase, StatusCollector, evidence};
-use stagegate_embedded::TokioClock;
+use stagegate_clock::TokioClock;
 
 use super::rights::{Right, rights};
 use super::{PLAIN, Rendered};
@@ -35,7 +35,7 @@ async fn alone(world: &World, name: ControllerName, role: &'static str) -> Alone
         sandbox: sandbox(),
         ..Options::default()
     };
-    let running = shell::start(tap.client(), TokioClock::shared(), options).await;
+    let running = start::start(tap.client(), TokioClock::shared(), options).await;
     Alone {
         role,
         tap,

@@ -24,14 +24,15 @@ use kube::{Api, Client, ResourceExt as _};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use stagegate::manifests;
-use stagegate::sandbox::{Cache, Sandbox, SandboxOptions};
-use stagegate::shell::{self, ControllerName, Delays, Imitation, Options, RunningControllers};
+use stagegate::start::{self, ControllerName, Delays, Imitation, Options, RunningControllers};
 use stagegate_api::{
     BindingPolicy, CombinedStatus, Phase, SimulatedCluster, StageState, StagedBindingPolicy, StagedBindingPolicyStatus,
     StatusCollector, crd,
 };
+use stagegate_clock::{SharedClock, TokioClock};
+use stagegate_embedded::Server;
 use stagegate_embedded::clusters::{self, Clusters, ObjectRef};
-use stagegate_embedded::{Server, SharedClock, TokioClock};
+use stagegate_sandbox::{Cache, Sandbox, SandboxOptions};
 use tokio::time::Instant;
 
 pub use fixture::{GATES, NAMESPACE, WELL, cluster, deployment_of, gate, gated, policy, shop, shortest, workload};
@@ -164,7 +165,7 @@ impl World {
     /// A host whose first request fails does not start: whoever runs it starts it again.
     pub async fn try_start_host(&mut self) -> anyhow::Result<()> {
         let options = self.host_options();
-        self.host = Some(shell::start(self.tap.client(), self.clock.clone(), options).await?);
+        self.host = Some(start::start(self.tap.client(), self.clock.clone(), options).await?);
         self.note_host();
         Ok(())
     }
@@ -190,7 +191,7 @@ impl World {
             ..Options::default()
         };
         self.parts = Some(
-            shell::start(self.client.clone(), self.clock.clone(), options)
+            start::start(self.client.clone(), self.clock.clone(), options)
                 .await
                 .unwrap(),
         );

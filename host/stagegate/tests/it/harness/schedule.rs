@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use serde_json::Value;
-use stagegate::shell;
+use stagegate::start;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
@@ -289,7 +289,7 @@ impl<C: Chooser> Schedule<C> {
         };
         let (clock, options) = (self.world.clock.clone(), self.world.host_options());
         self.hosts[host] = Some(tokio::spawn(async move {
-            let mut running = shell::start(interceptor.client(), clock, options).await.unwrap();
+            let mut running = start::start(interceptor.client(), clock, options).await.unwrap();
             panic!("a host has ended: {}", running.failed().await);
         }));
     }

@@ -4,7 +4,7 @@
 use kube::ResourceExt as _;
 use kube::api::DeleteParams;
 use serde_json::json;
-use stagegate::shell::{self, RunningControllers};
+use stagegate::start::{self, RunningControllers};
 use stagegate_api::{Phase, annotation};
 
 use super::interceptor::Interceptor;
@@ -30,12 +30,12 @@ async fn half_way() -> World {
 }
 
 async fn start(world: &World, elected: Option<&str>) -> RunningControllers {
-    let options = shell::Options {
+    let options = start::Options {
         election: elected.map(election),
         ..world.host_options()
     };
     let interceptor = Interceptor::new(world.server.router(), "host");
-    shell::start(interceptor.client(), world.clock(), options)
+    start::start(interceptor.client(), world.clock(), options)
         .await
         .unwrap()
 }

@@ -9,8 +9,9 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{Patch, PatchParams, PostParams};
 use kube::{Api, Client};
 use serde_json::json;
-use stagegate::shell::lease::{WriteBlocked, WriteGuard, gated};
-use stagegate_embedded::{Clock, CommitAuthor, Server, TokioClock};
+use stagegate_clock::{Clock, TokioClock};
+use stagegate_embedded::{CommitAuthor, Server};
+use stagegate_runtime::leader::{WriteBlocked, WriteGuard, guard_writes};
 use tokio::time::Instant;
 
 use super::interceptor::{Cut, Interceptor};
@@ -134,7 +135,7 @@ async fn no_write_leaves_a_process_that_could_not_renew_and_the_same_process_goe
     let target = serde_json::from_value(target).unwrap();
     api.create(&PostParams::default(), &target).await.unwrap();
     let host = Candidate::start_by(Interceptor::new(server.router(), "host"), "host", clock.clone());
-    let writing = tokio::spawn(write_on(gated(
+    let writing = tokio::spawn(write_on(guard_writes(
         &host.interceptor.client(),
         WriteGuard::Lease(host.standing.clone()),
     )));
@@ -205,7 +206,7 @@ async fn a_write_that_hangs_is_given_up_when_the_lease_is_lost() {
     let server = Server::new(TokioClock::shared());
     let host = Candidate::start(&server, "host");
     host.until_leading(Duration::from_secs(1)).await;
-    let client = gated(&host.interceptor.client(), WriteGuard::Lease(host.standing.clone()));
+    let client = guard_writes(&host.interceptor.client(), WriteGuard::Lease(host.standing.clone()));
     let api: Api<ConfigMap> = Api::namespaced(client, NAMESPACE);
     host.interceptor.cut(Cut::Everything);
     let begun = Instant::now();

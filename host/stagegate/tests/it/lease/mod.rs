@@ -15,8 +15,9 @@ use k8s_openapi::api::coordination::v1::Lease;
 use kube::Api;
 use kube::api::PostParams;
 use serde_json::{Value, json};
-use stagegate::shell::lease::{Election, LeaderState, Leadership, RunningElection, Timing};
-use stagegate_embedded::{Server, SharedClock, TokioClock};
+use stagegate_clock::{SharedClock, TokioClock};
+use stagegate_embedded::Server;
+use stagegate_runtime::leader::{Election, LeaderState, Leadership, RunningElection, Timing};
 
 use self::interceptor::Interceptor;
 

@@ -4,11 +4,11 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use stagegate::shell::lease::Leadership;
-use stagegate::shell::{self, RunningControllers};
+use stagegate::start::{self, RunningControllers};
 use stagegate_api::{Phase, StageState, annotation};
 use stagegate_embedded::clusters::Presence;
 use stagegate_embedded::{Commit, CommitAuthor};
+use stagegate_runtime::leader::Leadership;
 use tokio::time::Instant;
 
 use super::interceptor::{Cut, Interceptor};
@@ -80,11 +80,11 @@ impl Stage {
 
 /// The first that is started leads.
 async fn start(world: &World, interceptor: &Interceptor, identity: &str) -> RunningControllers {
-    let options = shell::Options {
+    let options = start::Options {
         election: Some(election(identity)),
         ..world.host_options()
     };
-    let running = shell::start(interceptor.client(), world.clock(), options)
+    let running = start::start(interceptor.client(), world.clock(), options)
         .await
         .unwrap();
     if identity == "first" {

@@ -1,7 +1,7 @@
 //! A soak that changes hands: what nobody judged while nobody led does not count.
 
 use serde_json::json;
-use stagegate::shell::{self, RunningControllers};
+use stagegate::start::{self, RunningControllers};
 use stagegate_api::Phase;
 
 use super::election;
@@ -9,12 +9,12 @@ use super::interceptor::Interceptor;
 use crate::harness::{Pace, World, policy, shop, workload};
 
 async fn start(world: &World, identity: &str) -> RunningControllers {
-    let options = shell::Options {
+    let options = start::Options {
         election: Some(election(identity)),
         ..world.host_options()
     };
     let interceptor = Interceptor::new(world.server.router(), "host");
-    shell::start(interceptor.client(), world.clock(), options)
+    start::start(interceptor.client(), world.clock(), options)
         .await
         .unwrap()
 }

@@ -7,9 +7,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use stagegate::sandbox::{Cache, Sandbox, SandboxOptions};
 use stagegate_decide::names::Digest;
 use stagegate_evaluate::gate::{FailureKind, Limits};
+use stagegate_sandbox::{Cache, Sandbox, SandboxOptions};
 
 use super::{SAMPLE, folder, kind, options};
 use crate::guests;

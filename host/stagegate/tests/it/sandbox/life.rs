@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
-use stagegate::sandbox::{Cache, Sandbox, SandboxOptions};
 use stagegate_evaluate::gate::{FailureKind, Limits};
+use stagegate_sandbox::{Cache, Sandbox, SandboxOptions};
 
 use super::{HOSTILE, SAMPLE, exists, having, holds, kind, options, process_of, signal, told, until};
 use crate::guests;

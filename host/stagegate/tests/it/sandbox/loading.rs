@@ -6,10 +6,10 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use stagegate::sandbox::{Sandbox, SandboxOptions};
 use stagegate_decide::names::Digest;
 use stagegate_evaluate::gate::limits::COMPONENT_BYTES_MAX;
 use stagegate_evaluate::gate::{FailureKind, Limits};
+use stagegate_sandbox::{Sandbox, SandboxOptions};
 
 use super::{HOSTILE, folder, having, kind, options};
 use crate::guests;

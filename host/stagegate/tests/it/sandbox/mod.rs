@@ -4,10 +4,10 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
 
-use stagegate::sandbox::{Cache, Sandbox, SandboxOptions};
 use stagegate_decide::names::Digest;
 use stagegate_evaluate::gate::wire::Decision;
 use stagegate_evaluate::gate::{Evaluation, Failure, FailureKind, Limits};
+use stagegate_sandbox::{Cache, Sandbox, SandboxOptions};
 
 use crate::guests;
 

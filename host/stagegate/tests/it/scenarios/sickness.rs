@@ -2,7 +2,7 @@
 
 use kube::Api;
 use serde_json::{Value, json};
-use stagegate::shell::Imitation;
+use stagegate::start::Imitation;
 use stagegate_api::{Phase, WorkStatus};
 
 use crate::harness::{Pace, World, deployment_of, policy, said, shop, workload};

@@ -4,7 +4,7 @@ use jiff::SignedDuration;
 use k8s_openapi::api::networking::v1::NetworkPolicy;
 use kube::Api;
 use serde_json::json;
-use stagegate::shell::Imitation;
+use stagegate::start::Imitation;
 use stagegate_api::{Binding, Phase, StageState, StagedBindingPolicyStatus};
 
 use crate::harness::{NAMESPACE, Pace, World, cluster, deployment_of, policy, said, shop, state_of, workload};

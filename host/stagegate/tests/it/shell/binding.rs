@@ -7,7 +7,8 @@ use kube::api::{Patch, PatchParams};
 use kube::{Api, Client};
 use serde_json::json;
 use stagegate_api::{Binding, BindingPolicy, crd};
-use stagegate_embedded::{Server, TokioClock};
+use stagegate_clock::TokioClock;
+use stagegate_embedded::Server;
 
 use super::wire::{Fault, Verb, Wire};
 use super::world::World;

@@ -6,9 +6,10 @@ use std::time::Duration;
 use kube::Api;
 use kube::api::{DynamicObject, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
-use stagegate::shell::{self, ControllerName, Delays, Options, RunningControllers};
+use stagegate::start::{self, ControllerName, Delays, Options, RunningControllers};
 use stagegate_api::{Binding, BindingPolicy, crd};
-use stagegate_embedded::{Server, TokioClock};
+use stagegate_clock::TokioClock;
+use stagegate_embedded::Server;
 
 use super::world::resource;
 
@@ -30,7 +31,7 @@ async fn start(server: &Server, controllers: &[ControllerName]) -> RunningContro
         },
         ..Options::default()
     };
-    shell::start(server.client(), TokioClock::shared(), options)
+    start::start(server.client(), TokioClock::shared(), options)
         .await
         .unwrap()
 }

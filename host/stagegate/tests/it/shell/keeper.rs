@@ -8,9 +8,11 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{DeleteParams, PostParams};
 use kube::{Api, ResourceExt as _};
 use serde_json::{Value, json};
-use stagegate::shell::store::Store;
-use stagegate::shell::watch::{ManagedFields, Need, Watched, keep};
-use stagegate_embedded::{Server, TokioClock};
+use stagegate_clock::TokioClock;
+use stagegate_embedded::Server;
+use stagegate_runtime::metrics::RuntimeMetrics;
+use stagegate_runtime::store::Store;
+use stagegate_runtime::watch::{ManagedFields, Need, Watched, keep};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep};
 
@@ -61,7 +63,7 @@ impl Kept {
             Api::all(wire.client()),
             store.clone(),
             ManagedFields::Dropped,
-            Watched::new("configmaps", Need::Always, &Arc::default()),
+            Watched::new("configmaps", Need::Always, &Arc::new(RuntimeMetrics::new(&[]))),
         );
         Kept {
             server: server.clone(),

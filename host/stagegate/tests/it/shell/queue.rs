@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use stagegate::shell::queue::{Ended, Queue};
+use stagegate_runtime::queue::{Ended, Queue};
 use tokio::time::{Instant, timeout};
 
 const DONE: Ended = Ended::Done { wake_in: None };

@@ -7,9 +7,10 @@ use kube::api::PostParams;
 use kube::{Api, Client};
 use stagegate::args::ClusterArgs;
 use stagegate::commands::connection;
-use stagegate::shell::request::{DEADLINE, RequestError, request};
 use stagegate_api::{BindingPolicy, BindingPolicySpec, crd};
-use stagegate_embedded::{Fault, FaultAnswer, Server, TokioClock};
+use stagegate_clock::TokioClock;
+use stagegate_embedded::{Fault, FaultAnswer, Server};
+use stagegate_runtime::request::{DEADLINE, RequestError, request};
 use tokio::net::TcpListener;
 
 const KIND: &str = "bindingpolicies.control.kubestellar.io";

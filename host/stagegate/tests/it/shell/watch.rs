@@ -5,9 +5,10 @@ use std::time::Duration;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::Api;
 use serde_json::json;
-use stagegate::shell;
+use stagegate::start;
 use stagegate_api::{Binding, BindingPolicy, Phase, crd};
-use stagegate_embedded::{Fault, FaultAnswer, Server, TokioClock};
+use stagegate_clock::TokioClock;
+use stagegate_embedded::{Fault, FaultAnswer, Server};
 
 use super::wire::{Fault as OnTheWay, Verb, Wire};
 use super::world::{World, create, options, three_stages, three_stages_policy};
@@ -24,7 +25,7 @@ async fn a_new_list_follows(code: u16) {
         ..Fault::new("watch", POLICIES, FaultAnswer::Status(code))
     };
     server.inject(broken);
-    let running = shell::start(server.client(), clock, options()).await.unwrap();
+    let running = start::start(server.client(), clock, options()).await.unwrap();
     tokio::time::sleep(Duration::from_secs(30)).await;
     let lists = server.requests().count("list", POLICIES);
     assert!(lists >= 2, "{lists} list(s) after watch requests answered {code}");
@@ -55,7 +56,7 @@ async fn nothing_is_written_before_every_needed_kind_was_listed_and_a_kind_may_c
         .into_iter()
         .partition(|crd| crd.spec.names.kind == "CombinedStatus");
     server.install_crds(early).unwrap();
-    let running = shell::start(server.client(), clock, options()).await.unwrap();
+    let running = start::start(server.client(), clock, options()).await.unwrap();
     create(&server.client(), &three_stages_policy()).await;
     let before = server.requests().writes();
     tokio::time::sleep(Duration::from_secs(120)).await;

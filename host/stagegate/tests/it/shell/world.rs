@@ -11,10 +11,11 @@ use kube::api::{ApiResource, DynamicObject, ListParams, PostParams};
 use kube::{Api, Client};
 use serde_json::json;
 use stagegate::manifests;
-use stagegate::shell::{self, ControllerName, Counters, Delays, Imitation, Options, RunningControllers};
+use stagegate::start::{self, ControllerName, Counters, Delays, Imitation, Options, RunningControllers};
 use stagegate_api::{Phase, StagedBindingPolicy, crd};
+use stagegate_clock::TokioClock;
 use stagegate_decide::staging::GateNamespaces;
-use stagegate_embedded::{Server, TokioClock, clusters};
+use stagegate_embedded::{Server, clusters};
 
 use crate::guests;
 use crate::harness::sandbox;
@@ -65,7 +66,7 @@ impl World {
         let clock = TokioClock::shared();
         let client = server.client();
         let clusters = clusters::Clusters::start(client.clone(), clock.clone(), clusters::Settings::default());
-        let running = shell::start(through, clock, options()).await.unwrap();
+        let running = start::start(through, clock, options()).await.unwrap();
         Self {
             server,
             client,

@@ -18,15 +18,15 @@ use stagegate_decide::staging::{
 };
 use stagegate_evaluate::gate::limits::REQUEST_BYTES_MAX;
 use stagegate_evaluate::gate::{Evaluation, Failure, Limits, wire};
+use stagegate_runtime::progress;
+use stagegate_runtime::request::{RequestError, cut, request};
 use tracing::{Instrument as _, debug, debug_span};
 
 use super::columns;
 use super::modules::{Modules, Unloaded};
+use crate::controllers::evaluator::Lasting;
 use crate::controllers::kinds::Guarded;
-use crate::shell::counters::Live;
-use crate::shell::evaluator::Lasting;
-use crate::shell::progress;
-use crate::shell::request::{RequestError, cut, request};
+use crate::metrics::RolloutMetrics;
 
 /// Longest reason that a decision passes on.
 const REASON_CHARS_MAX: usize = 700;
@@ -41,15 +41,15 @@ pub struct SeenEvidence(BTreeMap<CombinedRef, Arc<wire::CombinedStatus>>);
 pub struct Calls {
     client: Client,
     modules: Arc<Modules>,
-    counters: Arc<Live>,
+    metrics: Arc<RolloutMetrics>,
 }
 
 impl Calls {
-    pub fn new(client: Client, modules: Arc<Modules>, counters: Arc<Live>) -> Self {
+    pub fn new(client: Client, modules: Arc<Modules>, metrics: Arc<RolloutMetrics>) -> Self {
         Self {
             client,
             modules,
-            counters,
+            metrics,
         }
     }
 
@@ -92,7 +92,7 @@ impl Calls {
             Ok(Ok(evaluation)) => Called::Verdict(answered(call, evaluation), Lasting::Yes),
         };
         if let Called::Verdict(verdict, _) = &called {
-            self.counters.gate_verdict(word(&verdict.answer), begun.elapsed());
+            self.metrics.gate_verdict(word(&verdict.answer), begun.elapsed());
         }
         Ok(called)
     }

@@ -8,7 +8,7 @@ use stagegate_evaluate::gate::wire;
 /// Integers up to here are exact as floating-point numbers.
 const EXACT_MAX: f64 = 9_007_199_254_740_992.0;
 
-/// The results of all collectors but the host's own, in the order of their names.
+/// The results of all collectors but the controller's own, in the order of their names.
 pub fn of(combined: &CombinedStatus) -> wire::CombinedStatus {
     wire::CombinedStatus {
         namespace: combined.metadata.namespace.clone().unwrap_or_default(),

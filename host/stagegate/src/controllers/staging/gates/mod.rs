@@ -1,4 +1,4 @@
-//! The shell's side of gates: which ConfigMaps hold which components ([`sources`], [`modules`]), and calls of them
+//! The controller's side of gates: which ConfigMaps hold which components ([`sources`], [`modules`]), and calls of them
 //! ([`call`]). Must not judge, and must not run a component: that is the sandbox's.
 
 mod call;
@@ -10,15 +10,15 @@ mod unpack;
 use std::sync::Arc;
 
 use stagegate_decide::staging::{Facts, GateCall, ModuleFacts, Question};
+use stagegate_runtime::Runtime;
+use stagegate_runtime::controller;
+use stagegate_runtime::request::RequestError;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use self::call::{Called, Calls, SeenEvidence};
 use self::modules::Modules;
 use super::gather::Memory;
-use crate::shell::controller;
-use crate::shell::evaluator::Lasting;
-use crate::shell::request::RequestError;
-use crate::shell::start::Context;
+use crate::controllers::evaluator::Lasting;
 
 /// Policies that are busy with their gates at the same time: a component takes its seconds, and what is left of the
 /// controller's places is for policies that ask for none.
@@ -53,10 +53,10 @@ impl GateSession {
 }
 
 impl Gates {
-    pub fn new(context: &Context) -> Self {
-        let sandbox = context.options.sandbox.clone();
-        let modules = Arc::new(Modules::new(context.client.clone(), context.clock.clone(), sandbox));
-        let calls = Calls::new(context.client.clone(), modules.clone(), context.counters.clone());
+    pub fn new(runtime: &Runtime, options: &super::StagingOptions) -> Self {
+        let sandbox = options.sandbox.clone();
+        let modules = Arc::new(Modules::new(runtime.client.clone(), runtime.clock.clone(), sandbox));
+        let calls = Calls::new(runtime.client.clone(), modules.clone(), options.metrics.clone());
         Self {
             modules,
             calls,

@@ -8,18 +8,18 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::{Api, Client};
+use stagegate_clock::SharedClock;
 use stagegate_decide::names::Digest;
 use stagegate_decide::staging::{ConfigAnswer, ConfigKey, Module, SourceEntry};
-use stagegate_embedded::SharedClock;
 use stagegate_evaluate::gate::{Failure, FailureKind};
+use stagegate_runtime::bounded::BoundedMap;
+use stagegate_runtime::request::{RequestError, cut, request};
+use stagegate_sandbox::Sandbox;
 use tokio::sync::Semaphore;
 use tracing::debug;
 
 use super::sources;
 use super::unpack::{self, Unusable};
-use crate::sandbox::Sandbox;
-use crate::shell::bounded::BoundedMap;
-use crate::shell::request::{RequestError, cut, request};
 
 /// Versions of ConfigMap entries, and pairs of component and config, of which the answer is remembered.
 const KNOWN_MAX: usize = 1024;

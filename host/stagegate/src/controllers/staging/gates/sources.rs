@@ -9,15 +9,15 @@ use kube::core::{ObjectMeta, PartialObjectMeta};
 use kube::{Api, Resource as _};
 use stagegate_api::StagedBindingPolicy;
 use stagegate_decide::staging::{GateNamespaces, Source, SourceEntry};
+use stagegate_runtime::links::Links;
+use stagegate_runtime::queue::Queue;
+use stagegate_runtime::request::cut;
+use stagegate_runtime::store::{Change, Listing, ObjectId, Store};
+use stagegate_runtime::watch::{self, ManagedFields, Need, keep};
+use stagegate_runtime::{Runtime, Tasks};
 use tokio::sync::Notify;
 
 use crate::controllers::kinds::Guarded;
-use crate::shell::links::Links;
-use crate::shell::queue::Queue;
-use crate::shell::request::cut;
-use crate::shell::start::{Context, Tasks};
-use crate::shell::store::{Change, Listing, ObjectId, Store};
-use crate::shell::watch::{self, ManagedFields, Need, keep};
 
 /// A ConfigMap without its data.
 pub type Slim = PartialObjectMeta<ConfigMap>;
@@ -124,7 +124,7 @@ impl Sources {
     }
 
     /// Watches each namespace from when it is first named, and queues the policies that an event touches.
-    pub fn spawn(self: &Arc<Self>, context: &Context, queue: &Arc<Queue<String>>, tasks: &mut Tasks) {
+    pub fn spawn(self: &Arc<Self>, runtime: &Runtime, queue: &Arc<Queue<String>>, tasks: &mut Tasks) {
         for (namespace, watched) in &self.watched {
             let (sources, told) = (self.clone(), queue.clone());
             watched.store.listen(move |change| {
@@ -133,11 +133,11 @@ impl Sources {
                 }
             });
             let api: Api<Slim> = match namespace.as_str() {
-                "" => Api::all(context.client.clone()),
-                namespace => Api::namespaced(context.client.clone(), namespace),
+                "" => Api::all(runtime.client.clone()),
+                namespace => Api::namespaced(runtime.client.clone(), namespace),
             };
             let (sources, queue, namespace) = (self.clone(), queue.clone(), namespace.clone());
-            let (counters, stop) = (context.counters.clone(), context.stop.clone());
+            let (counters, stop) = (runtime.metrics.clone(), runtime.stop.clone());
             tasks.spawn(async move {
                 let watched = &sources.watched[&namespace];
                 let watching = async {

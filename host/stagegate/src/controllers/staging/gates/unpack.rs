@@ -3,8 +3,7 @@
 use k8s_openapi::api::core::v1::ConfigMap;
 use stagegate_decide::staging::SourceEntry;
 use stagegate_evaluate::gate::limits::COMPONENT_BYTES_MAX;
-
-use crate::sandbox::unpacked;
+use stagegate_sandbox::unpacked;
 
 /// Why there are no bytes.
 #[derive(Debug, PartialEq, Eq)]
@@ -45,7 +44,7 @@ mod tests {
     use k8s_openapi::ByteString;
 
     use super::*;
-    use crate::sandbox::packed;
+    use stagegate_sandbox::packed;
 
     fn entry() -> SourceEntry {
         SourceEntry::try_from("gates/g gate.wasm".to_owned()).unwrap()

@@ -13,7 +13,7 @@ mod workload;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use stagegate::shell::Imitation;
+use stagegate::start::Imitation;
 use stagegate_api::{Phase, StagedBindingPolicyStatus};
 use tokio::time::Instant;
 

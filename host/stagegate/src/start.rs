@@ -8,28 +8,25 @@ use anyhow::{Error, anyhow};
 use kube::Client;
 use prometheus_client::encoding::text;
 use prometheus_client::registry::Registry;
+use stagegate_clock::SharedClock;
 use stagegate_decide::staging::GateNamespaces;
-use stagegate_embedded::SharedClock;
+use stagegate_runtime::events::Events;
+use stagegate_runtime::health::Health;
+use stagegate_runtime::leader::{Election, LeaderState, Leadership, RunningElection, WriteGuard, guard_writes};
+use stagegate_runtime::metrics::RuntimeMetrics;
+use stagegate_runtime::request::request;
+use stagegate_runtime::{Runtime, Tasks, instrumented};
+use stagegate_sandbox::{Sandbox, SandboxOptions};
 use tokio::sync::watch;
-use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
-use super::counters::{Counters, Live};
-use super::evaluator::Evaluator;
-use super::events::Events;
-use super::health::Health;
-use super::lease::{self, Election, LeaderState, Leadership, WriteGuard};
-use super::measured::measured;
-use super::scrape::Scrape;
 use crate::controllers::{self, ForeignWriterGuard};
-use crate::sandbox::{Sandbox, SandboxOptions};
+use crate::metrics::KINDS;
+use crate::scrape::Scrape;
 
 /// Longest wait for reconciles that have begun when the process is told to stop.
 const STOP_MAX: Duration = Duration::from_secs(12);
-
-/// The names that controllers go by in numbers and logs.
-pub const CONTROLLERS: &[&str] = &["staging", "binding", "combine"];
 
 /// The controllers there are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -102,30 +99,13 @@ pub struct Imitation {
     pub compares_one_way: bool,
 }
 
-/// What every controller is given.
-#[derive(Clone)]
-pub struct Context {
-    /// Its writes are refused while another process leads.
-    pub client: Client,
-    pub clock: SharedClock,
-    pub options: Options,
-    pub leader_state: Arc<LeaderState>,
-    pub evaluator: Arc<Evaluator>,
-    pub events: Events,
-    pub counters: Arc<Live>,
-    pub stop: CancellationToken,
-}
-
-/// The tasks of a process; one that ends before [`RunningControllers::stop`] is a failure.
-pub type Tasks = JoinSet<&'static str>;
-
 /// The controllers at work. Dropping it breaks them off, as a kill would.
 pub struct RunningControllers {
     tasks: Tasks,
     health: Health,
     scrape: Arc<Scrape>,
     leader_state: Arc<LeaderState>,
-    election: Option<lease::RunningElection>,
+    election: Option<RunningElection>,
     foreign_writers: Arc<ForeignWriterGuard>,
 }
 
@@ -134,48 +114,47 @@ pub struct RunningControllers {
 /// # Errors
 /// When the API server does not answer at all, or refuses this client.
 pub async fn start(client: Client, clock: SharedClock, options: Options) -> anyhow::Result<RunningControllers> {
-    let version = super::request::request("get the API server's version", client.apiserver_version()).await?;
+    let version = request("get the API server's version", client.apiserver_version()).await?;
     info!(server = version.git_version, controllers = ?options.controllers, settle_ms = options.settle_ms, "starting");
-    let counters = Arc::new(Live::default());
-    let client = measured(client, counters.clone());
+    let metrics = Arc::new(RuntimeMetrics::new(KINDS));
+    let client = instrumented(client, metrics.clone());
     let stop = CancellationToken::new();
     let (election, leader_state) = match options.election.clone() {
         Some(election) => {
-            let (running, leader_state) = lease::RunningElection::start(&client, clock.clone(), election);
+            let (running, leader_state) = RunningElection::start(&client, clock.clone(), election);
             (Some(running), leader_state)
         }
         None => (None, LeaderState::unelected()),
     };
     let client = if election.is_some() {
-        lease::gated(&client, WriteGuard::Lease(leader_state.clone()))
+        guard_writes(&client, WriteGuard::Lease(leader_state.clone()))
     } else {
         client
     };
-    let (events, writer) = Events::new(client.clone(), clock.clone(), counters.clone());
+    let (events, writer) = Events::new(client.clone(), clock.clone(), metrics.clone());
     let mut tasks = Tasks::new();
     tasks.spawn(async move {
         writer.run().await;
         "writing Events"
     });
     let scrape = Arc::new(Scrape {
-        counters: counters.clone(),
+        metrics: metrics.clone(),
+        rollouts: Arc::default(),
         sandbox: options.sandbox.clone(),
         leadership: leader_state.leadership(),
     });
-    let context = Context {
-        evaluator: Evaluator::new(counters.clone()),
+    let runtime = Runtime {
         client,
         clock,
-        options,
         leader_state: leader_state.clone(),
         events,
-        counters: counters.clone(),
+        metrics: metrics.clone(),
         stop: stop.clone(),
     };
-    let foreign_writers = controllers::spawn(&context, &mut tasks);
+    let foreign_writers = controllers::spawn(&runtime, &options, &scrape.rollouts, &mut tasks);
     Ok(RunningControllers {
         tasks,
-        health: Health::new(counters, leader_state.clone(), stop),
+        health: Health::new(metrics, leader_state.clone(), stop),
         scrape,
         leader_state,
         election,
@@ -203,7 +182,16 @@ impl RunningControllers {
     }
 
     pub fn counters(&self) -> Counters {
-        self.scrape.counters.snapshot()
+        let totals = self.scrape.metrics.totals();
+        Counters {
+            evaluations: self.scrape.rollouts.evaluations(),
+            compilations: self.scrape.rollouts.compilations(),
+            reconciles: totals.reconciles,
+            failures: totals.failures,
+            writes: totals.writes,
+            conflicts: totals.conflicts,
+            lists: totals.lists,
+        }
     }
 
     /// Stays of use after [`Self::stop`].
@@ -238,6 +226,25 @@ impl RunningControllers {
     }
 }
 
+/// What was counted, at one moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Expressions evaluated; answers from the cache do not count.
+    pub evaluations: u64,
+    /// Expressions compiled.
+    pub compilations: u64,
+    /// Reconciles ended, of all controllers.
+    pub reconciles: u64,
+    /// Reconciles that ended in an error and were put off.
+    pub failures: u64,
+    /// Writes that the API server accepted.
+    pub writes: u64,
+    /// Writes refused because the object had changed meanwhile.
+    pub conflicts: u64,
+    /// Watches that were begun anew with a list, the first time included.
+    pub lists: u64,
+}
+
 /// The numbers of a process, for whoever serves them.
 #[derive(Clone, Debug)]
 pub struct Metrics(Arc<Scrape>);
@@ -248,7 +255,8 @@ impl Metrics {
     /// # Errors
     /// Never, as long as text can be written.
     pub fn encode(&self, text: &mut String) -> std::fmt::Result {
-        self.0.counters.encode(text)?;
+        self.0.metrics.encode(text)?;
+        self.0.rollouts.encode(text)?;
         let mut registry = Registry::with_prefix("stagegate");
         registry.register_collector(Box::new(self.0.clone()));
         text::encode_registry(text, &registry)

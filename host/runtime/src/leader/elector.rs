@@ -8,15 +8,15 @@ use std::time::Duration;
 use kube::api::PostParams;
 use kube::core::DynamicObject;
 use kube::{Api, Client};
-use stagegate_embedded::SharedClock;
+use stagegate_clock::SharedClock;
 use tokio::time::Instant;
 use tracing::{debug, info, warn};
 
 use super::moment::{Moment, Term};
 use super::record::{self, Claim};
 use super::{Election, LeaderState, Leadership};
-use crate::shell::events::REPORTER;
-use crate::shell::request::{RequestError, request};
+use crate::events::REPORTER;
+use crate::request::{RequestError, request};
 
 /// Longest wait for the answer to the release: the process is about to end.
 const RELEASE_MAX: Duration = Duration::from_secs(1);

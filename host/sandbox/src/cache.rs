@@ -10,7 +10,7 @@ use std::io;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
-use stagegate_decide::names::Digest;
+use stagegate_api::Digest;
 
 use super::directory::Directory;
 use super::sealed::sealed;

@@ -1,6 +1,6 @@
 //! Whether the process can do its work, as a list of named checks. Must not touch what it looks at.
 //!
-//! *Live* asks what a restart would mend, so an API server that is away is none of it. *Ready* asks whether decisions rest
+//! *RuntimeMetrics* asks what a restart would mend, so an API server that is away is none of it. *Ready* asks whether decisions rest
 //! on what is true now.
 
 use std::sync::Arc;
@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
-use super::counters::Live;
-use super::lease::{LeaderState, LeaderUnknown};
+use super::leader::{LeaderState, LeaderUnknown};
+use super::metrics::RuntimeMetrics;
 use super::watch::{Need, WatchHealth};
 
 /// A key that is due while places are free is handed out at once, by a loop that does nothing else.
@@ -40,28 +40,28 @@ impl Check {
 /// The health of one process.
 #[derive(Clone, Debug)]
 pub struct Health {
-    counters: Arc<Live>,
+    metrics: Arc<RuntimeMetrics>,
     leader_state: Arc<LeaderState>,
     stop: CancellationToken,
 }
 
 impl Health {
     /// Of the process with these numbers, which ends when `stop` says so.
-    pub const fn new(counters: Arc<Live>, leader_state: Arc<LeaderState>, stop: CancellationToken) -> Self {
+    pub const fn new(metrics: Arc<RuntimeMetrics>, leader_state: Arc<LeaderState>, stop: CancellationToken) -> Self {
         Self {
-            counters,
+            metrics,
             leader_state,
             stop,
         }
     }
 
-    pub(super) fn begin_stop(&self) {
+    pub fn begin_stop(&self) {
         self.stop.cancel();
     }
 
     /// What a restart would mend.
     pub fn live(&self) -> Vec<Check> {
-        let queues = self.counters.queues().into_iter();
+        let queues = self.metrics.queues().into_iter();
         let checks = queues.map(|(controller, queue)| {
             let load = queue.load();
             let failure = if load.untaken > UNTAKEN_MAX {
@@ -81,7 +81,7 @@ impl Health {
 
     /// Whether decisions are made, on what is true now.
     pub fn ready(&self) -> Vec<Check> {
-        let mut watches = self.counters.watches();
+        let mut watches = self.metrics.watches();
         watches.retain(|watch| watch.need() == Need::Always);
         watches.sort_by(|one, other| one.name().cmp(other.name()));
         let mut checks: Vec<Check> = watches

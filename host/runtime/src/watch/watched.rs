@@ -7,24 +7,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::HELD;
-use crate::shell::counters::Live;
-
-/// The kinds that are told apart in numbers; what is workload has whatever kinds users have.
-pub const WATCHED: &[&str] = &[
-    "stagedbindingpolicies",
-    "bindingpolicies",
-    "bindings",
-    "statuscollectors",
-    "combinedstatuses",
-    "workstatuses",
-    "managedclusters",
-    "namespaces",
-    "configmaps",
-    "customresourcedefinitions",
-    WORKLOAD,
-];
-/// All other kinds together.
-pub const WORKLOAD: &str = "workload";
+use crate::metrics::RuntimeMetrics;
 
 /// Whether decisions wait for the kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,7 +25,7 @@ pub struct Watched {
     name: String,
     label: &'static str,
     need: Need,
-    counters: Arc<Live>,
+    metrics: Arc<RuntimeMetrics>,
     state: Mutex<State>,
 }
 
@@ -71,17 +54,16 @@ pub enum WatchHealth {
 }
 
 impl Watched {
-    /// Known to `counters` as long as it lives.
-    pub fn new(name: &str, need: Need, counters: &Arc<Live>) -> Arc<Self> {
-        let label = WATCHED.iter().find(|known| **known == name).copied();
+    /// Known to `metrics` as long as it lives.
+    pub fn new(name: &str, need: Need, metrics: &Arc<RuntimeMetrics>) -> Arc<Self> {
         let watched = Arc::new(Self {
             name: name.to_owned(),
-            label: label.unwrap_or(WORKLOAD),
+            label: metrics.label(name),
             need,
-            counters: counters.clone(),
+            metrics: metrics.clone(),
             state: Mutex::default(),
         });
-        counters.add_watch(&watched);
+        metrics.add_watch(&watched);
         watched
     }
 
@@ -122,7 +104,7 @@ impl Watched {
     }
 
     pub(super) fn listing(&self) {
-        self.counters.list(self.label);
+        self.metrics.list(self.label);
     }
 
     /// A list alone ends no trouble: a server may list and refuse to be watched.
@@ -133,7 +115,7 @@ impl Watched {
     }
 
     pub(super) fn watching(&self) {
-        self.counters.watch(self.label);
+        self.metrics.watch(self.label);
         self.state().running_since = Some(Instant::now());
     }
 

@@ -7,10 +7,10 @@ use std::time::Instant;
 use stagegate_decide::names::Digest;
 use stagegate_decide::staging::{Compilation, Root, Verdict};
 use stagegate_evaluate::{Answer, Budget, Compiled, EvalError, EvalErrorKind, Value, compile};
+use stagegate_runtime::bounded::BoundedMap;
+use stagegate_runtime::request::cut;
 
-use super::bounded::BoundedMap;
-use super::counters::Live;
-use super::request::cut;
+use crate::metrics::RolloutMetrics;
 
 /// Expressions that stay compiled; about a kilobyte each.
 const COMPILED_MAX: usize = 4096;
@@ -21,14 +21,14 @@ const MESSAGE_CHARS_MAX: usize = 256;
 #[derive(Debug)]
 pub struct Evaluator {
     compiled: Mutex<BoundedMap<Digest, Result<Compiled, String>>>,
-    counters: Arc<Live>,
+    metrics: Arc<RolloutMetrics>,
 }
 
 impl Evaluator {
-    pub fn new(counters: Arc<Live>) -> Arc<Self> {
+    pub fn new(metrics: Arc<RolloutMetrics>) -> Arc<Self> {
         Arc::new(Self {
             compiled: Mutex::new(BoundedMap::new(COMPILED_MAX)),
-            counters,
+            metrics,
         })
     }
 
@@ -38,7 +38,7 @@ impl Evaluator {
         if let Some(known) = self.cache().get(&digest) {
             return known.clone();
         }
-        self.counters.compilation();
+        self.metrics.compilation();
         let compiled = compile(text, variables).map_err(|error| cut(&error.to_string(), MESSAGE_CHARS_MAX));
         self.cache().insert(digest, compiled.clone());
         compiled
@@ -81,7 +81,7 @@ impl Evaluator {
     pub fn eval(&self, compiled: &Compiled, bound: &[(&str, Value)]) -> Result<Answer, EvalError> {
         let begun = Instant::now();
         let answer = compiled.eval(bound, Budget::default());
-        self.counters.evaluation(begun.elapsed());
+        self.metrics.evaluation(begun.elapsed());
         answer
     }
 

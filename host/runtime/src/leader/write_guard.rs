@@ -51,7 +51,7 @@ pub enum WriteBlocked {
 }
 
 /// `client`, with every write held to the permit: refused without it, given up when it is withdrawn.
-pub fn gated(client: &Client, permit: WriteGuard) -> Client {
+pub fn guard_writes(client: &Client, permit: WriteGuard) -> Client {
     let namespace = client.default_namespace().to_owned();
     let client = client.clone();
     let service = tower::service_fn(move |request: Request<Body>| {

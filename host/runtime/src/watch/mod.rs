@@ -31,7 +31,7 @@ use self::error::{FailureStreak, WatchError};
 use super::store::{Kept, ObjectId, Store};
 
 pub use self::version::{order, order_of};
-pub use self::watched::{Need, WATCHED, WORKLOAD, WatchHealth, Watched};
+pub use self::watched::{Need, WatchHealth, Watched};
 
 /// Longest wait for a page of a list, and for a watch to begin.
 const ANSWER_MAX: Duration = Duration::from_secs(30);

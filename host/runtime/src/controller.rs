@@ -15,11 +15,11 @@ use tokio::task::{Id, JoinError, JoinSet};
 use tokio::time::Instant;
 use tracing::{Instrument as _, debug, error, info_span, warn};
 
-use super::counters::{Live, Reconciled};
-use super::lease::Leadership;
+use super::Runtime;
+use super::leader::Leadership;
+use super::metrics::{Reconciled, RuntimeMetrics};
 use super::queue::{Ended, Queue};
 use super::request::RequestError;
-use super::start::Context;
 
 /// Keys of one controller worked on at the same time.
 pub const CONCURRENCY: usize = 16;
@@ -53,18 +53,18 @@ pub trait Controller: Send + Sync + 'static {
 
 /// Runs `controller` until the process is told to stop; what has begun then is finished. It works in the terms in which
 /// this process leads; between them keys gather in the queue, from watches that stay warm.
-pub async fn run<C: Controller>(controller: C, queue: Arc<Queue<C::Key>>, context: Context) {
+pub async fn run<C: Controller>(controller: C, queue: Arc<Queue<C::Key>>, runtime: Runtime) {
     tokio::select! {
-        () = context.stop.cancelled() => return,
+        () = runtime.stop.cancelled() => return,
         () = controller.complete() => debug!(controller = C::NAME, "all kinds are listed"),
     }
-    context.counters.add_queue(C::NAME, queue.clone());
-    let stop = context.stop.clone();
+    runtime.metrics.add_queue(C::NAME, queue.clone());
+    let stop = runtime.stop.clone();
     let mut worker = Worker {
         controller: Arc::new(controller),
         queue,
-        leadership: context.leader_state.leadership(),
-        context,
+        leadership: runtime.leader_state.leadership(),
+        runtime,
         terms: 0,
         running: JoinSet::new(),
         keys: HashMap::new(),
@@ -88,7 +88,7 @@ struct Worker<C: Controller> {
     controller: Arc<C>,
     queue: Arc<Queue<C::Key>>,
     leadership: watch::Receiver<Leadership>,
-    context: Context,
+    runtime: Runtime,
     /// Terms in which this process has led.
     terms: u64,
     running: JoinSet<Ended>,
@@ -100,7 +100,7 @@ impl<C: Controller> Worker<C> {
     /// Waits for this process to lead. In the first term all that the watches told of waits in the queue. In a later one
     /// the keys do whose objects others have changed meanwhile; what follows from leading again is in no event.
     async fn begin_term(&mut self) {
-        // The sender lives as long as the context.
+        // The sender lives as long as the runtime.
         let is_leader = |leadership: &Leadership| *leadership != Leadership::Standby;
         let _leading = self.leadership.wait_for(is_leader).await;
         self.terms += 1;
@@ -119,12 +119,12 @@ impl<C: Controller> Worker<C> {
         loop {
             tokio::select! {
                 biased;
-                () = self.context.stop.cancelled() => {
+                () = self.runtime.stop.cancelled() => {
                     self.queue.close();
                     while self.running.join_next().await.is_some() {}
                     return ControlFlow::Break(());
                 }
-                // The sender lives as long as the context.
+                // The sender lives as long as the runtime.
                 _ = self.leadership.changed() => {
                     self.break_off().await;
                     return ControlFlow::Continue(());
@@ -137,7 +137,7 @@ impl<C: Controller> Worker<C> {
 
     fn begin(&mut self, key: C::Key) {
         let work = self.queue.work(&key);
-        let one = reconcile(self.controller.clone(), key.clone(), self.context.counters.clone());
+        let one = reconcile(self.controller.clone(), key.clone(), self.runtime.metrics.clone());
         let handle = self.running.spawn(async move {
             match work {
                 Some(work) => work.run(one).await,
@@ -161,8 +161,8 @@ impl<C: Controller> Worker<C> {
                 let id = error.id();
                 if let Some((key, begun)) = self.keys.get(&id) {
                     error!(controller = C::NAME, %key, %error, "a reconcile broke off");
-                    let counters = &self.context.counters;
-                    counters.reconcile(C::NAME, Reconciled::Panic, begun.elapsed());
+                    let metrics = &self.runtime.metrics;
+                    metrics.reconcile(C::NAME, Reconciled::Panic, begun.elapsed());
                 }
                 (id, Ended::Failed)
             }
@@ -182,7 +182,7 @@ impl<C: Controller> Worker<C> {
 }
 
 /// Whatever is logged on the way has the controller and the key.
-async fn reconcile<C: Controller>(controller: Arc<C>, key: C::Key, counters: Arc<Live>) -> Ended {
+async fn reconcile<C: Controller>(controller: Arc<C>, key: C::Key, metrics: Arc<RuntimeMetrics>) -> Ended {
     let span = info_span!("reconcile", controller = C::NAME, %key);
     async {
         let begun = Instant::now();
@@ -201,7 +201,7 @@ async fn reconcile<C: Controller>(controller: Arc<C>, key: C::Key, counters: Arc
                 (Reconciled::Failed, Ended::Failed)
             }
         };
-        counters.reconcile(C::NAME, reconciled, begun.elapsed());
+        metrics.reconcile(C::NAME, reconciled, begun.elapsed());
         ended
     }
     .instrument(span)

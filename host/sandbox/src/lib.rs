@@ -7,11 +7,13 @@
 
 use std::borrow::Cow;
 use std::collections::HashSet;
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use stagegate_decide::names::Digest;
+use lru::LruCache;
+use stagegate_api::Digest;
 use stagegate_evaluate::gate::limits::{COMPONENT_BYTES_MAX, TIMEOUT_MS};
 use stagegate_evaluate::gate::{Evaluation, Failure, FailureKind, Limits, wire};
 
@@ -19,7 +21,6 @@ use self::backoff::Backoff;
 use self::children::{Children, Question};
 use self::process::is_gone;
 use self::protocol::{Compiled, Encoded, ProtocolError, Request, Said};
-use crate::shell::bounded::BoundedMap;
 
 mod backoff;
 mod cache;
@@ -41,7 +42,7 @@ pub use packed::{packed, unpacked};
 /// Run children at once, where nothing else is said.
 pub const CHILDREN_MAX: usize = 8;
 /// Modules of which is remembered what they say of themselves, or why they cannot be used.
-const KNOWN_MAX: usize = 256;
+const KNOWN_MAX: NonZeroUsize = NonZeroUsize::MIN.saturating_add(255);
 /// Longest time of a compilation by the clock on the wall: it has two seconds of processor time, on a machine with much
 /// else to do.
 const COMPILE_WITHIN: Duration = Duration::from_secs(30);
@@ -84,7 +85,7 @@ pub struct Sandbox {
     program: PathBuf,
     children: Children,
     cache: Cache,
-    known: Mutex<BoundedMap<Digest, Known>>,
+    known: Mutex<LruCache<Digest, Known>>,
     /// Modules that are being loaded now.
     loading: Mutex<HashSet<Digest>>,
     loaded: Condvar,
@@ -107,7 +108,7 @@ impl Sandbox {
             children: Children::new(options.program.clone(), options.children_max),
             program: options.program,
             cache: options.cache.unwrap_or_else(Cache::in_memory),
-            known: Mutex::new(BoundedMap::new(KNOWN_MAX)),
+            known: Mutex::new(LruCache::new(KNOWN_MAX)),
             loading: Mutex::default(),
             loaded: Condvar::new(),
             compiling: Mutex::default(),
@@ -144,7 +145,7 @@ impl Sandbox {
                 Known::Failed(failure, Some(backoff))
             }
         };
-        self.lock_known().insert(digest.clone(), known);
+        self.lock_known().put(digest.clone(), known);
         loaded
     }
 
@@ -264,7 +265,7 @@ impl Sandbox {
         }
     }
 
-    fn lock_known(&self) -> MutexGuard<'_, BoundedMap<Digest, Known>> {
+    fn lock_known(&self) -> MutexGuard<'_, LruCache<Digest, Known>> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

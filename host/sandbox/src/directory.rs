@@ -11,7 +11,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, openat, renameat, statat, unlinkat};
 use sha2::{Digest as _, Sha256};
-use stagegate_decide::names::Digest;
+use stagegate_api::Digest;
 
 use super::protocol::ARTIFACT_BYTES_MAX;
 use super::sealed::Open;

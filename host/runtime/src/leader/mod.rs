@@ -18,7 +18,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use kube::Client;
-use stagegate_embedded::SharedClock;
+use stagegate_clock::SharedClock;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
@@ -26,7 +26,7 @@ use tokio::time::Instant;
 use self::elector::Elector;
 use self::moment::Term;
 
-pub use self::write_guard::{WriteBlocked, WriteGuard, gated};
+pub use self::write_guard::{WriteBlocked, WriteGuard, guard_writes};
 
 /// Whether this process may write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use stagegate_decide::names::Digest;
+use stagegate_api::Digest;
 use stagegate_evaluate::gate::{Failure, FailureKind};
 
 use super::backoff::Backoff;

@@ -10,18 +10,20 @@ use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric as _};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
+use stagegate_runtime::leader::Leadership;
+use stagegate_runtime::metrics::RuntimeMetrics;
+use stagegate_runtime::queue::Load;
+use stagegate_runtime::watch::Watched;
+use stagegate_sandbox::Sandbox;
 use tokio::sync::watch;
 
-use super::counters::Live;
-use super::lease::Leadership;
-use super::queue::Load;
-use super::watch::Watched;
-use crate::sandbox::Sandbox;
+use crate::metrics::RolloutMetrics;
 
 /// What is looked up.
 #[derive(Debug)]
 pub struct Scrape {
-    pub counters: Arc<Live>,
+    pub metrics: Arc<RuntimeMetrics>,
+    pub rollouts: Arc<RolloutMetrics>,
     pub sandbox: Arc<Sandbox>,
     pub leadership: watch::Receiver<Leadership>,
 }
@@ -55,7 +57,7 @@ const OF_QUEUES: &[OfQueue] = &[
 
 impl Collector for Scrape {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        let queues = self.counters.queues();
+        let queues = self.metrics.queues();
         let loads: Vec<(&'static str, Load)> = queues.iter().map(|(name, queue)| (*name, queue.load())).collect();
         for (name, help, value) in OF_QUEUES {
             let values = loads.iter().map(|(controller, load)| (*controller, value(load)));
@@ -94,7 +96,7 @@ impl Scrape {
     /// Of several watches that have one label, the worst.
     fn watches(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
         let mut by_label: BTreeMap<&'static str, Vec<Arc<Watched>>> = BTreeMap::new();
-        for watched in self.counters.watches() {
+        for watched in self.metrics.watches() {
             by_label.entry(watched.label()).or_default().push(watched);
         }
         let listed = by_label.iter().map(|(label, watches)| {

@@ -17,14 +17,14 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
 use kube::api::{Patch, PatchParams, PostParams};
 use kube::{Api, Client};
 use serde_json::json;
-use stagegate_decide::printable::printable_cut;
-use stagegate_embedded::SharedClock;
+use stagegate_api::printable::printable_cut;
+use stagegate_clock::SharedClock;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tracing::debug;
 
 use super::bounded::BoundedMap;
-use super::counters::Live;
+use super::metrics::RuntimeMetrics;
 use super::request::{RequestError, request};
 
 /// Events, other than milestones, that may wait to be written.
@@ -66,12 +66,12 @@ pub struct Notice {
 pub struct Events {
     sender: mpsc::Sender<Notice>,
     milestones: mpsc::UnboundedSender<Notice>,
-    counters: Arc<Live>,
+    metrics: Arc<RuntimeMetrics>,
 }
 
 impl Events {
     /// The sender, and the writer to be run as a task.
-    pub fn new(client: Client, clock: SharedClock, counters: Arc<Live>) -> (Self, Writer) {
+    pub fn new(client: Client, clock: SharedClock, metrics: Arc<RuntimeMetrics>) -> (Self, Writer) {
         let (sender, receiver) = mpsc::channel(WAITING_MAX);
         let (milestones, passed) = mpsc::unbounded_channel();
         let writer = Writer {
@@ -79,7 +79,7 @@ impl Events {
             clock,
             receiver,
             passed,
-            counters: counters.clone(),
+            metrics: metrics.clone(),
             series: HashMap::new(),
             tokens: BoundedMap::new(OBJECTS_MAX),
             written: 0,
@@ -87,7 +87,7 @@ impl Events {
         let events = Self {
             sender,
             milestones,
-            counters,
+            metrics,
         };
         (events, writer)
     }
@@ -99,7 +99,7 @@ impl Events {
             self.sender.try_send(notice).map_err(|error| error.to_string())
         };
         if let Err(error) = sent {
-            self.counters.event_dropped();
+            self.metrics.event_dropped();
             debug!(error, "an Event is dropped");
         }
     }
@@ -112,7 +112,7 @@ pub struct Writer {
     receiver: mpsc::Receiver<Notice>,
     /// The milestones.
     passed: mpsc::UnboundedReceiver<Notice>,
-    counters: Arc<Live>,
+    metrics: Arc<RuntimeMetrics>,
     series: HashMap<SeriesKey, Series>,
     /// By the object's uid.
     tokens: BoundedMap<String, Tokens>,
@@ -157,7 +157,7 @@ impl Writer {
         });
         if !notice.is_milestone && !self.has_token(uid) {
             // What a series counts is not lost: its next write tells of it.
-            self.counters.event_dropped();
+            self.metrics.event_dropped();
             return;
         }
         let tries = if notice.is_milestone { MILESTONE_TRIES } else { 1 };
@@ -169,7 +169,7 @@ impl Writer {
             debug!(object, error = error.chain(), "an Event could not be written");
             // Trying again does not change a refusal.
             if number == tries || error.is_forbidden() {
-                self.counters.event_dropped();
+                self.metrics.event_dropped();
                 return;
             }
             tokio::time::sleep(MILESTONE_PAUSE * 2u32.pow(number - 1)).await;

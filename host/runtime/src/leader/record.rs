@@ -119,7 +119,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::{Claim, Timing, duration, holder, next, transitions};
-    use crate::shell::lease::Election;
+    use crate::leader::Election;
 
     fn lease(spec: Value) -> DynamicObject {
         serde_json::from_value(json!({"metadata": {"name": "stagegate"}, "spec": spec})).unwrap()

@@ -44,8 +44,3 @@ impl Clock for TokioClock {
         self.wall.checked_add(elapsed).unwrap_or(Timestamp::MAX)
     }
 }
-
-/// RFC 3339 in whole seconds, as `metav1.Time` is written.
-pub(crate) fn seconds(time: Timestamp) -> String {
-    time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
-}

@@ -11,7 +11,7 @@ use tokio::time::Instant;
 
 use super::list::Listed;
 use super::version::order;
-use crate::shell::store::{ObjectId, Store, Version};
+use crate::store::{ObjectId, Store, Version};
 
 /// From one list of a kind to the next, however long the comparison takes: what is kept back just after one is on the next.
 const EVERY: Duration = Duration::from_secs(7 * 60);

@@ -1,7 +1,8 @@
-//! What the process did so far, as numbers that only grow, and what it has at hand to be asked how it is. Must not
-//! influence anything, and must never have a label that users or clusters choose the value of: series would be without
+//! What the controllers of a process did so far, as numbers that only grow, and the queues and watches to be asked how they are.
+//! Must not influence anything, and must never have a label that users or clusters choose the value of: series would be without
 //! bound.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
@@ -9,28 +10,25 @@ use std::time::Duration;
 use prometheus_client::encoding::text;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
-use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
-use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::Registry;
 
 use super::queue::Loaded;
-use super::watch::{WATCHED, Watched};
+use super::watch::Watched;
 
-/// A snapshot.
+/// The kinds that no label of their own is known for, all together: what is workload has whatever kinds users have.
+pub const WORKLOAD: &str = "workload";
+
+/// What was counted, over all controllers and kinds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counters {
-    /// Expressions evaluated; answers from the cache do not count.
-    pub evaluations: u64,
-    /// Expressions compiled.
-    pub compilations: u64,
-    /// Reconciles ended, of all controllers.
+pub struct Totals {
+    /// Reconciles ended.
     pub reconciles: u64,
     /// Reconciles that ended in an error and were put off.
     pub failures: u64,
     /// Writes that the API server accepted.
     pub writes: u64,
-    /// Writes refused because the object had moved on.
+    /// Writes refused because the object had changed meanwhile.
     pub conflicts: u64,
     /// Watches that were begun anew with a list, the first time included.
     pub lists: u64,
@@ -65,11 +63,10 @@ impl Reconciled {
 }
 
 /// The live numbers, and the queues and watches that are asked when they are looked at.
-pub struct Live {
+pub struct RuntimeMetrics {
     registry: Registry,
-    evaluations: Counter,
-    evaluation_seconds: Histogram,
-    compilations: Counter,
+    /// Plurals of the kinds that are told apart in numbers.
+    kinds: &'static [&'static str],
     reconciles: CounterBy<2>,
     reconcile_seconds: HistogramBy<1>,
     requests: CounterBy<3>,
@@ -78,29 +75,30 @@ pub struct Live {
     conflicts: Counter,
     lists: CounterBy<1>,
     watches_begun: CounterBy<1>,
-    gate_verdicts: CounterBy<1>,
-    gate_seconds: Histogram,
-    stages_opened: Counter,
-    transition_seconds: Histogram,
     events_dropped: Counter,
-    policies: Family<Labels<1>, Gauge>,
     queues: Mutex<Vec<(&'static str, Arc<dyn Loaded>)>>,
     watches: Mutex<Vec<Weak<Watched>>>,
 }
 
-impl fmt::Debug for Live {
+impl fmt::Debug for RuntimeMetrics {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Live").field(&self.snapshot()).finish()
+        f.debug_tuple("RuntimeMetrics").field(&self.totals()).finish()
     }
 }
 
-impl Default for Live {
-    fn default() -> Self {
-        let live = Self {
-            registry: Registry::default(),
-            evaluations: Counter::default(),
-            evaluation_seconds: quick(),
-            compilations: Counter::default(),
+/// From a millisecond to a minute.
+pub fn seconds() -> Histogram {
+    Histogram::new([
+        0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0,
+    ])
+}
+
+impl RuntimeMetrics {
+    /// Nothing counted yet. `kinds`: plurals that requests and watches are told apart by; all others are [`WORKLOAD`].
+    pub fn new(kinds: &'static [&'static str]) -> Self {
+        let mut metrics = Self {
+            registry: Registry::with_prefix("stagegate"),
+            kinds,
             reconciles: Family::default(),
             reconcile_seconds: Family::new_with_constructor(seconds),
             requests: Family::default(),
@@ -109,52 +107,17 @@ impl Default for Live {
             conflicts: Counter::default(),
             lists: Family::default(),
             watches_begun: Family::default(),
-            gate_verdicts: Family::default(),
-            gate_seconds: seconds(),
-            stages_opened: Counter::default(),
-            transition_seconds: seconds(),
             events_dropped: Counter::default(),
-            policies: Family::default(),
             queues: Mutex::default(),
             watches: Mutex::default(),
         };
-        live.registered()
-    }
-}
-
-/// From a millisecond to a minute: requests, reconciles, gates, transitions.
-fn seconds() -> Histogram {
-    Histogram::new([
-        0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0,
-    ])
-}
-
-/// From ten microseconds to a second: expressions.
-fn quick() -> Histogram {
-    Histogram::new([
-        0.000_01, 0.000_05, 0.000_1, 0.000_5, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0,
-    ])
-}
-
-impl Live {
-    /// With every metric known by name and help.
-    fn registered(mut self) -> Self {
-        let mut registry = Registry::with_prefix("stagegate");
-        registry.register(
-            "build",
-            "The program that runs",
-            Info::new([("version", env!("CARGO_PKG_VERSION"))]),
-        );
-        self.register_shell(&mut registry);
-        self.register_rollouts(&mut registry);
-        for outcome in ["pass", "hold", "fail", "unknown"] {
-            drop(self.gate_verdicts.get_or_create(&[("outcome", outcome)]));
-        }
-        self.registry = registry;
-        self
+        metrics.register();
+        metrics
     }
 
-    fn register_shell(&self, registry: &mut Registry) {
+    /// With name and help.
+    fn register(&mut self) {
+        let registry = &mut self.registry;
         let help = "Reconciles ended; conflict: an object has changed meanwhile";
         registry.register("reconciles", help, self.reconciles.clone());
         let help = "From a key handed out to its end";
@@ -176,32 +139,10 @@ impl Live {
         registry.register("events_dropped", help, self.events_dropped.clone());
     }
 
-    fn register_rollouts(&self, registry: &mut Registry) {
-        let help = "CEL expressions evaluated; answers from memory do not count";
-        registry.register("cel_evaluations", help, self.evaluations.clone());
-        let help = "Of one CEL expression";
-        registry.register("cel_evaluation_duration_seconds", help, self.evaluation_seconds.clone());
-        let help = "CEL expressions compiled";
-        registry.register("cel_compilations", help, self.compilations.clone());
-        let help = "Answers of gates; unknown: it gave none";
-        registry.register("gate_verdicts", help, self.gate_verdicts.clone());
-        let help = "Of one call of a gate, the wait for its process included";
-        registry.register("gate_duration_seconds", help, self.gate_seconds.clone());
-        let help = "BindingPolicies opened; each brings a workload to the clusters of a stage";
-        registry.register("stages_opened", help, self.stages_opened.clone());
-        let help = "From the event that completed the evidence until the next stage was opened";
-        registry.register("transition_duration_seconds", help, self.transition_seconds.clone());
-        let help = "StagedBindingPolicies by phase";
-        registry.register("policies", help, self.policies.clone());
-    }
-
-    pub fn evaluation(&self, took: Duration) {
-        self.evaluations.inc();
-        self.evaluation_seconds.observe(took.as_secs_f64());
-    }
-
-    pub fn compilation(&self) {
-        self.compilations.inc();
+    /// The label of a kind by its plural.
+    pub fn label(&self, plural: &str) -> &'static str {
+        let known = self.kinds.iter().find(|known| **known == plural);
+        known.copied().unwrap_or(WORKLOAD)
     }
 
     /// A reconcile of this controller has ended.
@@ -239,34 +180,8 @@ impl Live {
         self.watches_begun.get_or_create(&[("kind", kind)]).inc();
     }
 
-    pub fn gate_verdict(&self, outcome: &'static str, took: Duration) {
-        self.gate_verdicts.get_or_create(&[("outcome", outcome)]).inc();
-        self.gate_seconds.observe(took.as_secs_f64());
-    }
-
-    /// So long after the event that led to it.
-    pub fn stage_opened(&self, after: Option<Duration>) {
-        self.stages_opened.inc();
-        if let Some(after) = after {
-            self.transition_seconds.observe(after.as_secs_f64());
-        }
-    }
-
     pub fn event_dropped(&self) {
         self.events_dropped.inc();
-    }
-
-    /// A policy has come to this phase, and left that one.
-    pub fn policy(&self, left: Option<&'static str>, reached: Option<&'static str>) {
-        if left == reached {
-            return;
-        }
-        if let Some(phase) = left {
-            self.policies.get_or_create(&[("phase", phase)]).dec();
-        }
-        if let Some(phase) = reached {
-            self.policies.get_or_create(&[("phase", phase)]).inc();
-        }
     }
 
     /// The queue of the controller of this name, from when its keys are handed out.
@@ -301,8 +216,9 @@ impl Live {
         text::encode_registry(text, &self.registry)
     }
 
-    pub fn snapshot(&self) -> Counters {
-        let controllers = super::start::CONTROLLERS;
+    /// What was counted so far.
+    pub fn totals(&self) -> Totals {
+        let controllers: BTreeSet<&'static str> = lock(&self.queues).iter().map(|(name, _)| *name).collect();
         let reconciles = |ended: Reconciled| -> u64 {
             let of = |controller: &&'static str| [("controller", *controller), ("outcome", ended.as_str())];
             let counts = controllers
@@ -311,12 +227,12 @@ impl Live {
             counts.sum()
         };
         let [done, conflict, failed, panic] = Reconciled::ALL.map(reconciles);
-        let lists = WATCHED
+        let lists = self
+            .kinds
             .iter()
+            .chain([&WORKLOAD])
             .filter_map(|kind| Some(self.lists.get(&[("kind", *kind)])?.get()));
-        Counters {
-            evaluations: self.evaluations.get(),
-            compilations: self.compilations.get(),
+        Totals {
             reconciles: done + conflict + failed + panic,
             failures: conflict + failed,
             writes: self.writes.get(),

@@ -10,24 +10,21 @@ use kube::client::Body;
 use tokio::time::Instant;
 use tracing::{Instrument as _, Span, debug_span, field};
 
-use super::counters::Live;
-use super::watch::{WATCHED, WORKLOAD};
+use super::metrics::RuntimeMetrics;
 
-/// Kinds that are written or asked for and never watched.
-const OTHERS: &[&str] = &["events", "leases"];
 /// What is no object: versions and discovery.
 const NO_KIND: &str = "none";
 
 /// The same client, measured.
-pub fn measured(client: Client, counters: Arc<Live>) -> Client {
+pub fn instrumented(client: Client, metrics: Arc<RuntimeMetrics>) -> Client {
     let namespace = client.default_namespace().to_owned();
     let service = tower::service_fn(move |request: Request<Body>| {
-        let (client, counters) = (client.clone(), counters.clone());
+        let (client, metrics) = (client.clone(), metrics.clone());
         async move {
-            let about = About::of(request.method(), request.uri());
+            let about = About::of(request.method(), request.uri(), &metrics);
             let span = debug_span!("request", verb = about.verb, kind = about.kind, code = field::Empty);
             let call = Call {
-                counters,
+                metrics,
                 about,
                 span: span.clone(),
                 begun: Instant::now(),
@@ -44,7 +41,7 @@ const UNANSWERED: &str = "unanswered";
 
 /// A request under way; counted when it is dropped, since a caller that gives up drops it.
 struct Call {
-    counters: Arc<Live>,
+    metrics: Arc<RuntimeMetrics>,
     about: About,
     span: Span,
     begun: Instant,
@@ -66,7 +63,7 @@ impl Drop for Call {
     fn drop(&mut self) {
         self.span.record("code", self.code);
         let took: Duration = self.begun.elapsed();
-        self.counters
+        self.metrics
             .request((self.about.verb, self.about.kind, self.code), took);
     }
 }
@@ -90,7 +87,7 @@ struct About {
 
 impl About {
     /// Paths are `/api/v1/…` and `/apis/GROUP/VERSION/…`, then `[namespaces/NAME/]PLURAL[/NAME[/SUBRESOURCE]]`.
-    fn of(method: &Method, uri: &http::Uri) -> Self {
+    fn of(method: &Method, uri: &http::Uri, metrics: &RuntimeMetrics) -> Self {
         let mut steps = uri.path().split('/').filter(|step| !step.is_empty());
         let before = match steps.next() {
             Some("api") => 1,
@@ -107,13 +104,12 @@ impl About {
         let Some(plural) = rest.first() else {
             return Self::without_kind(method);
         };
-        let known = WATCHED.iter().chain(OTHERS).find(|known| *known == plural);
         let is_watch = uri
             .query()
             .is_some_and(|query| query.split('&').any(|pair| pair == "watch=true"));
         Self {
             verb: verb(method, (is_watch, rest.len() > 1)),
-            kind: known.copied().unwrap_or(WORKLOAD),
+            kind: metrics.label(plural),
         }
     }
 
@@ -142,7 +138,7 @@ fn verb(method: &Method, (is_watch, is_named): (bool, bool)) -> &'static str {
 mod tests {
     use http::Method;
 
-    use super::About;
+    use super::{About, RuntimeMetrics};
 
     #[test]
     fn a_request_is_counted_under_words_of_which_there_are_few() {
@@ -200,8 +196,9 @@ mod tests {
                 "workload",
             ),
         ];
+        let metrics = RuntimeMetrics::new(&["namespaces", "configmaps", "bindings", "bindingpolicies", "events"]);
         for (method, uri, verb, kind) in cases {
-            let about = About::of(&method, &uri.parse().unwrap());
+            let about = About::of(&method, &uri.parse().unwrap(), &metrics);
             assert_eq!((about.verb, about.kind), (verb, kind), "{method} {uri}");
         }
     }
