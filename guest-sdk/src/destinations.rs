@@ -4,10 +4,12 @@ use crate::Error;
 use crate::bindings::stagegate::gate::types::{Destinations, Labels};
 
 impl Destinations {
+    /// How many clusters the stage has.
     pub fn len(&self) -> usize {
         self.names.ends.len()
     }
 
+    /// Whether the stage has no cluster.
     pub fn is_empty(&self) -> bool {
         self.names.ends.is_empty()
     }
@@ -60,6 +62,7 @@ impl<'a> Iterator for Iter<'a> {
 /// A cluster that the stage's placement selects.
 #[derive(Clone, Copy)]
 pub struct Destination<'a> {
+    /// As KubeStellar calls it.
     pub name: &'a str,
     labels: Option<&'a Labels>,
     pub(crate) index: usize,

@@ -97,11 +97,14 @@ impl fmt::Display for Outcome {
 /// What one cluster that has reported says about one object.
 #[derive(Clone, Copy)]
 pub struct Evidence<'a> {
+    /// The object that is reported on.
     pub object: &'a Object,
+    /// The cluster that reports.
     pub destination: Destination<'a>,
 }
 
 impl<'a> Evidence<'a> {
+    /// The name of the cluster.
     pub fn cluster(&self) -> &'a str {
         self.destination.name
     }

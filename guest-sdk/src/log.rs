@@ -5,18 +5,22 @@ use std::fmt::Display;
 
 use crate::bindings::stagegate::gate::log::Level;
 
+/// What only the author of the gate wants to know.
 pub fn debug(message: impl Display) {
     write(Level::Debug, &message.to_string());
 }
 
+/// What somebody may want to know.
 pub fn info(message: impl Display) {
     write(Level::Info, &message.to_string());
 }
 
+/// What somebody should look at.
 pub fn warn(message: impl Display) {
     write(Level::Warn, &message.to_string());
 }
 
+/// What went wrong.
 pub fn error(message: impl Display) {
     write(Level::Error, &message.to_string());
 }

@@ -11,7 +11,9 @@ use crate::bindings::stagegate::gate::types as wit;
 pub const REASON_CHARS_MAX: usize = 1_000;
 /// Most pieces of evidence, and most characters of a piece's name and value. What is beyond is cut.
 pub const PIECES_MAX: usize = 16;
+/// Most characters of the name of a piece of evidence.
 pub const PIECE_NAME_CHARS_MAX: usize = 64;
+/// Most characters of its value.
 pub const PIECE_VALUE_CHARS_MAX: usize = 128;
 
 /// What a gate says of a stage. A gate that cannot say anything returns an [`Error`] instead.

@@ -47,17 +47,24 @@ pub struct Case {
     pub name: String,
     /// One sentence.
     pub why: String,
+    /// The time that the gate is given, RFC 3339.
     pub now: Timestamp,
+    /// Any JSON; `{}` where absent.
     #[serde(default = "no_config")]
     pub config: Value,
+    /// 1 where absent.
     #[serde(default = "one")]
     pub attempt: u64,
+    /// The clusters of the stage; one called `c1` where absent.
     #[serde(default = "Cluster::only")]
     pub clusters: Vec<Cluster>,
+    /// The objects of the stage; one Deployment where absent.
     #[serde(default = "Watched::only")]
     pub objects: Vec<Watched>,
+    /// The checks before this gate, in order.
     #[serde(default)]
     pub earlier: Vec<Earlier>,
+    /// The verdict that the gate must give.
     pub expect: Expectation,
 }
 
@@ -65,11 +72,15 @@ pub struct Case {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Expectation {
+    /// Pass, hold, fail or an error.
     pub outcome: Outcome,
     /// Why it held, failed or could not be judged; none of a pass.
     pub reason: Option<String>,
+    /// For how long a pass must be valid; not compared where absent.
     pub valid_for: Option<SignedDuration>,
+    /// After how long a hold must be asked again; not compared where absent.
     pub retry_after: Option<SignedDuration>,
+    /// Names and values of the evidence, all of them; not compared where absent.
     pub evidence: Option<BTreeMap<String, Value>>,
 }
 

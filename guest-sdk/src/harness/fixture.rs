@@ -18,9 +18,13 @@ const REPORTED_BEFORE_MS: u64 = 60_000;
 #[derive(Clone, Debug, Deserialize)]
 #[serde(untagged)]
 pub enum Cluster {
+    /// Its labels are unknown.
     Name(String),
+    /// With labels.
     Labelled {
+        /// As KubeStellar calls it.
         name: String,
+        /// Those of the ManagedCluster.
         labels: BTreeMap<String, String>,
     },
 }
@@ -48,6 +52,7 @@ pub struct Watched {
 pub enum Report {
     /// `never` or `withoutStatus`
     Without(Without),
+    /// A status.
     Row(Row),
 }
 
@@ -79,7 +84,9 @@ fn healthy() -> Health {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Table {
+    /// Names of the columns.
     pub columns: Vec<String>,
+    /// A value of each column.
     pub rows: Vec<Vec<Value>>,
 }
 
@@ -87,8 +94,11 @@ pub struct Table {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Earlier {
+    /// Of the check.
     pub name: String,
+    /// What it said.
     pub outcome: Outcome,
+    /// Why.
     #[serde(default)]
     pub reason: String,
 }

@@ -23,6 +23,7 @@ impl Digest {
         Self::of_bytes(&text)
     }
 
+    /// Of the bytes as they are.
     pub fn of_bytes(bytes: &[u8]) -> Self {
         Self(hex::text(Sha256::digest(bytes)).into())
     }
@@ -32,6 +33,7 @@ impl Digest {
         Self(text.into())
     }
 
+    /// 64 digits.
     pub fn as_str(&self) -> &str {
         &self.0
     }

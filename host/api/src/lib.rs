@@ -3,6 +3,8 @@
 //! One kind per file, in reading order below. This crate holds no decision and no I/O: it may not depend on a client,
 //! an async runtime or a Wasm engine, and it never extends a schema of KubeStellar's.
 
+#![deny(missing_docs)]
+
 pub mod gate;
 pub mod staged_binding_policy;
 pub mod staged_status;

@@ -22,7 +22,9 @@ pub const MAX_EVENT_REASONS: usize = 64;
 
 /// Most pieces of evidence recorded of a gate, and most characters of a piece's name and value; writers cut the rest.
 pub const MAX_PIECES: usize = 16;
+/// Most characters of the name of a piece of evidence.
 pub const MAX_PIECE_NAME_CHARS: usize = 64;
+/// Most characters of its value.
 pub const MAX_PIECE_VALUE_CHARS: usize = 128;
 
 /// What the controller last saw and decided.

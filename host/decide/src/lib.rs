@@ -10,6 +10,8 @@
 //! Invariant: there is no clock, client, task, environment or randomness here. The same facts give the same answer,
 //! so every rule is tested by a file of facts. Whatever the program may do to the world is a variant of a `Write`.
 
+#![deny(missing_docs)]
+
 pub mod binding;
 mod checks;
 pub mod combine;

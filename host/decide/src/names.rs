@@ -17,6 +17,7 @@ const DNS_LABEL_LEN_MAX: usize = 63;
 pub struct PlacementName(String);
 
 impl PlacementName {
+    /// Of this stage of this policy.
     pub fn of(policy: &str, stage: &str) -> Self {
         Self(stagegate_api::stage_binding_policy_name(policy, stage))
     }
@@ -26,6 +27,7 @@ impl PlacementName {
         Self(object.metadata.name.clone().unwrap_or_default())
     }
 
+    /// As the API server has it.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -40,11 +42,13 @@ impl fmt::Display for PlacementName {
 /// Which workload object is meant, as a Binding names it; the version is left out because one object has several.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ObjectKey {
+    /// Empty for the core group.
     pub group: String,
     /// Lower-case plural.
     pub resource: String,
     /// `None` for cluster-scoped objects.
     pub namespace: Option<String>,
+    /// `metadata.name`.
     pub name: String,
 }
 

@@ -23,6 +23,7 @@ struct Clause<'a> {
 type Selectors = Option<Vec<Selector>>;
 
 impl<'a> Clauses<'a> {
+    /// Of all clauses of a BindingPolicy.
     pub fn new(clauses: &'a [DownsyncClause]) -> Self {
         let read = |criteria: &'a DownsyncClause| Clause {
             criteria,

@@ -27,6 +27,7 @@ pub use watched::is_watched;
 /// What one decision is made of. All of it was read at about the same time.
 #[derive(Clone, Debug)]
 pub struct Facts<'a> {
+    /// The one to translate.
     pub policy: &'a BindingPolicy,
     /// Objects of all watched kinds, the preferred version of a kind first; those that do not match are fine.
     pub objects: &'a [Candidate],
@@ -36,25 +37,32 @@ pub struct Facts<'a> {
     pub clusters: &'a [Cluster],
     /// The Binding of the policy's name.
     pub binding: Option<&'a Binding>,
+    /// What of KubeStellar beside its work is done.
     pub imitation: Imitation,
 }
 
+/// Of an object, by key.
 pub type Labels = BTreeMap<String, String>;
 
 /// A workload object, as far as a clause can see it.
 #[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq)]
 #[serde(rename_all = "camelCase")]
 pub struct Candidate {
+    /// Empty for the core group.
     #[serde(default)]
     pub group: String,
+    /// Of the API that it was listed by.
     pub version: String,
     /// Lower-case plural.
     pub resource: String,
     /// `None` for a cluster-scoped object.
     #[serde(default)]
     pub namespace: Option<String>,
+    /// `metadata.name`.
     pub name: String,
+    /// `metadata.resourceVersion`.
     pub resource_version: String,
+    /// `metadata.labels`.
     #[serde(default)]
     pub labels: Labels,
 }
@@ -63,7 +71,9 @@ pub struct Candidate {
 #[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq)]
 #[serde(rename_all = "camelCase")]
 pub struct Cluster {
+    /// Of the ManagedCluster.
     pub name: String,
+    /// Of the ManagedCluster.
     #[serde(default)]
     pub labels: Labels,
 }

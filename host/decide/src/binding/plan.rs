@@ -9,6 +9,7 @@ use crate::staging::Precondition;
 /// Writes in the order they are made; the first that fails ends the plan, and the facts are read anew.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Plan {
+    /// In the order they are made.
     pub writes: Vec<Write>,
 }
 
@@ -17,20 +18,35 @@ pub struct Plan {
 #[serde(rename_all = "camelCase")]
 pub enum Write {
     /// Add [`stagegate_api::BINDING_POLICY_FINALIZER`] to the BindingPolicy.
-    AddFinalizer { name: String, precondition: Precondition },
+    AddFinalizer {
+        /// Of the BindingPolicy.
+        name: String,
+        /// Of the BindingPolicy.
+        precondition: Precondition,
+    },
     /// Remove it, so that the BindingPolicy may go.
-    RemoveFinalizer { name: String, precondition: Precondition },
+    RemoveFinalizer {
+        /// Of the BindingPolicy.
+        name: String,
+        /// Of the BindingPolicy.
+        precondition: Precondition,
+    },
     /// Create the Binding; one that is there by now is a conflict.
     CreateBinding(Binding),
     /// Replace the Binding's spec and owners.
     UpdateBinding {
+        /// Of the Binding.
         precondition: Precondition,
+        /// With the new spec and owners.
         binding: Binding,
     },
     /// Replace the BindingPolicy's status; made after the Binding was written.
     PolicyStatus {
+        /// Of the BindingPolicy.
         name: String,
+        /// Of the BindingPolicy.
         precondition: Precondition,
+        /// The new one.
         status: BindingPolicyStatus,
     },
 }

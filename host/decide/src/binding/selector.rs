@@ -25,16 +25,41 @@ enum Operator {
 /// Why a selector cannot be read.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum SelectorError {
+    /// The key is no label key.
     #[error("label key {0:?} is not an optional DNS prefix with a slash and a name of at most 63 characters")]
     Key(String),
+    /// The value is no label value.
     #[error("value {value:?} of label {key:?} is not empty or up to 63 letters, digits, '-', '_', '.'")]
-    Value { key: String, value: String },
+    Value {
+        /// Of the label.
+        key: String,
+        /// As the selector has it.
+        value: String,
+    },
+    /// The operator is none that selectors have.
     #[error("operator {operator:?} of label {key:?} is not In, NotIn, Exists or DoesNotExist")]
-    Operator { key: String, operator: String },
+    Operator {
+        /// Of the label.
+        key: String,
+        /// As the selector has it.
+        operator: String,
+    },
+    /// The operator needs values, and there are none.
     #[error("operator {operator} of label {key:?} needs values")]
-    NoValues { key: String, operator: String },
+    NoValues {
+        /// Of the label.
+        key: String,
+        /// `In` or `NotIn`.
+        operator: String,
+    },
+    /// The operator takes no values, and there are some.
     #[error("operator {operator} of label {key:?} takes no values")]
-    Values { key: String, operator: String },
+    Values {
+        /// Of the label.
+        key: String,
+        /// `Exists` or `DoesNotExist`.
+        operator: String,
+    },
 }
 
 impl Selector {

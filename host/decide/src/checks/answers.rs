@@ -49,9 +49,11 @@ pub enum Read {
     },
 }
 
+/// Whether an expression compiles.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Compilation {
+    /// It does.
     Compiles,
     /// With the place in the text; at most 256 characters.
     Refused(String),

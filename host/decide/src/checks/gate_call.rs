@@ -19,6 +19,7 @@ use crate::names::{Digest, ObjectKey};
 pub enum GateNamespaces {
     /// The playground's.
     All,
+    /// These, and no other.
     Only(BTreeSet<String>),
 }
 
@@ -29,6 +30,7 @@ impl Default for GateNamespaces {
 }
 
 impl GateNamespaces {
+    /// Whether a ConfigMap there may be run.
     pub fn allow(&self, namespace: &str) -> bool {
         match self {
             Self::All => true,
@@ -42,11 +44,17 @@ impl GateNamespaces {
 #[serde(rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub enum Source {
     /// `version` is `<uid>/<resourceVersion>`: another one may hold another component.
-    Present { version: String },
+    Present {
+        /// Compared, never ordered.
+        version: String,
+    },
     /// Known not to be there.
     Absent,
     /// Nobody could look: it was not listed yet, or reading it is refused.
-    Unread { message: String },
+    Unread {
+        /// Why not.
+        message: String,
+    },
 }
 
 /// The answer to [`Question::Module`](super::question::Question::Module).
@@ -55,9 +63,11 @@ pub enum Source {
 pub struct ModuleFacts {
     /// The version that caused the question: an answer to an older one is out of date.
     pub asked_for: String,
+    /// What became of it.
     pub module: Module,
 }
 
+/// What became of reading, compiling and describing a component.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub enum Module {
@@ -69,15 +79,25 @@ pub enum Module {
     /// The ConfigMap has no such key.
     KeyMissing,
     /// It will not load, whatever is tried: at most 256 characters, lower case, with what to do.
-    Refused { message: String },
+    Refused {
+        /// For people.
+        message: String,
+    },
     /// It could not be tried; the same question is asked again at `retry_at`.
-    Failed { message: String, retry_at: Timestamp },
+    Failed {
+        /// Why not.
+        message: String,
+        /// When to ask again.
+        retry_at: Timestamp,
+    },
 }
 
 /// A component and a config, by their digests.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ConfigKey {
+    /// Of the component.
     pub module: Digest,
+    /// Of the config.
     pub config: Digest,
 }
 
@@ -91,14 +111,18 @@ impl Serialize for ConfigKey {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub enum ConfigAnswer {
+    /// The component takes it.
     Fits,
     /// Which member is wrong and why: at most 256 characters.
     Refused {
+        /// Why not.
         message: String,
     },
     /// The component could not be asked; the same question is asked again at `retry_at`.
     Failed {
+        /// Why not, at most 256 characters.
         message: String,
+        /// When to ask again.
         retry_at: Timestamp,
     },
 }
@@ -115,31 +139,45 @@ pub struct GateCall {
     pub module: Digest,
     /// The time of the judgement: of all checks of this round.
     pub now: Timestamp,
+    /// The longest time of the call, in milliseconds.
     pub timeout_ms: u32,
+    /// The most linear memory of the call, in MiB.
     pub memory_mib: u32,
+    /// What the gate is shown.
     pub request: GateRequest,
 }
 
+/// What a gate is shown of the rollout; `wit/gate.wit` says what each member means.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct GateRequest {
+    /// Name of the StagedBindingPolicy.
     pub policy: String,
+    /// Name of the stage.
     pub stage: String,
+    /// Which placement of the stage this is, counted from 1.
     pub attempt: i64,
     /// JSON text with sorted keys.
     pub config: String,
+    /// The kept objects that clusters report on, in the order of their keys.
     pub objects: Vec<GateObject>,
+    /// The clusters of the stage, by name.
     pub destinations: Vec<GateDestination>,
     /// Of this round, in order.
     pub earlier: Vec<EarlierVerdict>,
 }
 
+/// An object that a gate is shown.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct GateObject {
+    /// Which one.
     pub key: ObjectKey,
+    /// `metadata.uid`.
     pub uid: String,
+    /// `metadata.generation`; `None` for a kind that counts none.
     pub generation: Option<i64>,
+    /// Where the results of its StatusCollectors are.
     pub combined: CombinedRef,
 }
 
@@ -147,14 +185,19 @@ pub struct GateObject {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CombinedRef {
+    /// Of the CombinedStatus.
     pub namespace: String,
+    /// Of the CombinedStatus.
     pub name: String,
+    /// Of its results.
     pub digest: String,
 }
 
+/// A cluster that a gate is shown.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct GateDestination {
+    /// As KubeStellar calls it.
     pub name: String,
     /// One for each object, in their order.
     pub evidence: Vec<GateEvidenceRow>,
@@ -166,27 +209,40 @@ pub struct GateDestination {
 pub struct GateEvidenceRow {
     /// `None`: there, without a status, for a kind that has none.
     pub reported_at: Option<Timestamp>,
+    /// `status.observedGeneration` in the cluster.
     pub generation: Option<i64>,
+    /// Replicas that are ready.
     pub ready: Option<i64>,
+    /// Replicas that are available.
     pub available: Option<i64>,
+    /// Replicas there are.
     pub total: Option<i64>,
+    /// Replicas of the current Pod template.
     pub updated: Option<i64>,
+    /// Whether it runs as it should.
     pub health: GateHealth,
 }
 
 /// The verdict of the health rules. Their text is for people, so gates do not see it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub enum GateHealth {
+    /// It runs as it should.
     Healthy,
+    /// It may come to that by itself.
     Progressing,
+    /// It will not come to that by itself.
     Failed,
 }
 
+/// A check of the same stage and round that comes before the gate.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct EarlierVerdict {
+    /// As in `status.stages[].checks[].name`.
     pub name: String,
+    /// What it said.
     pub outcome: stagegate_api::Outcome,
+    /// Why.
     pub reason: String,
 }
 
@@ -196,29 +252,39 @@ pub struct EarlierVerdict {
 pub struct GateVerdict {
     /// The `now` that it was asked with.
     pub at: Timestamp,
+    /// What the gate said, or why it said nothing.
     pub answer: GateAnswer,
+    /// What it shows people, as it gave it.
     #[serde(default)]
     pub evidence: Vec<EvidencePiece>,
 }
 
+/// What became of a call.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub enum GateAnswer {
+    /// The gate lets the stage pass.
     Pass {
         /// `None`: as long as nothing changes.
         #[serde(default)]
         valid_for_ms: Option<u64>,
     },
+    /// The gate holds the stage for now.
     Hold {
+        /// For people.
         reason: String,
+        /// `None`: after the usual time.
         #[serde(default)]
         retry_after_ms: Option<u64>,
     },
+    /// The gate says that this attempt will never pass.
     Fail {
+        /// For people.
         reason: String,
     },
     /// No verdict: a trap, a limit, a time-out, an answer that is none. Asked again after a while.
     Unknown {
+        /// Why, at most 256 characters.
         message: String,
     },
 }
@@ -227,8 +293,11 @@ pub enum GateAnswer {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct SourceEntry {
+    /// Of the ConfigMap.
     pub namespace: String,
+    /// Of the ConfigMap.
     pub name: String,
+    /// Below `binaryData`.
     pub key: String,
 }
 

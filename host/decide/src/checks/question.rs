@@ -6,30 +6,52 @@ use super::gate_call::{ConfigKey, GateCall, SourceEntry};
 use super::verdict::VerdictKey;
 use crate::names::{Digest, ObjectKey};
 
+/// What the controller has to find out before there can be a plan.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub enum Question {
     /// Does this expression compile? Answer: `Facts::compiled`.
-    Compile { digest: Digest, text: String, root: Root },
+    Compile {
+        /// What the answer belongs to.
+        digest: Digest,
+        /// The expression.
+        text: String,
+        /// Which variables it may use.
+        root: Root,
+    },
     /// A metadata GET of the object, of which the Binding names this resourceVersion. Answer: `Facts::objects`.
     Object {
+        /// Which object.
         key: ObjectKey,
+        /// Of its API, as the Binding names it.
         version: String,
+        /// That the Binding names.
         resource_version: String,
     },
     /// Evaluate the expression. Answer: `Facts::verdicts`, under the digest of the evidence that was really used: when
     /// the object has moved on, the question stays open and its watch event brings the next one.
     Check {
+        /// What the answer belongs to.
         key: VerdictKey,
+        /// The expression.
         text: String,
+        /// What its variables hold.
         evidence: Evidence,
     },
     /// Read this entry of a ConfigMap that had this version, verify, compile and describe it. Answer: `Facts::modules`.
-    Module { source: SourceEntry, version: String },
+    Module {
+        /// Where the component is.
+        source: SourceEntry,
+        /// What the answer belongs to.
+        version: String,
+    },
     /// Does the component's own schema take this config (JSON text)? Answer: `Facts::configs`.
     Config {
+        /// What the answer belongs to.
         key: ConfigKey,
+        /// Where the component is.
         source: SourceEntry,
+        /// JSON text.
         config: String,
     },
     /// Run the gate. Answer: `Facts::gate_verdicts`, if every CombinedStatus still has the digest that is named.
@@ -48,11 +70,17 @@ pub enum Root {
     CombinedStatus,
 }
 
+/// What the variables of an expression hold.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub enum Evidence {
     /// The value of `downsyncClause`.
     Clause(serde_json::Value),
     /// The CombinedStatus of this name; its digest is the key's.
-    CombinedStatus { namespace: String, name: String },
+    CombinedStatus {
+        /// Of the CombinedStatus.
+        namespace: String,
+        /// Of the CombinedStatus.
+        name: String,
+    },
 }

@@ -12,6 +12,7 @@ macro_rules! reasons {
             /// Every one, in the order of their declaration.
             pub const ALL: &[Self] = &[$(Self::$name,)*];
 
+            /// As status, Events and metrics have it.
             pub const fn as_str(self) -> &'static str {
                 match self { $(Self::$name => stringify!($name),)* }
             }

@@ -7,8 +7,11 @@ use crate::names::Digest;
 /// What a verdict answers: the check's text, the evidence it saw, and the attempt. The time is not part of it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct VerdictKey {
+    /// Of the expression, or of the gate with its config and limits.
     pub check: Digest,
+    /// Of all that the answer rests on.
     pub evidence: Digest,
+    /// Which placement of the stage.
     pub attempt: i64,
 }
 
@@ -22,11 +25,14 @@ impl serde::Serialize for VerdictKey {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub enum Verdict {
+    /// The check passes.
     True,
+    /// The check does not pass.
     False,
     /// An error, a budget that ran out, a value that is no bool, an object that is too large: at most 256 characters,
     /// and never a part of the object.
     Unknown {
+        /// Why there is no boolean, at most 256 characters.
         message: String,
     },
 }

@@ -8,13 +8,16 @@ use crate::binding::precondition;
 /// One expression of a collector.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Expression<'a> {
+    /// What it is for.
     pub place: ExpressionPlace<'a>,
+    /// In CEL.
     pub text: &'a str,
 }
 
 /// Where an expression stands.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum ExpressionPlace<'a> {
+    /// Decides which clusters have a row.
     Filter,
     /// The column of this name: selected, grouped by or combined.
     Column(&'a str),
@@ -23,6 +26,7 @@ pub enum ExpressionPlace<'a> {
 /// An expression that does not parse or check.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct CompileProblem<'a> {
+    /// Which expression.
     pub place: ExpressionPlace<'a>,
     /// The compiler's text.
     pub message: String,

@@ -32,6 +32,7 @@ use crate::binding::{is_label_value, precondition};
 /// What a decision about one workload object and one BindingPolicy is made of.
 #[derive(Clone, Debug)]
 pub struct Facts<'a> {
+    /// The object that clusters report on.
     pub object: &'a WorkloadObject,
     /// The Binding of the BindingPolicy; `None` when there is none any more.
     pub binding: Option<&'a Binding>,
@@ -41,6 +42,7 @@ pub struct Facts<'a> {
     pub existing: &'a [CombinedStatus],
     /// Whether the namespace for cluster-scoped objects is there.
     pub report_namespace_exists: bool,
+    /// What of KubeStellar beside its work is done.
     pub imitation: Imitation,
 }
 
@@ -48,22 +50,28 @@ pub struct Facts<'a> {
 #[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq)]
 #[serde(rename_all = "camelCase")]
 pub struct WorkloadObject {
+    /// `metadata.uid`.
     pub uid: String,
+    /// Empty for the core group.
     #[serde(default)]
     pub group: String,
+    /// Of its API.
     pub version: String,
+    /// For instance `Deployment`.
     pub kind: String,
     /// Lower-case plural.
     pub resource: String,
     /// `None` for a cluster-scoped object.
     #[serde(default)]
     pub namespace: Option<String>,
+    /// `metadata.name`.
     pub name: String,
 }
 
 /// A valid StatusCollector and what its expressions gave for this object.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq)]
 pub struct Collector {
+    /// As stored.
     pub spec: StatusCollectorSpec,
     /// By cluster. One that is missing for a destination counts as an error, never as an empty row.
     #[serde(default)]
@@ -92,8 +100,11 @@ pub struct Imitation {
 /// One collector to evaluate for one cluster.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Question<'a> {
+    /// Name of the StatusCollector.
     pub collector: &'a str,
+    /// Name of the cluster.
     pub cluster: &'a str,
+    /// `None`: every cluster has a row.
     pub filter: Option<&'a str>,
     /// Names and expressions of the columns, in the order of [`Evaluation::columns`].
     pub columns: Vec<(&'a str, &'a str)>,

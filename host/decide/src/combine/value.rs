@@ -9,15 +9,23 @@ use stagegate_api::{Cell, CellType};
 #[derive(Clone, Debug, Deserialize, PartialEq)]
 #[serde(rename_all = "camelCase")]
 pub enum Computed {
+    /// `null`.
     Null,
+    /// `bool`.
     Bool(bool),
+    /// `int`.
     Int(i64),
+    /// `uint`.
     Uint(u64),
+    /// `double`.
     Double(f64),
+    /// `string`.
     String(String),
     /// The name of a type.
     Type(String),
+    /// `bytes`.
     Bytes(Vec<u8>),
+    /// `google.protobuf.Timestamp`.
     Timestamp(Timestamp),
     /// A duration in nanoseconds.
     Nanoseconds(i64),
@@ -31,6 +39,7 @@ pub enum Computed {
 #[derive(Clone, Debug, Deserialize, PartialEq)]
 #[serde(rename_all = "camelCase")]
 pub enum Outcome {
+    /// It has this value.
     Value(Computed),
     /// The error's text, without an object's content.
     Error(String),

@@ -41,6 +41,7 @@ use stagegate_api::{EvidenceRow, Reported};
 /// updated`. Of what a cluster returned it contains only numbers and known words.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Health {
+    /// It runs as it should.
     Healthy,
     /// Not yet, or not any more; it may become healthy by itself.
     Progressing(Cow<'static, str>),
@@ -49,6 +50,7 @@ pub enum Health {
 }
 
 impl Health {
+    /// Whether it runs as it should.
     pub fn is_healthy(&self) -> bool {
         *self == Self::Healthy
     }

@@ -17,14 +17,17 @@ use crate::names::PlacementName;
 pub enum Decision {
     /// Answer these, put the answers among the facts, and ask again at once. Never empty.
     Ask(Vec<Question>),
+    /// Carry this out.
     Act(Plan),
 }
 
+/// What is to be done, and when to look again.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Plan {
     /// Carried out in this order; the first that fails ends it, and facts are gathered anew.
     pub writes: Vec<Write>,
+    /// Written after the write that they are about.
     pub events: Vec<Event>,
     /// When something becomes true by the passing of time alone.
     pub wake_at: Option<Timestamp>,
@@ -41,7 +44,9 @@ pub enum Write {
     CreateEvidenceCollector(StatusCollector),
     /// Put its spec back.
     RestoreEvidenceCollector {
+        /// Of the StatusCollector.
         precondition: Precondition,
+        /// With our spec.
         collector: StatusCollector,
     },
     /// Create a stage's BindingPolicy without cluster selectors: it selects no cluster.
@@ -56,12 +61,16 @@ pub enum Write {
     Fence(Placement),
     /// Remove the BindingPolicy of a stage that was left, or of a closed one nobody needs.
     Remove {
+        /// Of the BindingPolicy.
         name: PlacementName,
+        /// Of the BindingPolicy.
         precondition: Precondition,
     },
     /// Write status; `precondition` is the policy's own.
     Status {
+        /// Of the policy.
         precondition: Precondition,
+        /// The new one.
         status: Box<StagedBindingPolicyStatus>,
     },
 }
@@ -77,9 +86,13 @@ impl Write {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Placement {
+    /// Of the BindingPolicy.
     pub name: PlacementName,
+    /// Of the BindingPolicy.
     pub precondition: Precondition,
+    /// The new one.
     pub spec: BindingPolicySpec,
+    /// Ours; those of others stay.
     pub annotations: BTreeMap<String, String>,
 }
 
@@ -87,7 +100,9 @@ pub struct Placement {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Precondition {
+    /// `metadata.uid`.
     pub uid: String,
+    /// `metadata.resourceVersion`.
     pub resource_version: String,
 }
 
@@ -95,7 +110,9 @@ pub struct Precondition {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Event {
+    /// Of type Warning; else Normal.
     pub warning: bool,
+    /// One of [`Reason`](crate::staging::Reason).
     pub reason: String,
     /// At most 1,024 characters (events.k8s.io).
     pub message: String,

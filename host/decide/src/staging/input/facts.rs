@@ -19,9 +19,12 @@ use crate::staging::input::observed::Observed;
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Facts {
+    /// The time of this decision.
     pub now: Timestamp,
+    /// Whether what follows comes from caches or was read for this decision.
     #[serde(default)]
     pub read: Read,
+    /// How the controller was started.
     #[serde(default)]
     pub settings: Settings,
     /// Since when this process watches without a gap: what was recorded earlier may have been broken meanwhile.
@@ -33,6 +36,7 @@ pub struct Facts {
     /// How often the lease changed hands, as far as this process knows; 0 without leader election.
     #[serde(default)]
     pub lease_transitions: u64,
+    /// The policy to decide about.
     pub policy: PolicyFacts,
     /// The live StatusCollector under the name of [`crate::staging::evidence::collector::name`], and since when it has had our spec.
     #[serde(default)]
@@ -73,6 +77,7 @@ pub struct Facts {
     /// Only ever answers to questions, like the two below.
     #[serde(skip)]
     pub configs: BTreeMap<ConfigKey, ConfigAnswer>,
+    /// Answers of gates, by what they were asked.
     #[serde(skip)]
     pub gate_verdicts: BTreeMap<VerdictKey, GateVerdict>,
     /// Plans in a row that moved something and came too late to be carried out ([`crate::staging::plan::Plan::not_after`]).
@@ -104,6 +109,7 @@ impl Facts {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Settings {
+    /// How long a Binding must stay unchanged to count as complete, in milliseconds.
     pub settle_ms: i64,
 }
 
@@ -150,12 +156,15 @@ impl Settings {
 pub enum Decoded<T> {
     /// Shared with whoever watches it: facts are gathered anew for every decision.
     Object(Arc<T>),
+    /// It is there, and its fields are not those of its kind.
     Undecodable {
+        /// Why it could not be decoded; holds no part of the object.
         error: String,
     },
 }
 
 impl<T> Decoded<T> {
+    /// The object, if it decoded.
     pub fn object(&self) -> Option<&T> {
         match self {
             Self::Object(object) => Some(object.as_ref()),
@@ -168,21 +177,25 @@ impl<T> Decoded<T> {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct PolicyFacts {
+    /// An empty spec where it could not be decoded.
     pub object: Arc<StagedBindingPolicy>,
     /// Set when the stored spec could not be decoded (then `object` holds an empty one).
     #[serde(default)]
     pub undecodable: Option<String>,
 }
 
+/// The controller's own StatusCollector.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct EvidenceCollectorFacts {
+    /// As stored.
     pub object: Arc<StatusCollector>,
     /// Since when this process has seen it with our spec without a break.
     #[serde(default)]
     pub ours_since: Option<Timestamp>,
 }
 
+/// A stage's Binding, now and as it was.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct BindingFacts {
@@ -219,10 +232,13 @@ impl ObjectFacts {
     }
 }
 
+/// What a decision needs of the metadata of a workload object.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ObjectMeta {
+    /// `metadata.uid`.
     pub uid: String,
+    /// `metadata.resourceVersion`.
     pub resource_version: String,
     /// `None` for kinds that count none (ConfigMap, Secret, Service).
     #[serde(default)]

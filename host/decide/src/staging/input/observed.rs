@@ -35,6 +35,7 @@ pub struct Observed {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct NamedVersion {
+    /// Its resourceVersion.
     pub version: String,
     /// Since when; `None`: since before this process saw the Binding for the first time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
