@@ -65,9 +65,10 @@ mutants: toolchain ## Break the program in one place at a time, and see each def
 gates: toolchain ## Build the sample gates as components
 	$(CARGO) build --target $(WASM) --profile gate --package gate-freeze-window --package gate-min-available
 
-lint: toolchain ## Formatting and clippy, warnings are errors
+lint: toolchain ## Formatting, clippy and the documentation of the code; warnings are errors
 	$(CARGO) fmt --all -- --check
 	$(CARGO) clippy $(ALL) --all-targets -- --deny warnings
+	RUSTDOCFLAGS="--deny warnings" $(CARGO) doc $(ALL) --no-deps
 
 bench: toolchain servers ## Run the benchmarks and print their ratios
 	$(CARGO) bench $(ALL) --no-fail-fast --bench condition --bench gate --bench large --bench playground --bench sandbox --bench simulation

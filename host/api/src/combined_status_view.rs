@@ -120,7 +120,7 @@ impl CombinedStatusView {
     }
 }
 
-/// Hex SHA-256 over what a condition can see: [`shown`] metadata, and the results of the collectors but ours in the order
+/// Hex SHA-256 over what a condition can see: `shown` metadata, and the results of the collectors but ours in the order
 /// of their names, rows as given. The same for a whole object and for its view.
 pub fn digest(combined: &CombinedStatus) -> String {
     let results = shown_results(combined);

@@ -1,8 +1,8 @@
 //! The sandbox: compiles and runs gates in child processes that have no credentials, no files and no network, so that what a
 //! module does to its process stays there. Blocking; callers that are async hand it to a thread. Must not know Kubernetes.
 //!
-//! One short-lived child compiles; each module has a run child of its own ([`children`]), so that none can answer for
-//! another. Both are this program under a hidden subcommand ([`child`]) that confines itself ([`confine`]) before it reads
+//! One short-lived child compiles; each module has a run child of its own (`children.rs`), so that none can answer for
+//! another. Both are this program under a hidden subcommand ([`child`]) that confines itself (`confine.rs`) before it reads
 //! anything. Deadlines are real time, whatever clock the host goes by.
 
 use std::borrow::Cow;

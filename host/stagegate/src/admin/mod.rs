@@ -1,7 +1,7 @@
 //! What a cluster asks the process about itself: `/livez` and `/readyz` for the kubelet, `/metrics` for Prometheus. Must
 //! not be in the way of what it tells of: connections are few, short, and answered from what is known already.
 //!
-//! A slow or hostile client costs a connection for [`CONNECTION_MAX`] at most, and the oldest one makes room for a new
+//! A slow or hostile client costs a connection for `CONNECTION_MAX` at most, and the oldest one makes room for a new
 //! one, so that a kubelet's probe is answered whoever else is there.
 
 mod answer;

@@ -38,7 +38,7 @@ pub struct Facts {
     pub lease_transitions: u64,
     /// The policy to decide about.
     pub policy: PolicyFacts,
-    /// The live StatusCollector under the name of [`crate::staging::evidence::collector::name`], and since when it has had our spec.
+    /// The live StatusCollector under the name of [`evidence_collector`](crate::staging::evidence_collector), and since when it has had our spec.
     #[serde(default)]
     pub evidence_collector: Option<EvidenceCollectorFacts>,
     /// The StatusCollectors that clauses of this policy name and that exist.
