@@ -52,7 +52,7 @@ pub use fixture::{Cluster, Earlier, Report, Table, Watched};
 pub use schema::schema_is_fresh;
 pub use worse::Worse;
 
-use crate::{Error, Gate};
+use crate::{Error, Gate, Outcome};
 
 /// The cases of a gate.
 #[derive(Debug)]
@@ -120,8 +120,15 @@ impl Cases {
     ///
     /// # Errors
     /// A counterexample: the case, the fewest steps that were found, and the verdicts before and after the last of
-    /// them.
+    /// them. Or that the gate gives no verdict in any case, only errors: then there is nothing to make worse.
     pub fn never_open_by_worse_evidence<G: Gate>(&self, columns: &[Worse]) -> Result<(), Error> {
+        let has_verdict = |case: &Case| Ok::<_, Error>(worse::outcome::<G>(&case.request()?) != Outcome::Unknown);
+        let with_verdict = self.0.iter().map(has_verdict).collect::<Result<Vec<bool>, Error>>()?;
+        if !with_verdict.contains(&true) {
+            return Err(Error::new(
+                "the gate gives no verdict in any case, only errors: nothing can be made worse",
+            ));
+        }
         self.0.iter().try_for_each(|case| worse::search::<G>(case, columns))
     }
 }

@@ -63,7 +63,7 @@ fn walk<G: Gate>(case: &Case, base: &Request, steps: &[Step]) -> Result<(), Erro
 
 /// The index of the first step after which the gate passes, though it did not before.
 fn opening_step<G: Gate>(base: &Request, steps: &[Step]) -> Option<usize> {
-    let passes = |request: &Request| Got::of(evaluate::<G>(request)).outcome == Outcome::Pass;
+    let passes = |request: &Request| outcome::<G>(request) == Outcome::Pass;
     let mut request = base.clone();
     let mut is_open = passes(base);
     for (at, step) in steps.iter().enumerate() {
@@ -75,6 +75,10 @@ fn opening_step<G: Gate>(base: &Request, steps: &[Step]) -> Option<usize> {
         request = worse;
     }
     None
+}
+
+pub(super) fn outcome<G: Gate>(request: &Request) -> Outcome {
+    Got::of(evaluate::<G>(request)).outcome
 }
 
 /// Leaves out every step without which the gate still opens.

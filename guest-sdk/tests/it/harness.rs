@@ -186,6 +186,16 @@ fn an_honest_gate_has_no_counterexample() -> Result<(), Error> {
 }
 
 #[test]
+fn a_gate_that_only_errs_is_found() {
+    let case = TABLE.replace("collectors: {health:", "collectors: {other:");
+    let found = worse::<Honest>("errs", &case).unwrap_err().to_string();
+    assert_eq!(
+        found,
+        "the gate gives no verdict in any case, only errors: nothing can be made worse"
+    );
+}
+
+#[test]
 fn a_case_that_does_not_hold_says_what_is_different() {
     let folder = Folder::with(
         "differs",
