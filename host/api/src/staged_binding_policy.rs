@@ -28,7 +28,7 @@ use crate::units::parse_duration;
     status = "StagedBindingPolicyStatus",
     derive = "PartialEq",
     derive = "Default",
-    doc = "Takes workload through ordered groups of clusters; each step waits for proof from the one before.",
+    doc = "Rolls a workload out through ordered groups of clusters; each step waits for proof from the one before.",
     printcolumn(
         name = "Ready",
         type_ = "string",
@@ -44,7 +44,7 @@ use crate::units::parse_duration;
     )
 )]
 pub struct StagedBindingPolicySpec {
-    /// The objects, in BindingPolicy clauses; an object that matches any clause is taken along.
+    /// The objects, in BindingPolicy clauses; an object that matches any clause is placed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 64))]
     pub downsync: Vec<DownsyncClause>,
@@ -54,10 +54,10 @@ pub struct StagedBindingPolicySpec {
     /// - Keep: the workload spreads; every stage that has passed keeps it.
     #[serde(default, skip_serializing_if = "is_default")]
     pub previous_stages: PreviousStages,
-    /// True: nothing is opened, changed or removed; status goes on.
+    /// If true, nothing is opened, changed or removed; status is still updated.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub paused: bool,
-    /// 1 to 32 stages in the order they are taken.
+    /// 1 to 32 stages, in the order of the rollout.
     #[schemars(length(min = 1, max = 32))]
     #[x_kube(
         validation = Rule::new("self.all(s, self.exists_one(t, t.name == s.name))")
@@ -94,7 +94,7 @@ pub struct Stage {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "bounds::cluster_selectors")]
     pub cluster_selectors: Vec<LabelSelector>,
-    /// Whether each kept object must be healthy in each cluster of the stage before the stage passes.
+    /// Whether each object that `filter` keeps must be healthy in each cluster of the stage before the stage passes.
     ///
     /// - Required (default): yes. Rollouts of Deployments, StatefulSets and DaemonSets must be finished, Jobs complete,
     ///   PersistentVolumeClaims bound, and so on; any other kind is evaluated by its conditions Ready, Reconciling, Stalled and
@@ -115,7 +115,7 @@ pub struct Stage {
     )]
     #[schemars(length(max = 4096))]
     pub filter: Option<String>,
-    /// CEL over `combinedStatus` (also called `obj`): must be true for every kept object.
+    /// CEL over `combinedStatus` (also called `obj`): must be true for every object that `filter` keeps.
     #[serde(
         default,
         skip_serializing_if = "Option::is_none",
@@ -123,7 +123,7 @@ pub struct Stage {
     )]
     #[schemars(length(max = 4096))]
     pub condition: Option<String>,
-    /// Components that judge the stage beside its condition, in this order. All must pass.
+    /// Components that evaluate the stage in addition to its condition, in this order. All must pass.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 8))]
     #[x_kube(validation = Rule::new("self.all(g, self.exists_one(h, h.name == g.name))")
@@ -138,7 +138,8 @@ pub struct Stage {
     /// What becomes of an update that a cluster has not acknowledged within two minutes.
     ///
     /// - Wait (default): the stage waits until the cluster acknowledges it.
-    /// - Ignore: the status that is there counts. A cluster never acknowledges an update of fields that transport strips.
+    /// - Ignore: the status that was reported counts as it is. Fields that KubeStellar's transport strips never lead to an
+    ///   acknowledgement.
     #[serde(default, skip_serializing_if = "is_default")]
     pub unacknowledged_updates: UnacknowledgedUpdates,
 }

@@ -34,7 +34,7 @@ pub struct StagedBindingPolicyStatus {
     /// The generation of the policy that this status is about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
-    /// The stage that is being proven, or the last one when all are done.
+    /// The stage that is being evaluated, or the last one when all are done.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 63))]
     pub active_stage: Option<String>,
@@ -61,7 +61,7 @@ pub struct StagedBindingPolicyStatus {
 /// - Holding: the evidence is complete and a check says no.
 /// - Paused: `spec.paused` is true.
 /// - Completed: the last stage has passed and serves its clusters.
-/// - Failed: a stage has failed, or a gate has said that it never passes; a person decides what to do.
+/// - Failed: a gate has said that this attempt never passes; a person decides what to do.
 /// - Stalled: a person must correct something first; the `Stalled` condition says what.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 pub enum Phase {
@@ -113,7 +113,7 @@ pub struct StageStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<DateTime>")]
     pub settled_at: Option<Time>,
-    /// When an object that counts no generations was last edited: settling and soaking start from there again.
+    /// When an object without `metadata.generation` was last edited: settling and soaking start from there again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<DateTime>")]
     pub unsettled_since: Option<Time>,
@@ -166,7 +166,7 @@ pub enum StageState {
     /// Not reached.
     #[default]
     Pending,
-    /// Placed, and being proven.
+    /// Placed, and being evaluated.
     Active,
     /// Proven.
     Passed,
@@ -274,7 +274,7 @@ pub struct PendingUpdate {
 #[derive(Clone, Debug, Deserialize, KubeSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CheckStatus {
-    /// `filter`, `evidence`, `condition`, `gate/<name>` or `soak`.
+    /// `filter`, `evidence`, `health`, `condition`, `gate/<name>` or `soak`.
     #[schemars(length(max = 80))]
     pub name: String,
     /// What the check says. Only Pass lets a stage pass.
@@ -306,7 +306,7 @@ pub struct CheckStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 16))]
     pub evidence: Vec<EvidencePiece>,
-    /// Until when a gate's pass counts; recorded while the stage soaks, so that a time in which nobody knew is seen.
+    /// Until when a gate's pass counts; recorded while the stage soaks: a soak starts again if the pass ended before it was renewed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<DateTime>")]
     pub valid_until: Option<Time>,

@@ -48,7 +48,7 @@ impl Reason {
 reasons! {
     // The policy itself.
     Accepted => false, "The policy can be carried out.";
-    NoConflict => false, "Nothing stalls the policy; the reason of `Stalled` while it is False.";
+    NoConflict => false, "Nothing stalls the policy: the reason of condition `Stalled` when it is False.";
     InvalidSpec => true, "A field of the spec is wrong; the message names it and the fix.";
     InvalidExpression => true, "A filter or a condition does not compile.";
     InvalidGateConfig => true, "A gate refuses its `config`.";
@@ -76,8 +76,8 @@ reasons! {
     NoObjects => true, "`downsync` matches no object.";
     TooManyObjects => true, "The stage has more objects or clusters than status can record (1,024 each).";
     StatusTooLarge => true, "The status of the policy would not fit into an object of the API server.";
-    Settling => false, "The set of objects and clusters, or an object without generation, has changed a moment ago.";
-    BindingSetShrank => true, "The Binding has lost objects or clusters; it counts when it has stayed so for a while.";
+    Settling => false, "The set of objects and clusters, or an object without generation, changed a moment ago.";
+    BindingSetShrank => true, "The Binding has lost objects or clusters; the smaller set counts once it has stayed unchanged for a while.";
     TransportError => true, "KubeStellar's transport reports an error for the Binding.";
     EvidenceCollectorNew => false, "The controller's own StatusCollector is not stored yet, or was changed a moment ago.";
     // The status part.
@@ -88,7 +88,7 @@ reasons! {
     ObjectForbidden => true, "The controller may not read a bound object: grant it `get`.";
     StatusCollectorMissing => true, "A StatusCollector that `downsync` names does not exist.";
     StatusCollectorInvalid => true, "KubeStellar reports an error in a StatusCollector.";
-    StatusCollectorChanged => false, "A StatusCollector was changed after KubeStellar combined.";
+    StatusCollectorChanged => false, "A StatusCollector was changed after KubeStellar last combined the statuses.";
     CombinedStatusMissing => false, "KubeStellar has written no CombinedStatus of an object yet.";
     CombinedStatusNotOwned => true, "A CombinedStatus has been written by somebody other than KubeStellar.";
     CombinedStatusTooLarge => true, "A CombinedStatus is larger than the API server stores.";
@@ -105,7 +105,7 @@ reasons! {
     // The checks.
     Complete => false, "The evidence is complete.";
     Healthy => false, "Every object is healthy in every cluster.";
-    Unhealthy => false, "A rollout is in progress in a cluster.";
+    Unhealthy => false, "An object is not healthy yet in a cluster.";
     HealthFailed => true, "A rollout has failed in a cluster and does not go on by itself.";
     ConditionTrue => false, "The condition is true.";
     ConditionFalse => true, "The condition is false.";
