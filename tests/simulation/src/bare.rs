@@ -56,6 +56,7 @@ impl World {
                 id: self.contents,
                 replicas,
                 crashes: false,
+                is_blocked: false,
                 step_ms: 0,
                 made_at: self.queue.now(),
                 is_untimed: false,

@@ -6,6 +6,7 @@
 
 mod bare;
 mod case;
+pub mod claims;
 pub mod clusters;
 pub mod controller;
 pub mod coverage;
@@ -20,5 +21,6 @@ pub mod seeded;
 pub mod server;
 mod shell;
 pub mod shrink;
+mod story;
 mod users;
 pub mod world;

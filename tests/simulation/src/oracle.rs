@@ -4,8 +4,10 @@
 //! know only what the API server holds. So each cluster is judged as it was when it made the report behind the CombinedStatus
 //! that the controller read last before the write, and the right version is the one that the object had at that read.
 //!
-//! Four things cannot be known from there and break no rule:
+//! Five things cannot be known from there and break no rule:
 //! - which update a cluster has acknowledged, if something in the cluster scales the object too;
+//! - which of several updates a report is about that was made after the last of them: transport may have merged them, or the
+//!   cluster has gone out of reach with an earlier one. It counts after two minutes without another report;
 //! - where two policies place an object: whether a report was made before or after an update within five seconds of it, because
 //!   the clocks may differ;
 //! - whether an update that only removes fields has reached a cluster: it leaves no timestamp. It counts as delivered two minutes
@@ -23,12 +25,14 @@ use stagegate_decide::binding::Selector;
 use stagegate_decide::names::{ObjectKey, PlacementName};
 use stagegate_decide::staging::{Decoded, Facts, Plan, Read, Write};
 
+use crate::claims::Claims;
 use crate::clusters::{Fleet, Truth};
 use crate::controller::talk::Talk;
 use crate::coverage::{Coverage, Reached};
 use crate::kubestellar::{KubeStellar, is_what_is_selected};
 use crate::queue::{Millis, millis};
 use crate::server::{Content, Server, uid_of};
+use crate::users::BROKEN_FILTER;
 
 /// A status never has more than this, in bytes of JSON.
 const STATUS_BYTES_MAX: usize = 1024 * 1024;
@@ -60,6 +64,7 @@ pub struct Oracle {
     /// Two policies place the same objects.
     has_two_policies: bool,
     opened: BTreeSet<(String, i64)>,
+    claims: Claims,
     pub coverage: Coverage,
 }
 
@@ -77,6 +82,7 @@ impl Oracle {
 
     /// A decision has come to a plan.
     pub fn looked(&mut self, facts: &Facts, plan: &Plan) {
+        self.note(Claims::in_plan(plan, facts), facts);
         let written = plan.writes.iter().find_map(|write| match write {
             Write::Status { status, .. } => Some(&**status),
             _ => None,
@@ -116,12 +122,31 @@ impl Oracle {
             _ => None,
         };
         let is_cached = matches!(facts.read, Read::Cached) && write.places();
+        let broken = broken.or_else(|| self.claims.in_order(write, facts, parts.2));
         let broken = broken.or_else(|| is_cached.then(|| ("fresh", "something is placed on cached facts".to_owned())));
         broken.map(|(rule, text)| Violation {
             rule,
             text,
             facts: Some(Box::new(facts.clone())),
         })
+    }
+
+    /// All writes of a plan were carried out.
+    pub fn finished(&mut self, facts: &Facts, plan: &Plan) {
+        let broken = self.claims.carried_out(plan, facts);
+        self.note(broken, facts);
+    }
+
+    fn note(&mut self, broken: Option<(&'static str, String)>, facts: &Facts) {
+        if let Some((rule, text)) = broken
+            && self.violation.is_none()
+        {
+            self.violation = Some(Violation {
+                rule,
+                text,
+                facts: Some(Box::new(facts.clone())),
+            });
+        }
     }
 
     /// The write was carried out.
@@ -143,9 +168,6 @@ impl Oracle {
         let facts = &talk.facts;
         if self.opened.contains(&attempt_of(placement)) {
             return Some(("once", format!("{} is opened twice in one attempt", placement.name)));
-        }
-        if facts.policy.object.spec.paused {
-            return Some(("stop", format!("{} is opened while paused", placement.name)));
         }
         let policy = talk.policy();
         let stages = &facts.policy.object.spec.stages;
@@ -247,6 +269,12 @@ fn promoted(
         .find(|known| known.name == stage)?;
     let name = PlacementName::of(talk.policy(), stage);
     let is_judged = spec.health == StageHealth::Required || spec.condition.is_some();
+    if is_judged && spec.filter.as_deref() == Some(BROKEN_FILTER) {
+        return Some((
+            "promotion",
+            format!("stage {stage} passes, and its filter has no value"),
+        ));
+    }
     // One that only waits is asked nothing about versions.
     if spec.unacknowledged_updates == UnacknowledgedUpdates::Ignore || !is_judged {
         return None;
@@ -267,7 +295,9 @@ fn promoted(
     }
     let resolved = kubestellar.resolved.get(name.as_str());
     let is_older = resolved.is_some_and(|resolved| *resolved != placement.spec);
-    if !was_away(kubestellar, server) && is_older && !is_what_is_selected(placement, &binding.spec, server) {
+    let is_told = placement.status.as_ref().map(|status| status.observed_generation) == placement.metadata.generation;
+    let is_excused = was_away(kubestellar, server) && is_told;
+    if !is_excused && is_older && !is_what_is_selected(placement, &binding.spec, server) {
         return Some((
             "promotion",
             format!("stage {stage} passes on a set that was resolved before the last change of its placement"),
@@ -278,6 +308,12 @@ fn promoted(
             continue;
         };
         let version = version_of_reports(facts, &key, uid_of(&placement.metadata));
+        if spec.condition.is_some() && !has_replicas(server, version.as_deref()) {
+            return Some((
+                "promotion",
+                format!("stage {stage} passes, and its condition is not true for {key}"),
+            ));
+        }
         let basis = version.as_ref().and_then(|version| kubestellar.basis.get(version));
         for destination in &binding.spec.destinations {
             let cluster = &destination.cluster_id;
@@ -289,6 +325,7 @@ fn promoted(
             let is_unremembered = content.is_untimed
                 || (content.made_at < placed_since + 1_000 && content.made_at < policy_since + UNTOLD_MS);
             let is_untold = is_unremembered && now - content.made_at >= UNTOLD_MS;
+            let is_merged = |truth: &Truth| truth.at / 1_000 > content.made_at / 1_000 && now - truth.at >= UNTOLD_MS;
             let is_taken_back = |truth: &Truth| oracle.has_two_policies && truth.newest >= content.id;
             let is_version = truth.is_some_and(|truth| {
                 truth.content == content.id
@@ -297,6 +334,7 @@ fn promoted(
                     || is_untold
                     || is_at_once(truth)
                     || is_taken_back(truth)
+                    || is_merged(truth)
             });
             let is_well = truth.is_some_and(|truth| truth.is_well) || spec.health == StageHealth::Ignored;
             let is_so_now = fleet.runs_well((cluster, &path), (content.id, now));
@@ -312,6 +350,15 @@ fn promoted(
         }
     }
     None
+}
+
+/// Whether the condition is true of the CombinedStatus of this version.
+fn has_replicas(server: &Server, version: Option<&str>) -> bool {
+    let log = server.combined.log().iter().rev();
+    let mut stored = log.filter_map(|entry| entry.after.as_deref());
+    stored
+        .find(|stored| stored.metadata.resource_version.as_deref() == version)
+        .is_some_and(|stored| crate::controller::talk::has_replicas(stored) == Some(true))
 }
 
 /// KubeStellar may copy a generation that it has not resolved, and go down then: no wait is long enough for that.

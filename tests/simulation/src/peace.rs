@@ -98,11 +98,13 @@ impl World {
             "InvalidSpec"
             | "ConditionFalse"
             | "FilterMatchedNothing"
+            | "FilterError"
+            | "ConditionError"
             | "NoStatusForKind"
             | "RowError"
             | "StatusCollectorMissing" => {
                 // Status names the field of the policy that is wrong: a person puts it right.
-                let collectors = ["ConditionFalse", "StatusCollectorMissing"].contains(&reason);
+                let collectors = ["ConditionFalse", "ConditionError", "StatusCollectorMissing"].contains(&reason);
                 self.mend_policy(collectors);
             }
             // Status says that updates do not reach the clusters.

@@ -2,6 +2,7 @@
 
 use crate::queue::Millis;
 use crate::seeded::Seeded;
+use crate::story;
 
 /// When an action comes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -11,6 +12,8 @@ pub enum When {
     AfterPrevious(Millis),
     /// This long after the n-th opening of a placement.
     AfterOpen(usize, Millis),
+    /// This long after a process has decided to open a placement, for the n-th time.
+    AfterDecision(usize, Millis),
 }
 
 /// How a workload object is edited.
@@ -198,7 +201,7 @@ const POLICY_EDITS: [PolicyEdit; 14] = [
     PolicyEdit::Clause,
 ];
 /// Families of actions; each run uses a random half of them.
-const FAMILIES: usize = 12;
+pub(crate) const FAMILIES: usize = 12;
 /// One action in this many is a burst.
 const BURSTS: usize = 6;
 /// The families that change the sets of clusters and placements: cluster labels, edited placements, restarts of KubeStellar.
@@ -210,6 +213,10 @@ impl Script {
     #[must_use]
     pub fn drawn(seed: u64) -> Self {
         let mut chance = Seeded::new(seed, 1);
+        // Most runs tell a story; in the others anything may come at any time.
+        if !chance.once_in(3) {
+            return story::told(seed, &mut chance);
+        }
         let setting = Setting::drawn(&mut chance);
         let families: Vec<usize> = (0..FAMILIES).filter(|_| chance.once_in(2)).collect();
         let count = if families.is_empty() { 0 } else { chance.below(9) };
@@ -240,10 +247,10 @@ impl Script {
 }
 
 impl Setting {
-    fn drawn(chance: &mut Seeded) -> Self {
+    pub(crate) fn drawn(chance: &mut Seeded) -> Self {
         use crate::server::Resource::{ConfigMap, Deployment, NetworkPolicy, StatefulSet};
         let stages = 2 + chance.below(2);
-        let mut objects = vec![Deployment];
+        let mut objects = vec![if chance.once_in(4) { StatefulSet } else { Deployment }];
         if chance.once_in(3) {
             let more = [Deployment, StatefulSet, NetworkPolicy, ConfigMap];
             objects.extend(chance.pick(&more).copied());
@@ -308,7 +315,7 @@ fn burst(when: When, chance: &mut Seeded) -> [(When, Action); 3] {
     [(when, away), (soon(chance), first), (soon(chance), second)]
 }
 
-fn action(family: usize, chance: &mut Seeded) -> Action {
+pub(crate) fn action(family: usize, chance: &mut Seeded) -> Action {
     let long = [1_000, 8_000, 40_000, 200_000];
     let a_while = |chance: &mut Seeded| {
         let most = chance.pick(&long).copied().unwrap_or(1_000);

@@ -185,7 +185,14 @@ impl World {
             return;
         };
         // A request that was sent before the pause arrives all the same, and nothing after it.
-        let is_sent = of.in_flight.remove(&policy);
+        let is_sent = of.in_flight.contains(&policy);
+        if is_sent && of.arrives_at > now {
+            let at = of.arrives_at;
+            of.talks.insert(policy.clone(), talk);
+            self.queue.at(at, Event::Talk { process, life, policy });
+            return;
+        }
+        of.in_flight.remove(&policy);
         if of.paused_until > now && !is_sent {
             self.queue.at(
                 of.paused_until,
@@ -304,6 +311,9 @@ impl World {
                     if plan.writes.is_empty() {
                         return self.whole(process, talk, &plan);
                     }
+                    if plan.writes.iter().any(|write| matches!(write, Write::Open(_))) {
+                        self.note_decision();
+                    }
                     talk.step = Step::Write(Box::new(plan), 0);
                     return Next::Request;
                 }
@@ -312,6 +322,7 @@ impl World {
     }
 
     fn whole(&mut self, process: usize, talk: &Talk, plan: &Plan) -> Next {
+        self.oracle.finished(&talk.facts, plan);
         let memory = self.processes[process]
             .memories
             .entry(talk.policy().to_owned())

@@ -23,6 +23,8 @@ pub(crate) const STAGES: [&str; 4] = ["dev", "test", "prod", "late"];
 pub(crate) const OBJECTS: [&str; 2] = ["web", "more"];
 const SECOND: &str = "other";
 const CONDITION: &str = "combinedStatus.results.all(r, r.rows.all(w, w.columns[1].float >= 1.0))";
+/// It cannot be evaluated for any object.
+pub(crate) const BROKEN_FILTER: &str = "downsyncClause.metadata.labels.tier == 'web'";
 const FILTER: &str = "downsyncClause.resource in ['deployments', 'statefulsets']";
 
 impl World {
@@ -81,6 +83,7 @@ impl World {
             id: self.contents,
             replicas,
             crashes: false,
+            is_blocked: false,
             step_ms: self.chance.between(10, slowest),
             made_at: self.queue.now(),
             is_untimed: false,
@@ -267,6 +270,8 @@ impl World {
             Action::PauseProcess(process, for_ms) => {
                 let process = &mut self.processes[process % count];
                 process.paused_until = now + for_ms;
+                // A request may hang in the network for longer than a lease lasts.
+                process.arrives_at = if for_ms % 2 == 0 { now } else { now + for_ms * 3 / 4 };
                 let writing = process
                     .talks
                     .iter()
@@ -330,6 +335,7 @@ impl World {
                         Edit::Broken => {
                             object.content = Content {
                                 crashes: true,
+                                is_blocked: content.id.is_multiple_of(2),
                                 replicas: object.content.replicas,
                                 ..content
                             }
@@ -362,16 +368,19 @@ impl World {
             .delete(&mut self.server.counter, (&format!("default/{name}"), None))
     }
 
+    /// Gives a cluster to another stage, or back to its own.
     fn relabel(&mut self, name: &str) {
         let stages = self.script.setting.clusters.len();
-        let to = STAGES[self.chance.below(stages)];
         let home = name.split('-').next().unwrap_or_default().to_owned();
+        let others = STAGES.iter().take(stages).filter(|stage| **stage != home);
+        let others: Vec<&str> = others.copied().collect();
+        let other = self.chance.pick(&others).copied().unwrap_or(STAGES[0]);
         let is_home = self
             .server
             .clusters
             .get(name)
             .is_some_and(|cluster| cluster.labels().get("stage") == Some(&home));
-        let to = if is_home { to.to_owned() } else { home };
+        let to = if is_home { other.to_owned() } else { home };
         self.label_cluster(name, ("stage", &to));
     }
 
@@ -497,7 +506,13 @@ fn edit_stage(stage: &mut Stage, edit: PolicyEdit) {
         PolicyEdit::Condition => {
             stage.condition = stage.condition.take().map_or(Some(CONDITION.to_owned()), |_| None);
         }
-        PolicyEdit::Filter => stage.filter = stage.filter.take().map_or(Some(FILTER.to_owned()), |_| None),
+        PolicyEdit::Filter => {
+            stage.filter = match stage.filter.as_deref() {
+                None => Some(FILTER.to_owned()),
+                Some(FILTER) => Some(BROKEN_FILTER.to_owned()),
+                Some(_) => None,
+            }
+        }
         PolicyEdit::Health => {
             // Something has to hold the stage.
             stage.soak.get_or_insert_with(|| "10s".to_owned());

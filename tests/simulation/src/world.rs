@@ -74,6 +74,7 @@ pub struct Counts {
     pub events: u64,
     pub writes: u64,
     pub opens: usize,
+    pub decided_opens: usize,
     pub conflicts: u64,
 }
 
@@ -102,6 +103,7 @@ pub struct World {
     pub(crate) is_bare: bool,
     told: Told,
     waiting: BTreeMap<usize, Vec<(usize, Millis)>>,
+    deciding: BTreeMap<usize, Vec<(usize, Millis)>>,
 }
 
 impl World {
@@ -142,6 +144,7 @@ impl World {
             is_bare: false,
             told: Told::default(),
             waiting: BTreeMap::new(),
+            deciding: BTreeMap::new(),
             script,
         }
     }
@@ -162,6 +165,7 @@ impl World {
                 When::AfterPrevious(_) if position > 0 => {}
                 When::AfterPrevious(after) => self.queue.after(after, Event::Act(position)),
                 When::AfterOpen(nth, after) => self.waiting.entry(nth).or_default().push((position, after)),
+                When::AfterDecision(nth, after) => self.deciding.entry(nth).or_default().push((position, after)),
             }
         }
     }
@@ -170,6 +174,15 @@ impl World {
     pub fn note_open(&mut self) {
         let due = self.waiting.remove(&self.counts.opens).unwrap_or_default();
         self.counts.opens += 1;
+        for (position, after) in due {
+            self.queue.after(after, Event::Act(position));
+        }
+    }
+
+    /// A process has decided to open a placement.
+    pub fn note_decision(&mut self) {
+        let due = self.deciding.remove(&self.counts.decided_opens).unwrap_or_default();
+        self.counts.decided_opens += 1;
         for (position, after) in due {
             self.queue.after(after, Event::Act(position));
         }

@@ -123,10 +123,16 @@ impl Running {
                 "Available=False"
             });
         }
+        let (total, updated) = match (is_done, self.content.is_blocked) {
+            (true, _) => (wanted, wanted),
+            (_, true) => (old, 0),
+            _ if old == 0 => (wanted, (new + 1).min(wanted)),
+            _ => (wanted + 1, (new + 1).min(wanted)),
+        };
         Some(Status {
             observed_generation: Some(self.generation),
-            total: if is_done || old == 0 { wanted } else { wanted + 1 },
-            updated: if is_done { wanted } else { (new + 1).min(wanted) },
+            total,
+            updated,
             ready: available,
             available,
             conditions,

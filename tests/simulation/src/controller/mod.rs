@@ -34,6 +34,8 @@ pub struct Process {
     pub paused_until: Millis,
     /// Policies of which a write was under way when it was paused.
     pub in_flight: BTreeSet<String>,
+    /// When those writes reach the API server.
+    pub arrives_at: Millis,
     pub skew_ms: Millis,
     pub seen: Seen,
     pub memories: BTreeMap<String, Memory>,

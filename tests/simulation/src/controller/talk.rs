@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use stagegate_api::{BindingPolicy, CombinedStatusView, StagedBindingPolicy, evidence};
+use stagegate_api::{BindingPolicy, CombinedStatus, CombinedStatusView, StagedBindingPolicy, evidence};
 use stagegate_decide::names::{Digest, ObjectKey, PlacementName};
 use stagegate_decide::staging::{
     BindingFacts, Compilation, Decoded, Evidence, EvidenceCollectorFacts, Facts, ObjectFacts, Plan, PolicyFacts,
@@ -332,28 +332,34 @@ fn collectors(facts: &mut Facts, seen: &Seen, live: impl Fn(&str) -> Option<Arc<
         .collect();
 }
 
-/// The results of this world's expressions: a filter keeps the kind that it names, a condition requires a replica in each row.
+/// The results of this world's expressions: a filter keeps the kind that it names, a condition requires a replica in each row. One
+/// that needs what is not there cannot be evaluated.
 fn verdict(server: &Server, text: &str, evidence: &Evidence, key: &VerdictKey) -> Option<Verdict> {
     let is_true = match evidence {
-        Evidence::Clause(clause) => text.contains(clause["resource"].as_str().unwrap_or_default()),
+        Evidence::Clause(_) if text == crate::users::BROKEN_FILTER => None,
+        Evidence::Clause(clause) => Some(text.contains(clause["resource"].as_str().unwrap_or_default())),
         Evidence::CombinedStatus { namespace, name } => {
             let combined = server.combined.get(&format!("{namespace}/{name}"))?;
             if CombinedStatusView::of(combined).digest != key.evidence.as_str() {
                 return None;
             }
-            let results = combined.results.iter().filter(|result| result.name == super::COLLECTOR);
-            let cells: Vec<_> = results
-                .flat_map(|result| &result.rows)
-                .filter_map(|row| row.columns.get(1))
-                .collect();
-            let is_enough = |cell: &&stagegate_api::Cell| {
-                cell.float
-                    .as_deref()
-                    .and_then(|text| text.parse::<i64>().ok())
-                    .is_some_and(|number| number >= 1)
-            };
-            !cells.is_empty() && cells.iter().all(is_enough)
+            has_replicas(combined)
         }
     };
-    Some(if is_true { Verdict::True } else { Verdict::False })
+    Some(match is_true {
+        Some(true) => Verdict::True,
+        Some(false) => Verdict::False,
+        None => Verdict::Unknown {
+            message: "no such key".to_owned(),
+        },
+    })
+}
+
+/// This world's condition. `None`: it has no value.
+pub fn has_replicas(combined: &CombinedStatus) -> Option<bool> {
+    let results = combined.results.iter().filter(|result| result.name == super::COLLECTOR);
+    let available = |row: &stagegate_api::Row| -> Option<i64> { row.columns.get(1)?.float.as_deref()?.parse().ok() };
+    let rows = results.flat_map(|result| &result.rows);
+    let numbers: Vec<i64> = rows.map(available).collect::<Option<_>>()?;
+    (!numbers.is_empty()).then(|| numbers.into_iter().all(|number| number >= 1))
 }

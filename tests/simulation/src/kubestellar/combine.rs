@@ -22,6 +22,9 @@ use crate::server::{Server, Workload, key_of, version_of};
 /// The expression of the users' StatusCollector.
 pub const AVAILABLE: &str = "returned.status.availableReplicas";
 
+/// What a cluster returns may stand in an error's text. This one clears a terminal.
+const HOSTILE: &str = "type conversion error: \u{1b}[2J";
+
 impl KubeStellar {
     /// Writes the CombinedStatus of this key as it is wanted, or removes it.
     pub(super) fn combine(&mut self, server: &mut Server, key: &str, now: Millis) -> Vec<Planned> {
@@ -167,6 +170,7 @@ fn evaluate(
             let status = report.and_then(|report| report.status.as_ref());
             return match status.filter(|_| object.is_some_and(|object| object.resource.counts_replicas())) {
                 Some(status) => Outcome::Value(Computed::Int(status.available)),
+                None if object.is_some_and(|object| object.content.crashes) => Outcome::Error(HOSTILE.to_owned()),
                 None => Outcome::Error("no such key: availableReplicas".to_owned()),
             };
         }

@@ -71,6 +71,8 @@ pub struct Content {
     pub replicas: i64,
     /// Its processes end as soon as they have started.
     pub crashes: bool,
+    /// None of its processes is ever started, as where a quota is used up. Only together with `crashes`.
+    pub is_blocked: bool,
     /// How long each replica takes to become ready.
     pub step_ms: i64,
     pub made_at: Millis,
