@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use stagegate_api::{BindingPolicy, Stage};
+use stagegate_api::{BindingPolicy, Stage, StageHealth};
 use stagegate_decide::names::PlacementName;
 
+use crate::clusters::Member;
 use crate::controller::COLLECTOR;
 use crate::script::{Edit, PolicyEdit};
 use crate::server::{Stored, Workload};
@@ -64,6 +65,23 @@ impl World {
         if self.server.policies.get(POLICY).is_none() {
             self.make_policy(POLICY);
         }
+    }
+
+    /// A cluster in which the last stage has placed the first object, where a stage like that has to watch its health.
+    pub(crate) fn watched_cluster(&self) -> Option<usize> {
+        let policy = self.server.policies.get(POLICY)?;
+        let last = policy.spec.stages.last()?;
+        let is_watched = last.health == StageHealth::Required && last.filter.is_none();
+        let counts = self.script.setting.objects.first()?.counts_replicas();
+        let name = PlacementName::of(POLICY, &last.name);
+        let binding = self.server.bindings.get(name.as_str())?;
+        let key = format!("default/{}", OBJECTS[0]);
+        let is_placed = |(cluster, member): &(&String, &Member)| {
+            let named = binding.spec.destinations.iter();
+            member.running.contains_key(&key) && named.into_iter().any(|one| one.cluster_id == **cluster)
+        };
+        let position = self.fleet.members.iter().position(|member| is_placed(&member));
+        position.filter(|_| is_watched && counts)
     }
 
     fn is_sick(&mut self, cluster: usize, object: usize) -> bool {
@@ -126,6 +144,7 @@ impl World {
                 }
             }
             "CombinedStatusMissing" => return self.make_placement_anew(),
+            "BindingPolicyNotStored" if self.is_create_only() => self.edit_policy(PolicyEdit::CreateOnly),
             "NoObjects" => self.edit_policy(PolicyEdit::Clause),
             _ => return false,
         }

@@ -17,6 +17,8 @@ const REST_MS: Millis = 900_000;
 const HELPS_MAX: usize = 9;
 /// How long nothing may be written once all rollouts have completed.
 const QUIET_MS: Millis = 600_000;
+/// How long after a workload breaks status may still call it ready.
+const WATCHED_MS: Millis = 180_000;
 
 /// What came of it.
 #[derive(Debug)]
@@ -96,6 +98,13 @@ fn status(world: &World) -> Option<&StagedBindingPolicyStatus> {
     policy.status.as_ref()
 }
 
+fn is_ready(world: &World) -> bool {
+    status(world).is_some_and(|status| {
+        let mut conditions = status.conditions.iter();
+        conditions.any(|condition| condition.type_ == "Ready" && condition.status == "True")
+    })
+}
+
 fn stages_passed(world: &World) -> usize {
     let stages = status(world).into_iter().flat_map(|status| &status.stages);
     stages.filter(|stage| stage.state == StageState::Passed).count()
@@ -150,6 +159,34 @@ fn quiet(world: &mut World) -> Result<(), Violation> {
             ),
             facts: None,
         });
+    }
+    if world.script.seed.is_multiple_of(4) {
+        watched(world)?;
+    }
+    Ok(())
+}
+
+/// A workload that breaks after completion is no longer ready, and one that recovers is.
+fn watched(world: &mut World) -> Result<(), Violation> {
+    // One that waits for acknowledgements may go on waiting: what breaks then comes second.
+    let Some(cluster) = world.watched_cluster().filter(|_| is_ready(world)) else {
+        return Ok(());
+    };
+    for is_sick in [true, false] {
+        world.sicken(cluster, 0, is_sick);
+        world.run_until(world.queue.now() + WATCHED_MS)?;
+        let is_ready = is_ready(world);
+        if is_ready == is_sick {
+            return Err(Violation {
+                rule: "watched",
+                text: format!(
+                    "{} s after a completed workload has {}, status says Ready={is_ready}",
+                    WATCHED_MS / 1_000,
+                    if is_sick { "broken" } else { "recovered" }
+                ),
+                facts: None,
+            });
+        }
     }
     Ok(())
 }

@@ -174,6 +174,8 @@ pub struct Setting {
     pub accepts_unseen: bool,
     /// KubeStellar's queue of BindingPolicies has a backlog.
     pub slow_queue: bool,
+    /// The API server does not know `createOnly`, as with an older CRD.
+    pub drops_create_only: bool,
 }
 
 const EDITS: [Edit; 6] = [
@@ -214,7 +216,7 @@ impl Script {
     pub fn drawn(seed: u64) -> Self {
         let mut chance = Seeded::new(seed, 1);
         // Most runs tell a story; in the others anything may come at any time.
-        if !chance.once_in(3) {
+        if !chance.once_in(4) {
             return story::told(seed, &mut chance);
         }
         let setting = Setting::drawn(&mut chance);
@@ -272,6 +274,7 @@ impl Setting {
             late_watches: often(6),
             accepts_unseen: often(4),
             slow_queue: often(6),
+            drops_create_only: often(10),
             soak: if often(4) {
                 Some(if often(2) { "10s" } else { "1m" })
             } else {

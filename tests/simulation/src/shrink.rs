@@ -68,7 +68,7 @@ fn smaller(script: &Script) -> Vec<Script> {
 
 fn plainer(setting: &Setting) -> Vec<Setting> {
     type Flag = fn(&mut Setting) -> &mut bool;
-    const FLAGS: [Flag; 12] = [
+    const FLAGS: [Flag; 13] = [
         |setting| &mut setting.two_processes,
         |setting| &mut setting.second_policy,
         |setting| &mut setting.has_condition,
@@ -81,6 +81,7 @@ fn plainer(setting: &Setting) -> Vec<Setting> {
         |setting| &mut setting.late_watches,
         |setting| &mut setting.accepts_unseen,
         |setting| &mut setting.slow_queue,
+        |setting| &mut setting.drops_create_only,
     ];
     let changed = |change: &dyn Fn(&mut Setting)| {
         let mut plainer = setting.clone();

@@ -6,11 +6,11 @@ use crate::script::{Action, Edit, PolicyEdit, Script, Setting, When, action};
 use crate::seeded::Seeded;
 
 /// Longest time between two actions of one chapter: at once, within seconds, within a stage.
-const GAPS_MS: [Millis; 4] = [300, 3_000, 8_000, 25_000];
+const GAPS_MS: [Millis; 4] = [300, 2_000, 6_000, 20_000];
 /// How long a cluster is out of reach. What is owed without an acknowledgement may count after two minutes.
-const AWAY_MS: [Millis; 4] = [20_000, 120_000, 260_000, 400_000];
+const AWAY_MS: [Millis; 4] = [20_000, 150_000, 300_000, 450_000];
 /// Longest time from the beginning of a rollout to what disturbs it. A stage takes some 13 s.
-const LEAD_MS: [Millis; 4] = [2_000, 8_000, 15_000, 45_000];
+const LEAD_MS: [Millis; 4] = [2_000, 8_000, 14_000, 40_000];
 /// How long KubeStellar is away. After 30 s it counts as silent.
 const SILENCE_MS: [Millis; 4] = [3_000, 20_000, 70_000, 200_000];
 /// Updates, those that are hard to see most often.
@@ -24,7 +24,7 @@ const EDITS: [Edit; 7] = [
     Edit::Label,
 ];
 /// The families that change policies, sets of clusters, evidence and placements, and that restart KubeStellar.
-const MOVES: [usize; 8] = [3, 4, 5, 5, 6, 7, 7, 8];
+const MOVES: [usize; 7] = [3, 4, 5, 6, 7, 7, 8];
 /// The families of faults of clusters, processes and requests.
 const FAULTS: [usize; 3] = [9, 10, 11];
 
@@ -43,11 +43,13 @@ pub fn told(seed: u64, chance: &mut Seeded) -> Script {
     }
     setting.second_policy &= chance.once_in(3);
     setting.accepts_unseen &= chance.once_in(3);
-    if setting.soak.is_none() && chance.once_in(4) {
-        setting.soak = Some("10s");
+    // While a stage soaks, the set of the next one cannot hide what happens to its own.
+    if chance.once_in(2) {
+        setting.soak = chance.pick(&["10s", "30s", "1m"]).copied();
     }
     let mut actions = Vec::new();
-    for chapter in 0..1 + chance.below(3) {
+    let chapters = [1, 1, 2, 3];
+    for chapter in 0..chance.pick(&chapters).copied().unwrap_or(1) {
         if chapter > 0 {
             actions.push((soon(chance, &[90_000, 200_000]), beginning(chance)));
         }
@@ -73,25 +75,28 @@ fn beginning(chance: &mut Seeded) -> Action {
     }
 }
 
-/// An object is updated while a cluster is out of reach, and sets and placements change.
+/// An object is updated while a cluster is out of reach, and one set or placement changes. More would hide what one guard is for.
 fn debts(chance: &mut Seeded) -> Vec<Action> {
     // Those of the first stage most often: it is where a rollout begins.
-    let among = if chance.once_in(2) { 2 } else { 6 };
+    let among = if chance.once_in(3) { 6 } else { 2 };
     let cluster = chance.below(among);
-    let object = usize::from(chance.once_in(4));
     let longest = chance.pick(&AWAY_MS).copied().unwrap_or(AWAY_MS[0]);
-    let mut chosen = vec![Action::Unreachable(cluster, chance.between(longest / 2, longest))];
-    for _ in 0..1 + chance.below(2) {
-        chosen.push(update(object, chance));
+    let mut chosen = vec![
+        Action::Unreachable(cluster, chance.between(longest / 2, longest)),
+        update(0, chance),
+    ];
+    if chance.once_in(3) {
+        chosen.push(update(0, chance));
     }
-    for _ in 0..chance.below(3) {
-        let family = chance.pick(&MOVES).copied().unwrap_or(MOVES[0]);
-        chosen.push(match action(family, chance) {
-            Action::Relabel(_) => Action::Relabel(cluster),
-            other => other,
-        });
+    match chance.below(8) {
+        0 | 1 => {}
+        2..=4 => chosen.push(Action::Relabel(cluster)),
+        _ => {
+            let family = chance.pick(&MOVES).copied().unwrap_or(MOVES[0]);
+            chosen.push(action(family, chance));
+        }
     }
-    if chance.once_in(4) {
+    if chance.once_in(6) {
         let family = chance.pick(&FAULTS).copied().unwrap_or(FAULTS[0]);
         chosen.push(action(family, chance));
     }
@@ -156,17 +161,18 @@ fn evidence(chance: &mut Seeded, setting: &mut Setting) -> Vec<Action> {
     chosen
 }
 
-/// What belongs together comes at once, within seconds or within a stage, in any order.
+/// What belongs together comes at once, within seconds or within a stage, as it was told or in any order.
 fn in_any_order(mut chosen: Vec<Action>, chance: &mut Seeded, actions: &mut Vec<(When, Action)>) {
     let gap = chance.pick(&GAPS_MS).copied().unwrap_or(GAPS_MS[0]);
-    let mut when = match chance.below(4) {
+    let mut when = match chance.below(8) {
         // Between a decision and what it was made for.
         0 if actions.is_empty() => When::AfterDecision(chance.below(3), chance.between(0, 40)),
-        1 if actions.is_empty() => When::AfterOpen(chance.below(3), chance.between(0, 12_000)),
+        1..=4 if actions.is_empty() => When::AfterOpen(chance.below(3), chance.between(0, 12_000)),
         _ => soon(chance, &LEAD_MS),
     };
+    let is_as_told = chance.once_in(2);
     while !chosen.is_empty() {
-        let next = chosen.swap_remove(chance.below(chosen.len()));
+        let next = chosen.remove(if is_as_told { 0 } else { chance.below(chosen.len()) });
         actions.push((when, next));
         when = soon(chance, &[gap]);
     }
@@ -178,7 +184,7 @@ fn soon(chance: &mut Seeded, longest: &[Millis]) -> When {
 }
 
 fn update(object: usize, chance: &mut Seeded) -> Action {
-    match chance.below(5) {
+    match chance.below(6) {
         0 => Action::RecreateWorkload(object),
         _ => Action::EditWorkload(object, chance.pick(&EDITS).copied().unwrap_or(Edit::Spec)),
     }

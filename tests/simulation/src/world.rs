@@ -112,6 +112,7 @@ impl World {
         let processes = 1 + usize::from(script.setting.two_processes);
         let mut world = Self::empty(script, is_traced);
         world.processes = vec![Process::default(); processes];
+        world.server.drops_create_only = world.script.setting.drops_create_only;
         world.found();
         world.plan_actions();
         for process in 0..processes {

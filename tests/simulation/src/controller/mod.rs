@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 use stagegate_api::{BindingPolicy, StagedBindingPolicy};
-use stagegate_decide::staging::{Placement, Write};
+use stagegate_decide::staging::Write;
 
 use crate::queue::{Millis, timestamp};
 use crate::server::{Refused, Server};
@@ -120,14 +120,22 @@ pub fn write(server: &mut Server, policy: &str, write: &Write) -> Result<Option<
             return Ok(None);
         }
         Write::CreateClosed(placement) => {
-            server.placements.create(&mut server.counter, placement.clone())?;
+            let stored = BindingPolicy {
+                spec: server.pruned(placement.spec.clone()),
+                ..placement.clone()
+            };
+            server.placements.create(&mut server.counter, stored)?;
             return Ok(None);
         }
         Write::Open(placement) | Write::Update(placement) | Write::Adopt(placement) | Write::Fence(placement) => {
             let at = (placement.name.as_str(), Some(&placement.precondition));
-            server
-                .placements
-                .update(&mut server.counter, at, |object| change(object, placement))?;
+            let spec = server.pruned(placement.spec.clone());
+            let annotations = placement.annotations.clone();
+            let change = |object: &mut BindingPolicy| {
+                object.spec = spec;
+                object.metadata.annotations.get_or_insert_default().extend(annotations);
+            };
+            server.placements.update(&mut server.counter, at, change)?;
         }
         Write::Remove { name, precondition } => {
             server
@@ -142,10 +150,4 @@ pub fn write(server: &mut Server, policy: &str, write: &Write) -> Result<Option<
         }
     }
     Ok((server.counter.version > before).then_some(server.counter.version))
-}
-
-fn change(object: &mut BindingPolicy, placement: &Placement) {
-    object.spec = placement.spec.clone();
-    let annotations = object.metadata.annotations.get_or_insert_default();
-    annotations.extend(placement.annotations.clone());
 }

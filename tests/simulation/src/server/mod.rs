@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use stagegate_api::{Binding, BindingPolicy, CombinedStatus, StagedBindingPolicy, StatusCollector};
+use stagegate_api::{Binding, BindingPolicy, BindingPolicySpec, CombinedStatus, StagedBindingPolicy, StatusCollector};
 
 pub use kind::{Counter, Kind, Refused, Stored, key_of, uid_of, version_of};
 pub use workload::{Cluster, Content, Resource, Workload};
@@ -24,6 +24,8 @@ pub struct Server {
     pub combined: Kind<CombinedStatus>,
     pub workloads: Kind<Workload>,
     pub clusters: Kind<Cluster>,
+    /// BindingPolicies are stored without `createOnly`, which this server does not know.
+    pub drops_create_only: bool,
 }
 
 impl Server {
@@ -38,7 +40,17 @@ impl Server {
             combined: Kind::default(),
             workloads: Kind::default(),
             clusters: Kind::default(),
+            drops_create_only: false,
         }
+    }
+
+    /// A BindingPolicy's spec as this server stores it.
+    #[must_use]
+    pub fn pruned(&self, mut spec: BindingPolicySpec) -> BindingPolicySpec {
+        for clause in &mut spec.downsync {
+            clause.create_only &= !self.drops_create_only;
+        }
+        spec
     }
 
     /// Removes what no existing object owns: the garbage collector.
