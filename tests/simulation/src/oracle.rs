@@ -20,10 +20,12 @@
 use std::collections::BTreeSet;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use stagegate_api::{BoundObject, CombinedStatus, StageHealth, StageState, UnacknowledgedUpdates};
+use stagegate_api::{
+    BoundObject, CombinedStatus, Phase, StageHealth, StageState, StagedBindingPolicyStatus, UnacknowledgedUpdates,
+};
 use stagegate_decide::binding::Selector;
 use stagegate_decide::names::{ObjectKey, PlacementName};
-use stagegate_decide::staging::{Decoded, Facts, Plan, Read, Write};
+use stagegate_decide::staging::{Decoded, Facts, Plan, Read, Reason, Write};
 
 use crate::claims::Claims;
 use crate::clusters::{Fleet, Truth};
@@ -68,6 +70,15 @@ pub struct Oracle {
     pub coverage: Coverage,
 }
 
+/// What has to be proven.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Proof {
+    /// Each cluster has the right version.
+    Versions,
+    /// It runs well, too, and the condition is true.
+    All,
+}
+
 /// The parts of the world that tell what is true.
 pub type Parts<'a> = (&'a KubeStellar, &'a Fleet, &'a Server);
 
@@ -98,6 +109,36 @@ impl Oracle {
         }
     }
 
+    /// What status says of the active stage rests on proofs, too: a stage soaks only if all would let it pass, and is called unwell
+    /// only if every cluster has the right version.
+    pub fn said(&mut self, talk: &Talk, plan: &Plan, parts: Parts<'_>) {
+        let facts = &talk.facts;
+        let written = plan.writes.iter().find_map(|write| match write {
+            Write::Status { status, .. } => Some(&**status),
+            _ => None,
+        });
+        let status = written.or(facts.policy.object.status.as_ref());
+        // Of a generation that nobody has looked at nothing is said, and after completion nothing is proven anew.
+        let is_of_it = |status: &&StagedBindingPolicyStatus| {
+            status.observed_generation == facts.policy.object.metadata.generation
+                && status.phase != Some(Phase::Completed)
+        };
+        let Some(status) = status.filter(is_of_it) else { return };
+        let reason = status.reason.as_deref().unwrap_or_default();
+        let is = |reasons: &[Reason]| reasons.iter().any(|known| known.as_str() == reason);
+        let is_about = if is(&[Reason::Soaking, Reason::KubeStellarSilent]) {
+            Proof::All
+        } else if is(&[Reason::Unhealthy, Reason::ConditionFalse, Reason::ConditionError]) {
+            Proof::Versions
+        } else {
+            return;
+        };
+        let stage = status.active_stage.as_deref();
+        let broken = stage.and_then(|stage| promoted((talk, stage, is_about), self, parts));
+        let broken = broken.map(|(rule, text)| (rule, format!("status says {reason}: {text}")));
+        self.note(broken, facts);
+    }
+
     /// The rule that this write would break, with the server as it is before.
     pub fn judge(&self, (talk, plan, write): (&Talk, &Plan, &Write), parts: Parts<'_>) -> Option<Violation> {
         let facts = &talk.facts;
@@ -109,7 +150,7 @@ impl Oracle {
                 } else {
                     newly_passed(facts, write)
                         .iter()
-                        .find_map(|stage| promoted((talk, stage), self, parts))
+                        .find_map(|stage| promoted((talk, stage, Proof::All), self, parts))
                 }
             }
             Write::Open(placement) => self.opens((talk, plan), placement, parts),
@@ -195,7 +236,7 @@ impl Oracle {
             if has_passed || is_judged {
                 None
             } else {
-                promoted((talk, before), self, parts)
+                promoted((talk, before, Proof::All), self, parts)
             }
         })
     }
@@ -255,7 +296,7 @@ fn foreign(facts: &Facts, name: &str, server: &Server) -> Option<(&'static str, 
 
 /// Whether every cluster of the stage ran each judged object's version well when it last reported, as far as the reading shows.
 fn promoted(
-    (talk, stage): (&Talk, &str),
+    (talk, stage, proof): (&Talk, &str, Proof),
     oracle: &Oracle,
     (kubestellar, fleet, server): Parts<'_>,
 ) -> Option<(&'static str, String)> {
@@ -294,7 +335,9 @@ fn promoted(
         return Some(("promotion", format!("stage {stage} passes without clusters")));
     }
     let resolved = kubestellar.resolved.get(name.as_str());
-    let is_older = resolved.is_some_and(|resolved| *resolved != placement.spec);
+    // A watch may be late.
+    let is_read = !matches!(facts.read, Read::Cached);
+    let is_older = is_read && resolved.is_some_and(|resolved| *resolved != placement.spec);
     let is_told = placement.status.as_ref().map(|status| status.observed_generation) == placement.metadata.generation;
     let is_excused = was_away(kubestellar, server) && is_told;
     if !is_excused && is_older && !is_what_is_selected(placement, &binding.spec, server) {
@@ -308,7 +351,7 @@ fn promoted(
             continue;
         };
         let version = version_of_reports(facts, &key, uid_of(&placement.metadata));
-        if spec.condition.is_some() && !has_replicas(server, version.as_deref()) {
+        if proof == Proof::All && spec.condition.is_some() && !has_replicas(server, version.as_deref()) {
             return Some((
                 "promotion",
                 format!("stage {stage} passes, and its condition is not true for {key}"),
@@ -336,7 +379,9 @@ fn promoted(
                     || is_taken_back(truth)
                     || is_merged(truth)
             });
-            let is_well = truth.is_some_and(|truth| truth.is_well) || spec.health == StageHealth::Ignored;
+            let is_well = truth.is_some_and(|truth| truth.is_well)
+                || spec.health == StageHealth::Ignored
+                || proof == Proof::Versions;
             let is_so_now = fleet.runs_well((cluster, &path), (content.id, now));
             if !(is_version && is_well || is_so_now) {
                 return Some((

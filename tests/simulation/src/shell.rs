@@ -308,6 +308,8 @@ impl World {
                 }
                 Decision::Act(plan) => {
                     self.oracle.looked(&talk.facts, &plan);
+                    let parts = (&self.kubestellar, &self.fleet, &self.server);
+                    self.oracle.said(talk, &plan, parts);
                     if plan.writes.is_empty() {
                         return self.whole(process, talk, &plan);
                     }

@@ -33,6 +33,8 @@ impl Views {
 #[derive(Clone, Debug, Default)]
 pub struct Memory {
     objects: BTreeMap<ObjectKey, ObjectFacts>,
+    /// What the objects were when they were read. For the oracle alone.
+    contents: BTreeMap<ObjectKey, (Resource, Content)>,
     compiled: BTreeMap<Digest, Compilation>,
     verdicts: BTreeMap<VerdictKey, Verdict>,
     pub late: u32,
@@ -55,7 +57,7 @@ pub struct Talk {
     pub step: Step,
     pub rounds: u32,
     pub conflicts: u32,
-    /// What the objects were when this reconcile read them. For the oracle alone.
+    /// What the objects were when they were read last. For the oracle alone.
     pub contents: BTreeMap<ObjectKey, (Resource, Content)>,
     began_at: Option<Timestamp>,
     baseline: String,
@@ -119,7 +121,7 @@ impl Talk {
             step: Step::Look,
             rounds: 0,
             conflicts: 0,
-            contents: BTreeMap::new(),
+            contents: memory.contents.clone(),
             began_at: None,
             baseline: String::new(),
             names: BTreeSet::new(),
@@ -209,6 +211,7 @@ impl Talk {
             let path = format!("{}/{}", key.namespace.as_deref().unwrap_or_default(), key.name);
             let live = server.workloads.get(&path).filter(|live| live.key() == key);
             if let Some(live) = live {
+                memory.contents.insert(key.clone(), (live.resource, live.content));
                 self.contents.insert(key.clone(), (live.resource, live.content));
             }
             let answer = ObjectFacts {
