@@ -81,13 +81,13 @@ fn debts(chance: &mut Seeded) -> Vec<Action> {
     let among = if chance.once_in(3) { 6 } else { 2 };
     let cluster = chance.below(among);
     let longest = chance.pick(&AWAY_MS).copied().unwrap_or(AWAY_MS[0]);
-    let mut chosen = vec![
-        Action::Unreachable(cluster, chance.between(longest / 2, longest)),
-        update(0, chance),
-    ];
-    if chance.once_in(3) {
+    // One update that it gets, and one that it does not.
+    let mut chosen = Vec::new();
+    if chance.once_in(2) {
         chosen.push(update(0, chance));
     }
+    chosen.push(Action::Unreachable(cluster, chance.between(longest / 2, longest)));
+    chosen.push(update(0, chance));
     match chance.below(8) {
         0 | 1 => {}
         2..=4 => chosen.push(Action::Relabel(cluster)),
