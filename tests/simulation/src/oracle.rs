@@ -1,6 +1,7 @@
 //! The rules that no run may break, checked against what the clusters really run. Must neither decide nor be asked by what does.
 //!
-//! A stage passes wrongly if some cluster neither runs the right version well nor has reported that it does. A controller can
+//! A stage passes wrongly if some cluster has not reported that it runs the right version well; that it does is not enough. A
+//! controller can
 //! know only what the API server holds. So each cluster is judged as it was when it made the report behind the CombinedStatus
 //! that the controller read last before the write, and the right version is the one that the object had at that read.
 //!
@@ -21,7 +22,8 @@ use std::collections::BTreeSet;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use stagegate_api::{
-    BoundObject, CombinedStatus, Phase, StageHealth, StageState, StagedBindingPolicyStatus, UnacknowledgedUpdates,
+    BindingPolicy, BindingSpec, BoundObject, CombinedStatus, Phase, StageHealth, StageState, StagedBindingPolicyStatus,
+    UnacknowledgedUpdates,
 };
 use stagegate_decide::binding::Selector;
 use stagegate_decide::names::{ObjectKey, PlacementName};
@@ -298,103 +300,109 @@ fn foreign(facts: &Facts, name: &str, server: &Server) -> Option<(&'static str, 
 fn promoted(
     (talk, stage, proof): (&Talk, &str, Proof),
     oracle: &Oracle,
-    (kubestellar, fleet, server): Parts<'_>,
+    parts: Parts<'_>,
 ) -> Option<(&'static str, String)> {
     let facts = &talk.facts;
-    let spec = facts
-        .policy
-        .object
-        .spec
-        .stages
-        .iter()
-        .find(|known| known.name == stage)?;
+    let mut stages = facts.policy.object.spec.stages.iter();
+    let spec = stages.find(|known| known.name == stage)?;
     let name = PlacementName::of(talk.policy(), stage);
     let is_judged = spec.health == StageHealth::Required || spec.condition.is_some();
+    let broken = |text: &str| Some(("promotion", format!("stage {stage} passes {text}")));
     if is_judged && spec.filter.as_deref() == Some(BROKEN_FILTER) {
-        return Some((
-            "promotion",
-            format!("stage {stage} passes, and its filter has no value"),
-        ));
+        return broken("and its filter has no value");
     }
     // One that only waits is asked nothing about versions.
     if spec.unacknowledged_updates == UnacknowledgedUpdates::Ignore || !is_judged {
         return None;
     }
     let placement = facts.placements.get(name.as_str()).and_then(Decoded::object)?;
-    let made_at = |meta: &ObjectMeta| meta.creation_timestamp.as_ref().map_or(0, |time| millis(time.0));
-    let policy_since = made_at(&facts.policy.object.metadata);
-    let placed_since = made_at(&placement.metadata);
-    let binding = facts
-        .bindings
-        .get(name.as_str())
-        .and_then(|binding| binding.object.as_ref()?.object());
-    let Some(binding) = binding else {
-        return Some(("promotion", format!("stage {stage} passes, and it has no Binding")));
+    let binding = facts.bindings.get(name.as_str());
+    let Some(binding) = binding.and_then(|binding| binding.object.as_ref()?.object()) else {
+        return broken("and it has no Binding");
     };
     if binding.spec.destinations.is_empty() {
-        return Some(("promotion", format!("stage {stage} passes without clusters")));
+        return broken("without clusters");
     }
-    let resolved = kubestellar.resolved.get(name.as_str());
-    // A watch may be late.
-    let is_read = !matches!(facts.read, Read::Cached);
-    let is_older = is_read && resolved.is_some_and(|resolved| *resolved != placement.spec);
-    let is_told = placement.status.as_ref().map(|status| status.observed_generation) == placement.metadata.generation;
-    let is_excused = was_away(kubestellar, server) && is_told;
-    if !is_excused && is_older && !is_what_is_selected(placement, &binding.spec, server) {
-        return Some((
-            "promotion",
-            format!("stage {stage} passes on a set that was resolved before the last change of its placement"),
-        ));
+    if is_of_older_spec(facts, (placement, &binding.spec), parts) {
+        return broken("on a set that was resolved before the last change of its placement");
     }
     for object in binding.spec.workload.objects() {
         let Some((key, content)) = judged(talk, spec.filter.as_deref(), object) else {
             continue;
         };
         let version = version_of_reports(facts, &key, uid_of(&placement.metadata));
-        if proof == Proof::All && spec.condition.is_some() && !has_replicas(server, version.as_deref()) {
-            return Some((
-                "promotion",
-                format!("stage {stage} passes, and its condition is not true for {key}"),
-            ));
+        if proof == Proof::All && spec.condition.is_some() && !has_replicas(parts.2, version.as_deref()) {
+            return broken(&format!("and its condition is not true for {key}"));
         }
-        let basis = version.as_ref().and_then(|version| kubestellar.basis.get(version));
+        let basis = version.as_ref().and_then(|version| parts.0.basis.get(version));
+        let told = Told {
+            path: format!("{}/{}", key.namespace.as_deref().unwrap_or_default(), key.name),
+            content,
+            create_only: object.create_only,
+            is_untold: is_untold(facts, placement, content),
+            now: millis(facts.now) + CLOCKS_MS,
+        };
         for destination in &binding.spec.destinations {
             let cluster = &destination.cluster_id;
-            let path = format!("{}/{}", key.namespace.as_deref().unwrap_or_default(), key.name);
             let truth = basis.and_then(|basis| basis.get(cluster));
-            let is_told = oracle.scaled.contains(&(cluster.clone(), path.clone()));
-            let is_at_once = |truth: &Truth| (truth.at - content.made_at).abs() <= CLOCKS_MS && oracle.has_two_policies;
-            let now = millis(server.counter.now);
-            let is_unremembered = content.is_untimed
-                || (content.made_at < placed_since + 1_000 && content.made_at < policy_since + UNTOLD_MS);
-            let is_untold = is_unremembered && now - content.made_at >= UNTOLD_MS;
-            let is_merged = |truth: &Truth| truth.at / 1_000 > content.made_at / 1_000 && now - truth.at >= UNTOLD_MS;
-            let is_taken_back = |truth: &Truth| oracle.has_two_policies && truth.newest >= content.id;
-            let is_version = truth.is_some_and(|truth| {
-                truth.content == content.id
-                    || object.create_only
-                    || is_told
-                    || is_untold
-                    || is_at_once(truth)
-                    || is_taken_back(truth)
-                    || is_merged(truth)
-            });
             let is_well = truth.is_some_and(|truth| truth.is_well)
                 || spec.health == StageHealth::Ignored
                 || proof == Proof::Versions;
-            let is_so_now = fleet.runs_well((cluster, &path), (content.id, now));
-            if !(is_version && is_well || is_so_now) {
-                return Some((
-                    "promotion",
-                    format!(
-                        "stage {stage} passes; the version of {key} is {}, cluster {cluster} last told of {truth:?}",
-                        content.id
-                    ),
+            if !(is_well && truth.is_some_and(|truth| told.is_version(truth, cluster, oracle))) {
+                return broken(&format!(
+                    "at version {} of {key}, and cluster {cluster} last told of {truth:?}",
+                    content.id
                 ));
             }
         }
     }
     None
+}
+
+/// An object as it should run.
+struct Told {
+    path: String,
+    content: Content,
+    create_only: bool,
+    /// No time tells of its last update.
+    is_untold: bool,
+    now: Millis,
+}
+
+impl Told {
+    /// Whether the report is of the object's version, as far as anybody could know.
+    fn is_version(&self, truth: &Truth, cluster: &str, oracle: &Oracle) -> bool {
+        let made_at = self.content.made_at;
+        let is_scaled = || oracle.scaled.contains(&(cluster.to_owned(), self.path.clone()));
+        let is_merged = truth.at / 1_000 > made_at / 1_000 && self.now - truth.at >= UNTOLD_MS;
+        let is_shared =
+            oracle.has_two_policies && ((truth.at - made_at).abs() <= CLOCKS_MS || truth.newest >= self.content.id);
+        truth.content == self.content.id || self.create_only || self.is_untold || is_merged || is_shared || is_scaled()
+    }
+}
+
+fn is_untold(facts: &Facts, placement: &BindingPolicy, content: Content) -> bool {
+    let made_at = |meta: &ObjectMeta| meta.creation_timestamp.as_ref().map_or(0, |time| millis(time.0));
+    let policy_since = made_at(&facts.policy.object.metadata);
+    let is_unremembered = content.is_untimed
+        || (content.made_at < made_at(&placement.metadata) + 1_000 && content.made_at < policy_since + UNTOLD_MS);
+    is_unremembered && millis(facts.now) + CLOCKS_MS - content.made_at >= UNTOLD_MS
+}
+
+/// Whether KubeStellar has not resolved the placement since its last change, and its status says so, or nothing excuses that.
+fn is_of_older_spec(
+    facts: &Facts,
+    (placement, bound): (&BindingPolicy, &BindingSpec),
+    (kubestellar, _, server): Parts<'_>,
+) -> bool {
+    let name = placement.metadata.name.as_deref().unwrap_or_default();
+    // A watch may be late.
+    let is_read = !matches!(facts.read, Read::Cached);
+    let resolved = kubestellar.resolved.get(name);
+    let is_older = is_read && resolved.is_some_and(|resolved| *resolved != placement.spec);
+    let observed = placement.status.as_ref().map(|status| status.observed_generation);
+    let is_excused = was_away(kubestellar, server) && observed == placement.metadata.generation;
+    is_older && !is_excused && !is_what_is_selected(placement, bound, server)
 }
 
 /// Whether the condition is true of the CombinedStatus of this version.

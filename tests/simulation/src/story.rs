@@ -43,6 +43,7 @@ pub fn told(seed: u64, chance: &mut Seeded) -> Script {
     }
     setting.second_policy &= chance.once_in(3);
     setting.accepts_unseen &= chance.once_in(3);
+    setting.slow_transport |= chance.once_in(4);
     // While a stage soaks, the set of the next one cannot hide what happens to its own.
     if chance.once_in(2) {
         setting.soak = chance.pick(&["10s", "30s", "1m"]).copied();
@@ -86,7 +87,9 @@ fn debts(chance: &mut Seeded) -> Vec<Action> {
     if chance.once_in(2) {
         chosen.push(update(0, chance));
     }
-    chosen.push(Action::Unreachable(cluster, chance.between(longest / 2, longest)));
+    if !chance.once_in(4) {
+        chosen.push(Action::Unreachable(cluster, chance.between(longest / 2, longest)));
+    }
     chosen.push(update(0, chance));
     match chance.below(8) {
         0 | 1 => {}

@@ -107,15 +107,6 @@ impl Fleet {
     }
 }
 
-impl Fleet {
-    /// Whether the cluster really runs this version of the object, and all of it.
-    #[must_use]
-    pub fn runs_well(&self, (cluster, key): (&str, &str), (content, now): (u64, Millis)) -> bool {
-        let running = self.members.get(cluster).and_then(|member| member.running.get(key));
-        running.is_some_and(|running| running.content.id == content && running.is_well(now))
-    }
-}
-
 impl Member {
     /// The cluster's agent makes of the works what they say; gives the objects whose status may have changed.
     pub fn apply(&mut self, now: Millis, mut observed_after: impl FnMut() -> Millis) -> Vec<String> {
