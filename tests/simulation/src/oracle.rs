@@ -1,9 +1,9 @@
 //! The rules that no run may break, checked against what the clusters really run. Must neither decide nor be asked by what does.
 //!
 //! A stage passes wrongly if some cluster has not reported that it runs the right version well; that it does is not enough. A
-//! controller can
-//! know only what the API server holds. So each cluster is judged as it was when it made the report behind the CombinedStatus
-//! that the controller read last before the write, and the right version is the one that the object had at that read.
+//! controller can know only what the API server holds. So each cluster is judged as it was when it made the report behind the
+//! CombinedStatus that the controller read last before the write, and the right version is the one that the object had at that
+//! read. What status says of the active stage before it passes is judged in the same way ([`Oracle::said`]).
 //!
 //! Five things cannot be known from there and break no rule:
 //! - which update a cluster has acknowledged, if something in the cluster scales the object too;
