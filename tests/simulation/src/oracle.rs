@@ -7,8 +7,9 @@
 //!
 //! Five things cannot be known from there and break no rule:
 //! - which update a cluster has acknowledged, if something in the cluster scales the object too;
-//! - which of several updates a report is about that was made after the last of them: transport may have merged them, or the
-//!   cluster has gone out of reach with an earlier one. It counts after two minutes without another report;
+//! - which update a report is about that was made after the last one, or so shortly before it that the clocks may differ:
+//!   transport may have merged updates, or the cluster has gone out of reach with an earlier one. It counts after two minutes
+//!   without another report;
 //! - where two policies place an object: whether a report was made before or after an update within five seconds of it, because
 //!   the clocks may differ;
 //! - whether an update that only removes fields has reached a cluster: it leaves no timestamp. It counts as delivered two minutes
@@ -374,7 +375,7 @@ impl Told {
     fn is_version(&self, truth: &Truth, cluster: &str, oracle: &Oracle) -> bool {
         let made_at = self.content.made_at;
         let is_scaled = || oracle.scaled.contains(&(cluster.to_owned(), self.path.clone()));
-        let is_merged = truth.at / 1_000 > made_at / 1_000 && self.now - truth.at >= UNTOLD_MS;
+        let is_merged = truth.at >= made_at - CLOCKS_MS && self.now - truth.at >= UNTOLD_MS;
         let is_shared =
             oracle.has_two_policies && ((truth.at - made_at).abs() <= CLOCKS_MS || truth.newest >= self.content.id);
         truth.content == self.content.id || self.create_only || self.is_untold || is_merged || is_shared || is_scaled()
