@@ -162,6 +162,37 @@ fn the_table_of_crates_is_what_cargo_says() {
     assert_eq!(rows.collect::<BTreeSet<_>>(), packages.collect::<BTreeSet<_>>());
 }
 
+/// The rooms of `staging`, and those that each may use: only what comes before it.
+const ROOMS: &[&str] = &["input", "evidence", "status", "rollout"];
+/// Most imports between them.
+const ROOM_IMPORTS_MAX: usize = 30;
+
+#[test]
+fn the_rooms_of_staging_use_only_those_below_them() {
+    let rules = root().join("host/decide/src");
+    let mut imports = 0;
+    for (at, room) in ROOMS.iter().enumerate() {
+        for path in walk(&rules.join("staging").join(room)) {
+            let text = std::fs::read_to_string(&path).unwrap();
+            let code = || text.lines().filter(|line| !line.trim_start().starts_with("//"));
+            for (other_at, other) in ROOMS.iter().enumerate().filter(|(other_at, _)| *other_at != at) {
+                let name = format!("crate::staging::{other}::");
+                let used = code().filter(|line| line.contains(&name)).count();
+                assert!(used == 0 || other_at < at, "{} uses {other}", path.display());
+                imports += used;
+            }
+        }
+    }
+    assert!(
+        imports <= ROOM_IMPORTS_MAX,
+        "{imports} imports between the rooms of staging"
+    );
+    for path in walk(&rules.join("checks")) {
+        let text = std::fs::read_to_string(&path).unwrap();
+        assert!(!text.contains("use crate::staging"), "{} uses staging", path.display());
+    }
+}
+
 #[test]
 fn trees_have_nothing_that_their_crate_may_not_have() {
     let banned = [

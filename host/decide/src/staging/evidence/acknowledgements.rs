@@ -4,7 +4,10 @@
 //! cluster) and `at` (when its status last changed, whole seconds). A cluster owes an acknowledgement for each update;
 //! transport may merge updates, so one is enough if none follows for a while.
 
-use crate::staging::input::recorded::has_complete_evidence;
+use crate::staging::input::{
+    ObjectMeta, Settings, binding_view,
+    recorded::{has_complete_evidence, is_unbound},
+};
 use crate::time::round_up_to_second;
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
@@ -16,9 +19,6 @@ use stagegate_api::{BoundObject, EvidenceRow, ObjectStatus, PendingUpdate, Repor
 use crate::staging::evidence::combined_status::Subject;
 use crate::staging::evidence::pending::{ByCluster, Pending};
 use crate::staging::evidence::{kinds, pending};
-use crate::staging::input::binding_view;
-use crate::staging::input::facts::{ObjectMeta, Settings};
-use crate::staging::input::recorded::is_unbound;
 use crate::time::after;
 
 /// The generation by which updates of the object are counted. `None` for a kind without a status, too: no cluster could ever

@@ -1,6 +1,9 @@
 //! Whether the Binding of a placement is ours, whole and at rest. Must not look at any status.
 
-use crate::staging::input::recorded::{is_unbound, key_of};
+use crate::staging::input::{
+    BindingFacts, CheckedStage, Decoded, Facts, OwnedPlacement, StageInput, binding_view,
+    recorded::{is_unbound, key_of},
+};
 use std::collections::BTreeSet;
 
 use jiff::Timestamp;
@@ -10,11 +13,6 @@ use stagegate_api::{Binding, BoundObject, StageStatus, annotation};
 
 use crate::checks::finding::Finding;
 use crate::checks::reason::Reason;
-use crate::staging::input::binding_view;
-use crate::staging::input::facts::{BindingFacts, Decoded, Facts};
-use crate::staging::input::placement::OwnedPlacement;
-use crate::staging::input::spec::CheckedStage;
-use crate::staging::input::stage_input::StageInput;
 use crate::time::{after, later};
 
 /// An open placement at the revision, about to be judged.

@@ -11,8 +11,7 @@ use stagegate_api::{DownsyncClause, StatusCollector};
 
 use crate::checks::finding::Finding;
 use crate::checks::reason::Reason;
-use crate::staging::input::clauses::without_evidence;
-use crate::staging::input::facts::Facts;
+use crate::staging::input::{Facts, clauses::without_evidence};
 use crate::time::after;
 
 /// Marks the collector as ours: one of its name without this label belongs to somebody else.

@@ -16,9 +16,7 @@ use crate::counted::counted;
 use crate::names::ObjectKey;
 use crate::staging::evidence::binding::Placed;
 use crate::staging::evidence::{collector, kinds};
-use crate::staging::input::binding_view;
-use crate::staging::input::facts::{Decoded, ObjectMeta};
-use crate::staging::input::observed::NamedVersion;
+use crate::staging::input::{Decoded, NamedVersion, ObjectMeta, binding_view};
 use crate::time::after;
 
 /// etcd refuses larger objects (1.5 MiB), so only a control plane without that bound can hold one.

@@ -11,3 +11,8 @@ pub(crate) mod objects;
 pub(crate) mod pending;
 pub(crate) mod reports;
 pub(crate) mod unacknowledged;
+
+pub(crate) use self::acknowledgements::{Clusters, UpdateTracker};
+pub(crate) use self::binding::{Bound, Placed};
+pub(crate) use self::combined_status::Subject;
+pub(crate) use self::objects::ObjectTracker;

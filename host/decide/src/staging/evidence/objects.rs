@@ -1,7 +1,10 @@
 //! The bound objects of a placement: what metadata reads say of each, and its record, brought up to date with edits and
 //! the clusters' answers. Must not judge.
 
-use crate::staging::input::recorded::positions;
+use crate::staging::input::{
+    Decoded, ObjectFacts, ObjectMeta, StageInput, binding_view,
+    recorded::{is_unbound, key_of, positions},
+};
 use crate::time::round_up_to_second;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,10 +20,6 @@ use crate::staging::evidence::binding::{Placed, destinations_of};
 use crate::staging::evidence::combined_status::Subject;
 use crate::staging::evidence::pending;
 use crate::staging::evidence::pending::ByCluster;
-use crate::staging::input::binding_view;
-use crate::staging::input::facts::{Decoded, ObjectFacts, ObjectMeta};
-use crate::staging::input::recorded::{is_unbound, key_of};
-use crate::staging::input::stage_input::StageInput;
 use crate::time::after;
 
 /// The objects of one placement: asks about them, and keeps their records.

@@ -10,12 +10,11 @@ use crate::checks::finding::Finding;
 use crate::checks::health::Tally;
 use crate::checks::question::Question;
 use crate::checks::reason::Reason;
-use crate::staging::evidence::acknowledgements::{Clusters, UpdateTracker};
-use crate::staging::evidence::binding::{Placed, destinations_of};
-use crate::staging::evidence::objects::ObjectTracker;
-use crate::staging::input::binding_view;
-use crate::staging::input::recorded::{key_of, positions};
-use crate::staging::input::stage_input::StageInput;
+use crate::staging::evidence::{Clusters, ObjectTracker, Placed, UpdateTracker, binding::destinations_of};
+use crate::staging::input::{
+    StageInput, binding_view,
+    recorded::{key_of, positions},
+};
 use crate::staging::plan::Event;
 use crate::staging::rollout::judge::{StageEvaluator, sorted_destinations};
 use crate::staging::rollout::{Draft, Rollout};

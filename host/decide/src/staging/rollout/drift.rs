@@ -7,7 +7,7 @@ use stagegate_api::{BindingPolicySpec, annotation};
 
 use crate::checks::finding::Finding;
 use crate::checks::reason::Reason;
-use crate::staging::input::placement::OwnedPlacement;
+use crate::staging::input::OwnedPlacement;
 use crate::staging::plan::Placement;
 
 /// Annotates a change in place with the generation that it replaces. If nothing of the change is stored, the generation stays

@@ -4,7 +4,7 @@
 //! KubeStellar needs two seconds and its transport some more to bring a workload to a cluster; removed earlier, a
 //! shared cluster would lose the workload and get it back.
 
-use crate::staging::evidence::collector;
+use crate::staging::evidence::{Bound, Placed, Subject, collector, kinds, objects};
 use std::collections::BTreeSet;
 
 use stagegate_api::{Binding, EvidenceRow, StageStatus};
@@ -13,11 +13,7 @@ use crate::checks::finding::Finding;
 use crate::checks::question::Question;
 use crate::checks::reason::Reason;
 use crate::names::PlacementName;
-use crate::staging::evidence::binding::{Bound, Placed};
-use crate::staging::evidence::combined_status::Subject;
-use crate::staging::evidence::{kinds, objects};
-use crate::staging::input::binding_view;
-use crate::staging::input::facts::Facts;
+use crate::staging::input::{Facts, binding_view};
 
 /// What a removal rests on.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,8 +1,13 @@
 //! One placement against its checks: what is missing first, what a check answers, what nobody has asked yet. Must not
 //! place or remove anything.
 
-use crate::staging::evidence::binding::destinations_of;
-use crate::staging::input::recorded::{is_unbound, positions};
+use crate::staging::evidence::{
+    Bound, Clusters, ObjectTracker, Placed, UpdateTracker, binding::destinations_of, collector, kinds, objects,
+};
+use crate::staging::input::{
+    CheckedStage, StageInput, binding_view,
+    recorded::{is_unbound, positions},
+};
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::{SignedDuration, Timestamp};
@@ -21,13 +26,6 @@ use crate::checks::spec::Expression;
 use crate::checks::verdict::Verdict;
 use crate::counted::counted;
 use crate::names::Digest;
-use crate::staging::evidence::acknowledgements::{Clusters, UpdateTracker};
-use crate::staging::evidence::binding::{Bound, Placed};
-use crate::staging::evidence::objects::ObjectTracker;
-use crate::staging::evidence::{collector, kinds, objects};
-use crate::staging::input::binding_view;
-use crate::staging::input::spec::CheckedStage;
-use crate::staging::input::stage_input::StageInput;
 use crate::staging::status::stage;
 use crate::time::after;
 

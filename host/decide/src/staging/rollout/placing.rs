@@ -13,10 +13,11 @@ use crate::checks::answers::Read;
 use crate::checks::finding::Finding;
 use crate::checks::reason::Reason;
 use crate::names::{Digest, PlacementName};
-use crate::staging::evidence::binding::Placed;
-use crate::staging::evidence::collector;
-use crate::staging::input::facts::{Decoded, Facts};
-use crate::staging::input::placement::{FencingToken, OwnedPlacement, Slot, is_identified, precondition};
+use crate::staging::evidence::{Placed, collector};
+use crate::staging::input::{
+    Decoded, Facts, FencingToken, OwnedPlacement, Slot,
+    placement::{is_identified, precondition},
+};
 use crate::staging::plan::{Event, Placement, Write};
 use crate::staging::rollout::handover::{HandOver, Pair, hand_over};
 use crate::staging::rollout::{Draft, Rollout, drift};

@@ -7,10 +7,7 @@ use stagegate_api::{BindingPolicyRef, StageState, StageStatus};
 use crate::checks::finding::Finding;
 use crate::checks::reason::Reason;
 use crate::names::PlacementName;
-use crate::staging::input::binding_view;
-use crate::staging::input::facts::Decoded;
-use crate::staging::input::placement::{OwnedPlacement, Slot};
-use crate::staging::input::spec::CheckedStage;
+use crate::staging::input::{CheckedStage, Decoded, OwnedPlacement, Slot, binding_view};
 use crate::staging::rollout::Rollout;
 use crate::staging::status::stage;
 

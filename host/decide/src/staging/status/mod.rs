@@ -14,8 +14,7 @@ use stagegate_api::{Outcome, Phase, StageState, StageStatus, StagedBindingPolicy
 
 use crate::checks::finding::Finding;
 use crate::checks::reason::Reason;
-use crate::staging::input::facts::Facts;
-use crate::staging::input::placement::precondition;
+use crate::staging::input::{Facts, placement::precondition};
 use crate::staging::plan::{Event, Write};
 use stagegate_api::printable::printable;
 

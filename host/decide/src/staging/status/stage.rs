@@ -11,13 +11,11 @@ use stagegate_api::{BindingPolicyRef, BoundObject, ObjectStatus, StageState, Sta
 
 use crate::checks::spec::Expression;
 use crate::names::ObjectKey;
-use crate::staging::evidence::binding::Bound;
-use crate::staging::evidence::pending;
-use crate::staging::input::binding_view;
-use crate::staging::input::placement::OwnedPlacement;
-use crate::staging::input::recorded::is_unbound;
-use crate::staging::input::recorded::{key_of, positions};
-use crate::staging::input::spec::CheckedStage;
+use crate::staging::evidence::{Bound, pending};
+use crate::staging::input::{
+    CheckedStage, OwnedPlacement, binding_view,
+    recorded::{is_unbound, key_of, positions},
+};
 use crate::time::round_up_to_second;
 
 /// The record of this very attempt: the one in status, or a new one. On the same placement (an in-place update keeps
