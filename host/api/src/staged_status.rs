@@ -268,6 +268,10 @@ pub struct PendingUpdate {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<DateTime>")]
     pub acknowledged_at: Option<Time>,
+    /// The updates came so close together that an acknowledgement may be of an earlier one. The wait for the others ends only
+    /// after a report from when the last of them was surely delivered.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub in_quick_succession: bool,
 }
 
 /// The last answer of one check.

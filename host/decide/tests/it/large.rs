@@ -166,6 +166,9 @@ fn of_two_updates_each_moves_the_generation_or_nothing_follows_for_two_minutes()
     set_rows(&mut world, |_| ("2026-01-01T00:10:10Z", "2"));
     assert!(!opens(&decided(&world, &answers)), "it may be the first one");
     world["now"] = json!("2026-01-01T00:12:10Z");
+    assert!(!opens(&decided(&world, &answers)), "the second one may be on its way");
+    set_rows(&mut world, |_| ("2026-01-01T00:10:11Z", "2"));
+    world["now"] = json!("2026-01-01T00:12:11Z");
     assert!(opens(&decided(&world, &answers)), "transport has merged them");
 
     world["now"] = json!("2026-01-01T00:10:20Z");

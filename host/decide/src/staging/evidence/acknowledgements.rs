@@ -36,6 +36,8 @@ type Reporting<'a> = (&'a str, Option<&'a EvidenceRow>);
 #[derive(Clone, Copy, Debug)]
 struct Debt {
     edits: i64,
+    /// When the last of the updates was made, if a time tells it.
+    updated: Option<Timestamp>,
     /// When an acknowledgement was seen that may be the last one of several updates.
     acknowledged_at: Option<Timestamp>,
 }
@@ -342,12 +344,17 @@ impl<'a> UpdateTracker<'a> {
                 .filter(|_| recorded.is_none() && !is_old && !is_of_older_object));
             let acknowledged_at = in_doubt_since.map(|_| round_up_to_second(self.now).0);
             let edits = edits.saturating_add(self.missed_before(row, recorded));
-            self.add(owed, (cluster, row), Debt { edits, acknowledged_at });
+            let debt = Debt {
+                edits,
+                updated: at,
+                acknowledged_at,
+            };
+            self.add(owed, (cluster, row), debt);
         }
         // A cluster that has moved to another stage still gets the update.
         let has_left = |cluster: &str| !self.clusters.all.contains(cluster);
         for (_, pending) in owed.iter_mut().filter(|(cluster, _)| has_left(cluster)) {
-            pending.unacknowledged = pending.unacknowledged.saturating_add(edits);
+            pending.follow(edits, at, self.settings.unseen_update());
             pending.acknowledged_at = None;
         }
     }
@@ -367,10 +374,15 @@ impl<'a> UpdateTracker<'a> {
         }
     }
 
-    fn add(&self, owed: &mut ByCluster, (cluster, row): Reporting<'_>, Debt { edits, acknowledged_at }: Debt) {
-        let now = round_up_to_second(self.now).0;
+    fn add(&self, owed: &mut ByCluster, (cluster, row): Reporting<'_>, debt: Debt) {
+        let Debt {
+            edits,
+            updated,
+            acknowledged_at,
+        } = debt;
+        let (now, window) = (round_up_to_second(self.now).0, self.settings.unseen_update());
         if let Some(pending) = owed.get_mut(cluster) {
-            pending.unacknowledged = pending.unacknowledged.saturating_add(edits);
+            pending.follow(edits, updated, window);
             pending.edited_at = now;
             pending.acknowledged_at = acknowledged_at;
             return;
@@ -380,6 +392,7 @@ impl<'a> UpdateTracker<'a> {
         let first = i64::from(!has_status);
         let pending = Pending {
             unacknowledged: edits.saturating_add(first),
+            in_quick_succession: edits > 1 && updated.is_none_or(|updated| self.now.duration_since(updated) < window),
             observed_generation: row.map(|row| row.r#gen.clone()).unwrap_or_default(),
             reported_at: row.map(|row| at_text(&row.at)).unwrap_or_default(),
             since: now,
@@ -429,7 +442,12 @@ impl<'a> UpdateTracker<'a> {
             };
             let cluster = clusters.get(row.cluster.as_str())?;
             let edits = if is_old { missed(record.generation) } else { 1 };
-            Some(((*cluster, Some(row)), Debt { edits, acknowledged_at }))
+            let debt = Debt {
+                edits,
+                updated: Some(updated),
+                acknowledged_at,
+            };
+            Some(((*cluster, Some(row)), debt))
         };
         self.rows.iter().filter_map(debt).collect()
     }
@@ -459,7 +477,7 @@ impl<'a> UpdateTracker<'a> {
                 pending.reported_at = at_text(&row.at);
                 pending.acknowledged_at = (!is_older).then(|| pending.after_first(round_up_to_second(self.now).0));
             }
-            let silent_since = pending.silent_since(self.reported_after_update(row, updated));
+            let silent_since = pending.silent_since(self.reported_after_update(row, updated, pending));
             let is_merged = silent_since.is_some_and(|since| self.now.duration_since(since) >= window);
             pending.unacknowledged > 0 && !is_merged
         });

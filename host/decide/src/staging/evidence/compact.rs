@@ -35,7 +35,10 @@ impl UpdateTracker<'_> {
         if edits > 0 {
             let now = round_up_to_second(self.now);
             for update in &mut updates {
-                update.unacknowledged = update.unacknowledged.saturating_add(edits);
+                let mut known = Pending::of(update);
+                known.follow(edits, self.found.edited_at, self.settings.unseen_update());
+                update.unacknowledged = known.unacknowledged;
+                update.in_quick_succession = known.in_quick_succession;
                 update.edited_at = now.clone();
                 update.acknowledged_at = None;
             }
@@ -117,6 +120,7 @@ impl UpdateTracker<'_> {
                 since: now.clone(),
                 edited_at: now.clone(),
                 acknowledged_at: None,
+                in_quick_succession: edits > 1,
             }
         });
         Some(entries.collect())
@@ -146,7 +150,7 @@ impl UpdateTracker<'_> {
             // A cluster that has joined may come with a report from before the update.
             let is_old = edited_at.is_some_and(|edited| self.reported_before(row, edited));
             (has_acknowledged(&pending, row) && !is_old)
-                || edited_at.is_some_and(|edited| self.is_silent_since(row, edited))
+                || edited_at.is_some_and(|edited| self.is_silent_since(row, edited, &pending))
         };
         self.reported_by(&self.clusters.all)
             .filter(move |(cluster, row)| is_of_it(cluster) && !row.is_some_and(&has))
@@ -154,9 +158,11 @@ impl UpdateTracker<'_> {
     }
 
     /// The report is later than the last update, and nothing has come for so long that transport has nothing more to deliver.
-    fn is_silent_since(&self, row: &EvidenceRow, edited_at: Timestamp) -> bool {
+    fn is_silent_since(&self, row: &EvidenceRow, edited_at: Timestamp, pending: &Pending) -> bool {
         let edited_at = self.found.edited_at.map_or(edited_at, |found| found.max(edited_at));
-        let reported = self.reported_after(row, edited_at);
+        let reported = self
+            .reported_after(row, edited_at)
+            .and_then(|_| self.reported_after_update(Some(row), Some(edited_at), pending));
         reported.is_some_and(|at| self.now.duration_since(at) >= self.settings.unseen_update())
     }
 }

@@ -13,7 +13,7 @@ use crate::time::after;
 /// The most that pending updates of one stage may take in status, in bytes of JSON: a quarter of what the whole status may take.
 pub const BYTES_MAX: usize = 256 * 1024;
 /// The most that the JSON of an entry takes without names, generation and `reportedAt`: three times, a number, and the fields' names.
-const ENTRY_BYTES: usize = 216;
+const ENTRY_BYTES: usize = 243;
 
 /// What one cluster has not acknowledged of one object.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -27,6 +27,8 @@ pub struct Pending {
     pub since: Timestamp,
     pub edited_at: Timestamp,
     pub acknowledged_at: Option<Timestamp>,
+    /// An acknowledgement may be of an earlier one of the updates while the last is on its way.
+    pub in_quick_succession: bool,
 }
 
 pub type ByCluster = BTreeMap<String, Pending>;
@@ -40,6 +42,7 @@ impl Pending {
             since: update.since.0,
             edited_at: update.edited_at.0,
             acknowledged_at: update.acknowledged_at.as_ref().map(|time| time.0),
+            in_quick_succession: update.in_quick_succession,
         }
     }
 
@@ -54,9 +57,16 @@ impl Pending {
         }
     }
 
-    /// Whether this requires more of the cluster than the other: more reports, or as many and none of them is replaced by silence.
+    /// Whether this requires more of the cluster than the other: more reports, or as many and silence replaces fewer of them.
     pub fn outweighs(&self, other: &Self) -> bool {
-        let strictness = |pending: &Self| (pending.unacknowledged, pending.acknowledged_at.is_none());
+        let strictness = |pending: &Self| {
+            let is_replaced_by_silence = pending.acknowledged_at.is_some();
+            (
+                pending.unacknowledged,
+                !is_replaced_by_silence,
+                pending.in_quick_succession,
+            )
+        };
         strictness(self) > strictness(other)
     }
 
@@ -65,11 +75,19 @@ impl Pending {
         acknowledged_at.max(after(self.since, SignedDuration::from_secs(1)))
     }
 
+    /// Adds updates, the last of them made at `updated` if a time tells it. A single one is in no succession if it follows the
+    /// last one so late that transport had nothing more to deliver.
+    pub fn follow(&mut self, edits: i64, updated: Option<Timestamp>, window: SignedDuration) {
+        let is_close = updated.is_none_or(|updated| updated.duration_since(self.edited_at) < window);
+        self.in_quick_succession = edits > 1 || is_close;
+        self.unacknowledged = self.unacknowledged.saturating_add(edits);
+    }
+
     /// Since when a cluster that has acknowledged one of several updates has acknowledged no other one, if it has reported at all after
     /// the last; or since when its only report has been in doubt.
     pub fn silent_since(&self, reported_after_update: Option<Timestamp>) -> Option<Timestamp> {
         let answered = self.acknowledged_at?;
-        if answered <= self.since {
+        if answered <= self.since && !self.in_quick_succession {
             return Some(answered);
         }
         Some(answered.max(reported_after_update?))
@@ -122,6 +140,7 @@ pub fn grouped(pending: ByCluster) -> Vec<PendingUpdate> {
             since: Time(pending.since),
             edited_at: Time(pending.edited_at),
             acknowledged_at: pending.acknowledged_at.map(Time),
+            in_quick_succession: pending.in_quick_succession,
         };
         clusters.chunks(MAX_RECORDED).map(update).collect::<Vec<_>>()
     };

@@ -4,6 +4,8 @@ use jiff::Timestamp;
 use stagegate_api::{EvidenceRow, Reported};
 
 use crate::staging::evidence::acknowledgements::{UpdateTracker, at_of};
+use crate::staging::evidence::pending::Pending;
+use crate::time::after;
 
 impl UpdateTracker<'_> {
     /// Whether the cluster's last report is surely older than `time`. Reports have whole seconds; clocks of API servers may
@@ -45,13 +47,21 @@ impl UpdateTracker<'_> {
     /// When the cluster reported, if that is after the last update. An earlier acknowledgement, for instance one made just before
     /// the cluster became unreachable, says nothing about that update. Both times are whole seconds. There is no allowance for
     /// clocks that differ: a cluster that finishes within seconds does not report again, so its stage would never pass.
+    ///
+    /// After updates in quick succession only a report counts by which the last of them was delivered: an earlier one may be of an
+    /// update before it, and then silence would be that of a cluster that cannot be reached.
     pub(crate) fn reported_after_update(
         &self,
         row: Option<&EvidenceRow>,
         updated: Option<Timestamp>,
+        pending: &Pending,
     ) -> Option<Timestamp> {
         let seconds = at_of(row?)?;
-        let is_after = updated.is_none_or(|updated| seconds > updated.as_second());
+        let is_after = if pending.in_quick_succession {
+            seconds > after(updated.unwrap_or(pending.edited_at), self.settings.delivery()).as_second()
+        } else {
+            updated.is_none_or(|updated| seconds > updated.as_second())
+        };
         Timestamp::from_second(seconds).ok().filter(|_| is_after)
     }
 }

@@ -18,8 +18,11 @@ impl UpdateTracker<'_> {
         for update in record.pending_updates.iter().filter(|update| self.is_of_stage(update)) {
             let updated = record.edited_at.as_ref().map(|time| time.0);
             let rows = self.owing(update).into_iter().map(|cluster| self.row(cluster));
-            let reported = rows.filter_map(|row| self.reported_after_update(row, updated)).max();
-            let silent_since = Pending::of(update).silent_since(reported);
+            let known = Pending::of(update);
+            let reported = rows
+                .filter_map(|row| self.reported_after_update(row, updated, &known))
+                .max();
+            let silent_since = known.silent_since(reported);
             let since = silent_since.unwrap_or_else(|| update.acknowledged_at.as_ref().unwrap_or(&update.edited_at).0);
             let is_over = self.now.duration_since(since) >= window;
             if unseen == UnacknowledgedUpdates::Ignore && self.is_accepted(update) {
@@ -63,15 +66,25 @@ impl UpdateTracker<'_> {
     }
 
     fn overdue(&self, update: &PendingUpdate) -> Finding {
+        let is_of_several = update.in_quick_succession && update.acknowledged_at.is_some();
+        let (which, why) = if is_of_several {
+            let delivered = self.settings.delivery().as_secs();
+            let why = format!(
+                "the last report is from within {delivered} s of the last of several updates and may be of an earlier one"
+            );
+            ("every update", why)
+        } else {
+            let silence = self.settings.unseen_update().as_secs();
+            ("the update", format!("no status moved within {silence} s"))
+        };
         Finding::unknown(
             Reason::UpdateAcknowledgementOverdue,
             format!(
-                "{} not acknowledged the update of {} (generation {}): no status moved within {} s; {}, or set \
+                "{} not acknowledged {which} of {} (generation {}): {why}; {}, or set \
                  unacknowledgedUpdates: Ignore on this stage",
                 have(&self.owing(update)),
                 binding_view::key(self.bound),
                 self.found.generation.unwrap_or_default(),
-                self.settings.unseen_update().as_secs(),
                 if self.bound.create_only {
                     binding_view::remedy(self.bound)
                 } else {

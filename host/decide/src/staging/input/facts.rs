@@ -143,6 +143,11 @@ impl Settings {
         SignedDuration::from_millis(self.settle_ms.saturating_mul(20))
     }
 
+    /// By then an update has reached a cluster that can be reached: 10 s for a settle time of 3 s. KubeStellar's transport takes up to 7 s.
+    pub const fn delivery(self) -> SignedDuration {
+        SignedDuration::from_millis(self.settle_ms.saturating_mul(10) / 3)
+    }
+
     /// How long an edit may stay unseen in a cluster, and how long a merged answer must stand: 2 min for a settle time
     /// of 3 s.
     pub fn unseen_update(self) -> SignedDuration {
