@@ -59,6 +59,7 @@ impl World {
                 is_blocked: false,
                 step_ms: 0,
                 made_at: self.queue.now(),
+                replaced: None,
                 is_untimed: false,
             },
             edited_at: None,

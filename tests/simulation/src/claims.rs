@@ -124,9 +124,12 @@ impl Claims {
             .iter()
             .find(|event| Some(&event.reason) == status.reason.as_ref())?;
         let stage = status.active_stage.clone().unwrap_or_default();
-        let attempt = status.stages.iter().find(|known| known.name == stage)?.attempt?;
+        let record = status.stages.iter().find(|known| known.name == stage)?;
+        let attempt = record.attempt?;
+        // What holds a placement that was made anew is news.
+        let placement = record.binding_policy.as_ref().map(|placement| placement.uid.as_str());
         let said = (
-            uid.to_owned(),
+            format!("{uid} {}", placement.unwrap_or_default()),
             (fence.0, u64::try_from(attempt).unwrap_or_default()),
             stage,
             held.reason.clone(),

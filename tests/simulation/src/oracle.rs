@@ -5,11 +5,13 @@
 //! CombinedStatus that the controller read last before the write, and the right version is the one that the object had at that
 //! read. What status says of the active stage before it passes is judged in the same way ([`Oracle::said`]).
 //!
-//! Five things cannot be known from there and break no rule:
+//! Six things cannot be known from there and break no rule:
 //! - which update a cluster has acknowledged, if something in the cluster scales the object too;
 //! - which update a report is about that was made after the last one, or so shortly before it that the clocks may differ:
 //!   transport may have merged updates, or the cluster has gone out of reach with an earlier one. It counts after two minutes
-//!   without another report;
+//!   without another report; after updates within two minutes only if the report was made when the last one was delivered;
+//! - whether a report of the first generation is about an older object of the same name, if the policy was made anew less than
+//!   two minutes before the object or after it;
 //! - where two policies place an object: whether a report was made before or after an update within five seconds of it, because
 //!   the clocks may differ;
 //! - whether an update that only removes fields has reached a cluster: it leaves no timestamp. It counts as delivered two minutes
@@ -47,6 +49,9 @@ const CLOCKS_MS: Millis = 5_000;
 
 /// How long after an update that left no timestamp whatever the cluster runs counts as that update.
 const UNTOLD_MS: Millis = 120_000;
+
+/// By then an update has reached a cluster that can be reached.
+const DELIVERY_MS: Millis = 10_000;
 
 /// How long after a restart of KubeStellar a Binding may still follow an older spec of its BindingPolicy.
 const AWAY_MS: Millis = 60_000;
@@ -340,7 +345,7 @@ fn promoted(
             path: format!("{}/{}", key.namespace.as_deref().unwrap_or_default(), key.name),
             content,
             create_only: object.create_only,
-            is_untold: is_untold(facts, placement, content),
+            is_untold: is_untold(facts, placement, content) || is_without_history(facts, content),
             now: millis(facts.now) + CLOCKS_MS,
         };
         for destination in &binding.spec.destinations {
@@ -365,7 +370,7 @@ struct Told {
     path: String,
     content: Content,
     create_only: bool,
-    /// No time tells of its last update.
+    /// No time tells of its last update, or nothing is known from before it.
     is_untold: bool,
     now: Millis,
 }
@@ -375,7 +380,13 @@ impl Told {
     fn is_version(&self, truth: &Truth, cluster: &str, oracle: &Oracle) -> bool {
         let made_at = self.content.made_at;
         let is_scaled = || oracle.scaled.contains(&(cluster.to_owned(), self.path.clone()));
-        let is_merged = truth.at >= made_at - CLOCKS_MS && self.now - truth.at >= UNTOLD_MS;
+        let is_alone = self.content.replaced.is_none_or(|before| made_at - before >= UNTOLD_MS);
+        let since = if is_alone {
+            made_at - CLOCKS_MS
+        } else {
+            made_at + DELIVERY_MS
+        };
+        let is_merged = truth.at >= since && self.now - truth.at >= UNTOLD_MS;
         let is_shared =
             oracle.has_two_policies && ((truth.at - made_at).abs() <= CLOCKS_MS || truth.newest >= self.content.id);
         truth.content == self.content.id || self.create_only || self.is_untold || is_merged || is_shared || is_scaled()
@@ -388,6 +399,14 @@ fn is_untold(facts: &Facts, placement: &BindingPolicy, content: Content) -> bool
     let is_unremembered = content.is_untimed
         || (content.made_at < made_at(&placement.metadata) + 1_000 && content.made_at < policy_since + UNTOLD_MS);
     is_unremembered && millis(facts.now) + CLOCKS_MS - content.made_at >= UNTOLD_MS
+}
+
+/// Whether the object has had one version, and the policy was made anew too late to know an older object of its name. The first
+/// policy is there from the beginning.
+fn is_without_history(facts: &Facts, content: Content) -> bool {
+    let policy = facts.policy.object.metadata.creation_timestamp.as_ref();
+    let made_anew = policy.map(|time| millis(time.0)).filter(|made| *made > 1_000);
+    content.replaced.is_none() && made_anew.is_some_and(|made| content.made_at < made + UNTOLD_MS)
 }
 
 /// Whether KubeStellar has not resolved the placement since its last change, and its status says so, or nothing excuses that.

@@ -86,6 +86,7 @@ impl World {
             is_blocked: false,
             step_ms: self.chance.between(10, slowest),
             made_at: self.queue.now(),
+            replaced: None,
             is_untimed: false,
         }
     }
@@ -317,6 +318,10 @@ impl World {
                 .workloads
                 .update(&mut self.server.counter, (&format!("default/{name}"), None), |object| {
                     let labels = object.metadata.labels.get_or_insert_default();
+                    let content = Content {
+                        replaced: Some(object.content.made_at),
+                        ..content
+                    };
                     match edit {
                         Edit::Spec => {
                             object.content = Content {

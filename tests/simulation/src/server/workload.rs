@@ -76,6 +76,8 @@ pub struct Content {
     /// How long each replica takes to become ready.
     pub step_ms: i64,
     pub made_at: Millis,
+    /// When the one was made that it replaces in the same object.
+    pub replaced: Option<Millis>,
     /// The edit only took fields away: no time in the object's metadata tells of it.
     pub is_untimed: bool,
 }
