@@ -68,6 +68,7 @@ gates: toolchain ## Build the sample gates as components
 lint: toolchain ## Formatting, clippy and the documentation of the code; warnings are errors
 	$(CARGO) fmt --all -- --check
 	$(CARGO) clippy $(ALL) --all-targets -- --deny warnings
+	$(CARGO) clippy --package stagegate --no-default-features --bin stagegate -- --deny warnings
 	RUSTDOCFLAGS="--deny warnings" $(CARGO) doc $(ALL) --no-deps
 
 bench: toolchain servers ## Run the benchmarks and print their ratios

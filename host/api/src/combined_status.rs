@@ -10,6 +10,9 @@ use kube::core::ObjectMeta;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 
+/// The maximum number of characters of an error that is kept.
+pub const MAX_ERROR_CHARS: usize = 256;
+
 /// The object as stored, without `apiVersion` and `kind` (they are put back when it is written).
 #[derive(Clone, Debug, Default, Deserialize, PartialEq)]
 pub struct CombinedStatus {
@@ -130,12 +133,15 @@ impl CombinedStatus {
     }
 }
 
-/// What a condition sees as `combinedStatus`: metadata and results, without the evidence collector's.
-pub fn visible_results(combined: &CombinedStatus) -> Value {
-    crate::combined_status_view::seen(
-        &combined.metadata,
-        &crate::combined_status_view::shown_results(combined),
-    )
+/// KubeStellar writes an evaluation error into the cell of a selected column; all its texts begin so. A value that
+/// happens to begin so is taken for an error, which errs on the waiting side.
+pub(crate) fn is_error_text(text: &str) -> bool {
+    text.starts_with("failed to ")
+}
+
+/// Cuts a text to [`MAX_ERROR_CHARS`] characters.
+pub(crate) fn shorten(text: &str) -> String {
+    text.chars().take(MAX_ERROR_CHARS).collect()
 }
 
 impl Serialize for CombinedStatus {

@@ -14,12 +14,10 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
-use crate::combined_status::{CellType, CollectorResult, CombinedStatus, Row};
+use crate::combined_status::{CellType, CollectorResult, CombinedStatus, Row, is_error_text, shorten};
 use crate::evidence::{self, EvidenceView};
 use crate::{hex, label};
 
-/// Most characters of an error that is kept.
-pub const MAX_ERROR_CHARS: usize = 256;
 /// Results are kept whole when their JSON is no longer than this, as that of a few values for a few clusters is: then a
 /// condition over them needs no reading.
 pub const MAX_KEPT_BYTES: usize = 2048;
@@ -65,7 +63,7 @@ pub struct RowErrorView {
     pub cluster: Option<String>,
     /// The column; empty for the filter.
     pub column: String,
-    /// The text, at most [`MAX_ERROR_CHARS`] characters.
+    /// The text, at most [`crate::combined_status::MAX_ERROR_CHARS`] characters.
     pub error: String,
 }
 
@@ -104,7 +102,7 @@ impl CombinedStatusView {
         Self::deserialize(&mut serde_json::Deserializer::from_str(text))
     }
 
-    /// What [`crate::combined_status::visible_results`] gives of the whole object, if that much was kept.
+    /// What [`visible_results`] gives of the whole object, if that much was kept.
     pub fn visible(&self) -> Option<Value> {
         let results: Vec<Value> = serde_json::from_str(self.results.as_deref()?).ok()?;
         Some(seen(&self.metadata, &results))
@@ -118,6 +116,11 @@ impl CombinedStatusView {
             .and_then(|labels| labels.get(key))
             .map_or("", String::as_str)
     }
+}
+
+/// What a condition sees as `combinedStatus`: metadata and results, without the evidence collector's.
+pub fn visible_results(combined: &CombinedStatus) -> Value {
+    seen(&combined.metadata, &shown_results(combined))
 }
 
 /// Hex SHA-256 over what a condition can see: `shown` metadata, and the results of the collectors but ours in the order
@@ -175,11 +178,6 @@ impl Resource for CombinedStatusView {
     }
 }
 
-/// Cuts a text to [`MAX_ERROR_CHARS`] characters.
-pub(crate) fn shorten(text: &str) -> String {
-    text.chars().take(MAX_ERROR_CHARS).collect()
-}
-
 /// The results that conditions and gates can see, in the order in which the digest takes them in: what is judged is what
 /// was digested.
 pub fn shown_results(combined: &CombinedStatus) -> Vec<&CollectorResult> {
@@ -195,7 +193,7 @@ fn visible(results: &[CollectorResult]) -> impl Iterator<Item = &CollectorResult
 }
 
 /// The metadata that a condition can see: whose CombinedStatus it is, and nothing that moves without its results.
-pub(crate) fn shown(metadata: &ObjectMeta) -> ObjectMeta {
+fn shown(metadata: &ObjectMeta) -> ObjectMeta {
     ObjectMeta {
         resource_version: None,
         deletion_timestamp: None,
@@ -258,7 +256,7 @@ fn error_cell(result: &CollectorResult, row: &Row) -> Option<RowErrorView> {
             CellType::String => cell.string.as_deref().map(|text| (i, text)),
             _ => None,
         });
-    let (at, error) = texts.find(|(_, text)| evidence::is_error_text(text))?;
+    let (at, error) = texts.find(|(_, text)| is_error_text(text))?;
     let column = result.column_names.get(at).cloned().unwrap_or_default();
     Some(RowErrorView {
         cluster: cluster_of(result, row),
@@ -271,14 +269,14 @@ fn error_cell(result: &CollectorResult, row: &Row) -> Option<RowErrorView> {
 fn cluster_of(result: &CollectorResult, row: &Row) -> Option<String> {
     result.column_names.iter().zip(&row.columns).find_map(|(column, cell)| {
         let column = column.to_ascii_lowercase();
-        let text = cell.string.as_deref().filter(|text| !evidence::is_error_text(text))?;
+        let text = cell.string.as_deref().filter(|text| !is_error_text(text))?;
         (column.contains("cluster") || column.contains("wec")).then(|| text.to_owned())
     })
 }
 
 /// `results` is left out when none is visible, as KubeStellar leaves it out, so that "no result is bad" is an error and not a
 /// pass.
-pub(crate) fn seen<R: serde::Serialize>(metadata: &ObjectMeta, results: &[R]) -> Value {
+fn seen<R: serde::Serialize>(metadata: &ObjectMeta, results: &[R]) -> Value {
     let mut seen = serde_json::Map::new();
     seen.insert("metadata".to_owned(), json!(shown(metadata)));
     if !results.is_empty() {

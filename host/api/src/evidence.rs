@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
-use crate::combined_status::{Cell, CellType, CollectorResult, Row};
+use crate::combined_status::{Cell, CellType, CollectorResult, Row, is_error_text, shorten};
 use crate::status_collector::{NamedExpression, StatusCollector, StatusCollectorSpec};
 use columns::NAMES;
 
@@ -147,7 +147,7 @@ pub fn collector() -> StatusCollector {
 pub fn read(result: &CollectorResult) -> EvidenceView {
     let (rows, malformed) = match read_rows(result) {
         Ok(rows) => (rows, None),
-        Err(text) => (Vec::new(), Some(crate::combined_status_view::shorten(&text))),
+        Err(text) => (Vec::new(), Some(shorten(&text))),
     };
     EvidenceView {
         collector: result.name.clone(),
@@ -271,12 +271,6 @@ fn read_row(row: &Row, positions: [usize; NAMES.len()]) -> Result<EvidenceRow, S
         })
     };
     read().map_err(|error: String| format!("cluster {cluster}: {error}"))
-}
-
-/// KubeStellar writes an evaluation error into the cell of a selected column; all its texts begin so. A value that
-/// happens to begin so is taken for an error, which errs on the waiting side.
-pub(crate) fn is_error_text(text: &str) -> bool {
-    text.starts_with("failed to ")
 }
 
 fn parse_reported(text: &str) -> Option<Reported> {

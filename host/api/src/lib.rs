@@ -101,7 +101,7 @@ pub mod label {
 pub const REPORT_NAMESPACE: &str = "kubestellar-report";
 /// Finalizer that KubeStellar's binding controller keeps on every BindingPolicy: a trace of it.
 pub const KUBESTELLAR_FINALIZER: &str = "bindingpolicy.kubestellar.io/kscontroller";
-/// Finalizer that our `binding` puts there where it imitates KubeStellar. Nothing is held back by it, so on a real cluster
+/// Finalizer that our `binding` puts on BindingPolicies in the playground, as KubeStellar does with its own. On a real cluster
 /// there is none: a deletion must not wait for a process that may be gone.
 pub const BINDING_POLICY_FINALIZER: &str = "community.kubestellar.io/binding";
 /// Condition type on Binding and BindingPolicy that says whether every named StatusCollector exists.

@@ -26,12 +26,14 @@ pub struct Args {
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Try a rollout in one process: an API server, simulated clusters and every controller
+    #[cfg(feature = "playground")]
     Playground(PlaygroundArgs),
     /// Run the staging controller, or those that --controllers names, against a cluster
     Run(RunArgs),
     /// Show the rollouts of a cluster live
     Watch(WatchArgs),
     /// Check StagedBindingPolicies and StatusCollectors without a cluster
+    #[cfg(feature = "playground")]
     Lint(LintArgs),
     /// Evaluate one CEL expression against an object, with the limits that the controller sets
     Cel(CelArgs),

@@ -7,6 +7,7 @@ pub mod commands;
 pub mod controllers;
 pub mod manifests;
 pub mod metrics;
+pub mod options;
 mod scrape;
 pub mod start;
 pub mod view;

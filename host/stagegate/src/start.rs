@@ -1,6 +1,5 @@
 //! Starting and stopping the controllers of one process. Must not know what any of them does.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,95 +8,23 @@ use kube::Client;
 use prometheus_client::encoding::text;
 use prometheus_client::registry::Registry;
 use stagegate_clock::SharedClock;
-use stagegate_decide::staging::GateNamespaces;
 use stagegate_runtime::events::Events;
 use stagegate_runtime::health::Health;
-use stagegate_runtime::leader::{Election, LeaderState, Leadership, RunningElection, WriteGuard, guard_writes};
+use stagegate_runtime::leader::{LeaderState, Leadership, RunningElection, WriteGuard, guard_writes};
 use stagegate_runtime::metrics::RuntimeMetrics;
 use stagegate_runtime::request::request;
 use stagegate_runtime::{Runtime, Tasks, instrumented};
-use stagegate_sandbox::{Sandbox, SandboxOptions};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use crate::controllers::{self, ForeignWriterGuard};
 use crate::metrics::KINDS;
+use crate::options::Options;
 use crate::scrape::Scrape;
 
 /// Longest wait for reconciles that have begun when the process is told to stop.
 const STOP_MAX: Duration = Duration::from_secs(12);
-
-/// The controllers there are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum ControllerName {
-    /// StagedBindingPolicies: what this project is about.
-    Staging,
-    /// BindingPolicy to Binding, in KubeStellar's place.
-    Binding,
-    /// Returned statuses to CombinedStatus, in KubeStellar's place.
-    Combine,
-}
-
-/// What to run and how fast.
-#[derive(Clone, Debug)]
-pub struct Options {
-    pub controllers: BTreeSet<ControllerName>,
-    /// How long a Binding's set must stand unchanged; see `stagegate_decide::staging::Settings`.
-    pub settle_ms: i64,
-    pub delays: Delays,
-    pub imitate: Imitation,
-    /// Namespaces whose ConfigMaps may be run.
-    pub gate_namespaces: GateNamespaces,
-    /// Where they are run. Hosts that share one share what it has compiled.
-    pub sandbox: Arc<Sandbox>,
-    /// How several processes agree on the one that writes; `None`: this is the only one.
-    pub election: Option<Election>,
-}
-
-impl Default for Options {
-    /// For a real cluster: KubeStellar's own controllers run there.
-    fn default() -> Self {
-        Self {
-            controllers: BTreeSet::from([ControllerName::Staging]),
-            settle_ms: 3_000,
-            delays: Delays::default(),
-            imitate: Imitation::default(),
-            gate_namespaces: GateNamespaces::default(),
-            sandbox: Sandbox::new(SandboxOptions::default()),
-            election: None,
-        }
-    }
-}
-
-/// How long after the first change a controller in KubeStellar's place writes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Delays {
-    pub binding_ms: u64,
-    pub combine_ms: u64,
-}
-
-impl Default for Delays {
-    /// KubeStellar's.
-    fn default() -> Self {
-        Self {
-            binding_ms: 2_000,
-            combine_ms: 5_000,
-        }
-    }
-}
-
-/// What KubeStellar does besides its work, its defects among them: for the playground, and for tests of what staging makes of
-/// it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Imitation {
-    /// A finalizer is put on each BindingPolicy: one write more that others meet.
-    pub adds_finalizer: bool,
-    /// After a start, each Binding is first written without objects and clusters.
-    pub empties_on_restart: bool,
-    /// A CombinedStatus is left as it is when its new rows are among the old ones.
-    pub compares_one_way: bool,
-}
 
 /// The controllers at work. Dropping it breaks them off, as a kill would.
 pub struct RunningControllers {

@@ -2,8 +2,7 @@
 
 use kube::Resource as _;
 use serde_json::{Value, json};
-use stagegate_api::combined_status::visible_results;
-use stagegate_api::combined_status_view::digest;
+use stagegate_api::combined_status_view::{digest, visible_results};
 use stagegate_api::{CombinedStatus, CombinedStatusView, RowErrorView, evidence, label};
 
 use crate::fixture;

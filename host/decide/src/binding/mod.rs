@@ -37,8 +37,8 @@ pub struct Facts<'a> {
     pub clusters: &'a [Cluster],
     /// The Binding of the policy's name.
     pub binding: Option<&'a Binding>,
-    /// What of KubeStellar beside its work is done.
-    pub imitation: Imitation,
+    /// Whether each BindingPolicy gets a finalizer, as KubeStellar's have: at once, and in a write of its own.
+    pub adds_finalizer: bool,
 }
 
 /// Of an object, by key.
@@ -78,17 +78,6 @@ pub struct Cluster {
     pub labels: Labels,
 }
 
-/// What KubeStellar does besides its work, its weaknesses among them. All off is our own behaviour.
-#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq)]
-#[serde(default, rename_all = "camelCase")]
-pub struct Imitation {
-    /// The first decision after a start empties an existing Binding, as KubeStellar 0.30 does before it has seen the
-    /// workload. The caller sets it for that one decision.
-    pub empties_on_restart: bool,
-    /// A finalizer is put on each BindingPolicy, at once and in a write of its own.
-    pub adds_finalizer: bool,
-}
-
 /// What to do about one BindingPolicy now. An empty plan means that the cluster is as it should be.
 pub fn decide(facts: &Facts) -> Plan {
     let policy = facts.policy;
@@ -105,7 +94,7 @@ pub fn decide(facts: &Facts) -> Plan {
             writes: write.into_iter().collect(),
         };
     }
-    if !has_finalizer && facts.imitation.adds_finalizer {
+    if !has_finalizer && facts.adds_finalizer {
         // Alone: it moves the policy's version, which the writes after it would have to carry.
         return Plan {
             writes: vec![Write::AddFinalizer { name, precondition }],
@@ -114,11 +103,6 @@ pub fn decide(facts: &Facts) -> Plan {
     let being_deleted = |binding: &&Binding| binding.metadata.deletion_timestamp.is_some();
     if facts.binding.filter(being_deleted).is_some() {
         return Plan::default();
-    }
-    if facts.imitation.empties_on_restart {
-        return Plan {
-            writes: emptied(facts).into_iter().collect(),
-        };
     }
     let (writes, status) = match resolve::resolve(facts) {
         Ok(spec) => {
@@ -156,11 +140,6 @@ fn binding_write(facts: &Facts, spec: BindingSpec) -> Option<Write> {
         return None;
     }
     update(current, spec, owner)
-}
-
-fn emptied(facts: &Facts) -> Option<Write> {
-    let current = facts.binding.filter(|binding| binding.spec != BindingSpec::default())?;
-    update(current, BindingSpec::default(), owner_reference(facts.policy))
 }
 
 /// The same object with the spec replaced, and with its owners, which KubeStellar replaces too; the rest is kept.

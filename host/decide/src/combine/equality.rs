@@ -2,17 +2,10 @@
 
 use stagegate_api::{CollectorResult, CombinedStatus, Row};
 
-use super::Imitation;
-
-pub(super) fn same(current: &CombinedStatus, wanted: &CombinedStatus, imitation: Imitation) -> bool {
+pub(super) fn same(current: &CombinedStatus, wanted: &CombinedStatus) -> bool {
     let metadata = |combined: &CombinedStatus| {
         let owners = combined.metadata.owner_references.clone().unwrap_or_default();
         (combined.metadata.labels.clone().unwrap_or_default(), owners)
-    };
-    let same_result = if imitation.compare_one_way {
-        holds_old_rows
-    } else {
-        same_result
     };
     metadata(current) == metadata(wanted)
         && current.results.len() == wanted.results.len()
@@ -30,14 +23,6 @@ fn same_result(current: &CollectorResult, wanted: &CollectorResult) -> bool {
         && current.row_errors == wanted.row_errors
         && current.aggregation_errors == wanted.aggregation_errors
         && (current.rows == wanted.rows || sorted(&current.rows) == sorted(&wanted.rows))
-}
-
-/// KubeStellar 0.30: errors are ignored, and results are equal if they have equally many rows and each old row is among the new.
-fn holds_old_rows(current: &CollectorResult, wanted: &CollectorResult) -> bool {
-    current.name == wanted.name
-        && current.column_names == wanted.column_names
-        && current.rows.len() == wanted.rows.len()
-        && current.rows.iter().all(|row| wanted.rows.contains(row))
 }
 
 fn sorted(rows: &[Row]) -> Vec<String> {

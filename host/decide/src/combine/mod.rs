@@ -42,8 +42,6 @@ pub struct Facts<'a> {
     pub existing: &'a [CombinedStatus],
     /// Whether the namespace for cluster-scoped objects is there.
     pub report_namespace_exists: bool,
-    /// What of KubeStellar beside its work is done.
-    pub imitation: Imitation,
 }
 
 /// The object whose status is combined.
@@ -87,14 +85,6 @@ pub struct Evaluation {
     /// In the order of [`expressions`] without the filter; may be empty when [`keeps_row`] says no.
     #[serde(default)]
     pub columns: Vec<Outcome>,
-}
-
-/// Defects of KubeStellar that scenarios turn on deliberately. With all of them off this is Stagegate's own behaviour.
-#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq)]
-#[serde(default, rename_all = "camelCase")]
-pub struct Imitation {
-    /// KubeStellar 0.30's equality: it ignores errors, and sees no change if as many rows include each old one.
-    pub compare_one_way: bool,
 }
 
 /// One collector to evaluate for one cluster.
@@ -156,7 +146,7 @@ pub fn decide(facts: &Facts) -> Plan {
         };
     }
     match current.first() {
-        Some(current) if equality::same(current, &wanted, facts.imitation) => {}
+        Some(current) if equality::same(current, &wanted) => {}
         Some(current) => plan.writes.extend(update(current, wanted)),
         None => {
             if facts.object.namespace.is_none() && !facts.report_namespace_exists {
@@ -208,7 +198,7 @@ fn combined(facts: &Facts, binding: &Binding, bound: &BoundObject) -> Option<Com
         .collect();
     clusters.sort_unstable();
     let results: Vec<CollectorResult> = named(facts, bound)
-        .map(|(name, collector)| rows::result(name, collector, &clusters))
+        .map(|(name, collector)| result(name, collector, &clusters))
         .collect();
     let labels = [
         (label::API_GROUP, object.group.clone()),
@@ -237,6 +227,15 @@ fn combined(facts: &Facts, binding: &Binding, bound: &BoundObject) -> Option<Com
         ..ObjectMeta::default()
     };
     Some(CombinedStatus { metadata, results })
+}
+
+/// What the collector says over the clusters, which are sorted: a row for each, or the clusters combined.
+fn result(name: &str, collector: &Collector, clusters: &[&str]) -> CollectorResult {
+    if collector.spec.select.is_empty() {
+        aggregate::result(name, collector, clusters)
+    } else {
+        rows::result(name, collector, clusters)
+    }
 }
 
 fn update(current: &CombinedStatus, mut wanted: CombinedStatus) -> Option<Write> {

@@ -1,9 +1,9 @@
-//! One collector's result: a row for each cluster, or the clusters combined.
+//! The rows of a collector that selects columns: one for each cluster.
 
 use stagegate_api::{Cell, CollectorResult, Row};
 
 use super::value::{cell, error_cell};
-use super::{Collector, Computed, Evaluation, Outcome, aggregate};
+use super::{Collector, Computed, Evaluation, Outcome};
 
 /// What a filter says about a cluster's row.
 pub(super) enum Verdict {
@@ -44,11 +44,8 @@ pub(super) fn cluster_verdict(evaluation: Option<&Evaluation>) -> Verdict {
     }
 }
 
-/// What the collector says over the clusters, which are sorted.
+/// What a selecting collector says over the clusters, which are sorted.
 pub(super) fn result(name: &str, collector: &Collector, clusters: &[&str]) -> CollectorResult {
-    if collector.spec.select.is_empty() {
-        return aggregate::result(name, collector, clusters);
-    }
     let column_names = collector.spec.select.iter().map(|column| column.name.clone()).collect();
     let evaluations = clusters.iter().map(|cluster| collector.evaluations.get(*cluster));
     // A row whose filter failed is kept, and nothing tells of the failure: so KubeStellar has it, run on 0.30.

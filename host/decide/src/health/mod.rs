@@ -6,7 +6,7 @@
 //!
 //! | kind | kstatus | here | why |
 //! | --- | --- | --- | --- |
-//! | every kind | `observedGeneration` must be the object's generation | not compared | each cluster counts its own generations; acknowledgements prove that an update has arrived (`staging/edits.rs`) |
+//! | every kind | `observedGeneration` must be the object's generation | not compared | each cluster counts its own generations; acknowledgements prove that an update has arrived (`staging/evidence/acknowledgements.rs`) |
 //! | every kind | an object that is being deleted is Terminating | not seen | metadata does not come back |
 //! | Deployment, StatefulSet, ReplicaSet | without `observedGeneration` the counts decide | progressing | a status that no controller has written has 0 of 0 replicas, and that is no finished rollout |
 //! | Deployment, StatefulSet, ReplicaSet | more replicas than desired are InProgress | healthy when all are updated, ready and available | an autoscaler in the cluster may want more replicas than the object asks for |

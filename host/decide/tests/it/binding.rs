@@ -11,7 +11,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use stagegate_api::{Binding, BindingPolicy, BoundObject, DownsyncClause};
 use stagegate_decide::binding::{
-    Candidate, Clauses, Cluster, Facts, Imitation, Labels, Plan, Selector, Write, decide, is_watched,
+    Candidate, Clauses, Cluster, Facts, Labels, Plan, Selector, Write, decide, is_watched,
 };
 use stagegate_decide::names::ObjectKey;
 
@@ -19,7 +19,7 @@ use stagegate_decide::names::ObjectKey;
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Case {
     why: String,
-    /// Over a policy `p` of generation 3 with the finalizer of an imitation.
+    /// Over a policy `p` of generation 3 with our finalizer.
     #[serde(default)]
     policy: Value,
     #[serde(default)]
@@ -31,7 +31,7 @@ struct Case {
     /// Over a Binding that the policy owns.
     binding: Option<Value>,
     #[serde(default)]
-    imitation: Imitation,
+    adds_finalizer: bool,
     writes: Vec<Value>,
 }
 
@@ -159,7 +159,7 @@ fn run(case: &Case) -> Plan {
         namespaces: &case.namespaces,
         clusters: &case.clusters,
         binding: binding.as_ref(),
-        imitation: case.imitation,
+        adds_finalizer: case.adds_finalizer,
     })
 }
 
@@ -256,7 +256,7 @@ fn as_kubestellar_saw_it(policy: &BindingPolicy, binding: Option<&Binding>) -> P
         namespaces: &BTreeMap::new(),
         clusters: &[cluster("dev2", "dev"), cluster("prod1", "prod"), cluster("dev1", "dev")],
         binding,
-        imitation: Imitation::default(),
+        adds_finalizer: false,
     })
 }
 

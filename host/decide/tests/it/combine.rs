@@ -12,8 +12,8 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use stagegate_api::{Binding, CollectorResult, CombinedStatus, StatusCollector, StatusCollectorSpec};
 use stagegate_decide::combine::{
-    Collector, CompileProblem, Computed, Evaluation, ExpressionPlace, Facts, Imitation, Outcome, Plan, WorkloadObject,
-    Write, cell, collector_errors, collector_status, decide, expressions, go_float, keeps_row, questions,
+    Collector, CompileProblem, Computed, Evaluation, ExpressionPlace, Facts, Outcome, Plan, WorkloadObject, Write,
+    cell, collector_errors, collector_status, decide, expressions, go_float, keeps_row, questions,
 };
 
 #[derive(Deserialize)]
@@ -43,8 +43,6 @@ struct Case {
     existing: Vec<Existing>,
     #[serde(default)]
     report_namespace_exists: bool,
-    #[serde(default)]
-    imitation: Imitation,
     writes: Vec<Value>,
     problem: Option<String>,
 }
@@ -164,7 +162,6 @@ fn run(case: &Case) -> Plan {
         collectors: &case.collectors,
         existing: &existing,
         report_namespace_exists: case.report_namespace_exists,
-        imitation: case.imitation,
     })
 }
 
@@ -278,14 +275,12 @@ fn decide_as_stored(collectors: &BTreeMap<String, Collector>, existing: &[Combin
         name: "nginx0".to_owned(),
     };
     let binding: Binding = stored("binding.yaml");
-    let (report_namespace_exists, imitation) = (false, Imitation::default());
     decide(&Facts {
         object: &object,
         binding: Some(&binding),
         collectors,
         existing,
-        report_namespace_exists,
-        imitation,
+        report_namespace_exists: false,
     })
 }
 
@@ -332,7 +327,6 @@ fn what_is_not_evaluated_is_asked_for_and_counts_as_an_error_until_then() {
         collectors: &collectors,
         existing: &[],
         report_namespace_exists: false,
-        imitation: Imitation::default(),
     };
     let asked = questions(&facts);
     let [question] = asked.as_slice() else {

@@ -4,7 +4,7 @@ use std::io::{self, Write as _};
 
 use anyhow::{Context as _, anyhow};
 use serde_json::{Value, json};
-use stagegate_api::{CombinedStatus, combined_status};
+use stagegate_api::{CombinedStatus, combined_status_view};
 use stagegate_evaluate::{Answer, Budget, compile};
 
 use super::{Failure, Outcome, Result};
@@ -75,5 +75,5 @@ fn object(args: &CelArgs) -> Result<Value> {
     let combined: CombinedStatus = serde_json::from_value(manifest.value.clone())
         .with_context(|| format!("reading {} as a CombinedStatus", path.display()))
         .map_err(Failure::Input)?;
-    Ok(combined_status::visible_results(&combined))
+    Ok(combined_status_view::visible_results(&combined))
 }

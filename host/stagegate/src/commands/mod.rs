@@ -13,55 +13,31 @@ mod completions;
 pub mod connection;
 mod crds;
 mod gate;
+#[cfg(feature = "playground")]
 mod lint;
 mod log;
+mod outcome;
+#[cfg(feature = "playground")]
 mod playground;
 mod run;
 mod signals;
 mod version;
 mod watch;
 
-/// How a command ended when nothing went wrong on the way.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
-    /// Exit code 0.
-    Success,
-    /// Held, failed, false, findings: exit code 1.
-    Negative,
-    /// Exit code 3.
-    TimedOut,
-}
-
-/// Why a command could not answer.
-#[derive(Debug, thiserror::Error)]
-pub enum Failure {
-    /// What the user gave cannot be used: exit code 2.
-    #[error(transparent)]
-    Input(anyhow::Error),
-    /// A cluster, a file system or the network did not do what was asked: exit code 4.
-    #[error(transparent)]
-    Environment(anyhow::Error),
-}
-
-impl From<io::Error> for Failure {
-    /// Of reads and writes that have no better context: the standard streams.
-    fn from(error: io::Error) -> Self {
-        Self::Environment(anyhow::Error::new(error).context("writing to standard output"))
-    }
-}
-
-pub type Result<T = Outcome> = std::result::Result<T, Failure>;
+pub use self::outcome::{Failure, Outcome, Result};
 
 /// Runs the command; says on standard error why it failed.
 pub fn execute(args: Args) -> ExitCode {
     // Whoever asked for a verdict must not take an unfinished rollout for one.
-    let has_verdict = matches!(args.command, Command::Playground(_) | Command::Gate(_));
+    let has_verdict = has_verdict(&args.command);
     let ended = match args.command {
+        #[cfg(feature = "playground")]
         Command::Playground(args) => block_on(playground::play(&args)),
         Command::Run(args) => block_on(run::controllers(&args)),
         Command::Watch(args) => block_on(watch::policies(&args)),
         Command::Cel(args) => cel::evaluate(&args),
         Command::Gate(command) => gate::command(&command),
+        #[cfg(feature = "playground")]
         Command::Lint(args) => lint::check(&args),
         Command::Crds => crds::print(),
         Command::Completions { shell } => completions::print(shell),
@@ -75,6 +51,14 @@ pub fn execute(args: Args) -> ExitCode {
         Err(failure) if reader_went_away(&failure) && !has_verdict => 0,
         Err(failure) => report(&failure),
     })
+}
+
+const fn has_verdict(command: &Command) -> bool {
+    match command {
+        #[cfg(feature = "playground")]
+        Command::Playground(_) => true,
+        command => matches!(command, Command::Gate(_)),
+    }
 }
 
 fn block_on(command: impl Future<Output = Result>) -> Result {

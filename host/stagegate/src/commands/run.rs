@@ -15,7 +15,8 @@ use super::signals::Signals;
 use super::{Failure, Outcome, Result, connection, log};
 use crate::admin;
 use crate::args::{Controller, LeaseArgs, RunArgs};
-use crate::start::{self, ControllerName, Options};
+use crate::options::{ControllerName, Options};
+use crate::start;
 
 /// Where a pod finds the name of its namespace.
 const POD_NAMESPACE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/namespace";

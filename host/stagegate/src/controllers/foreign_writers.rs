@@ -8,15 +8,13 @@ use std::fmt;
 use std::sync::Arc;
 
 use kube::core::ObjectMeta;
-use stagegate_api::{Binding, BindingPolicy, CombinedStatusView, KUBESTELLAR_FINALIZER};
-use stagegate_runtime::store::{ObjectId, Store};
+use stagegate_api::KUBESTELLAR_FINALIZER;
+use stagegate_runtime::store::ObjectId;
 use stagegate_runtime::watch::ManagedFields;
 use thiserror::Error;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tracing::error;
-
-use super::kinds::{Guarded, Kinds};
 
 /// Under which names KubeStellar's binding and status controllers write (v0.26 to v0.30), the last for requests in which
 /// they give none.
@@ -134,31 +132,6 @@ impl ForeignWriterGuard {
             error!("{trace}");
             self.found.send_replace(Some(trace));
         }
-    }
-}
-
-/// The kinds that are searched.
-#[derive(Clone)]
-pub struct Detections {
-    placements: Arc<Store<Guarded<BindingPolicy>>>,
-    bindings: Arc<Store<Guarded<Binding>>>,
-    combined: Arc<Store<Guarded<CombinedStatusView>>>,
-}
-
-impl Detections {
-    pub fn of(kinds: &Kinds) -> Self {
-        Self {
-            placements: kinds.placements.wanted_singly(),
-            bindings: kinds.bindings.wanted_singly(),
-            combined: kinds.combined.wanted_singly(),
-        }
-    }
-
-    /// Returns when each of them has been searched once.
-    pub async fn complete(&self) {
-        self.placements.complete().await;
-        self.bindings.complete().await;
-        self.combined.complete().await;
     }
 }
 

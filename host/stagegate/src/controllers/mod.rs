@@ -6,6 +6,7 @@ pub mod binding;
 pub mod combine;
 pub mod staging;
 
+mod detections;
 pub mod evaluator;
 mod foreign_writers;
 mod guarded;
@@ -19,11 +20,11 @@ use std::time::Duration;
 use stagegate_runtime::leader::{WriteGuard, guard_writes};
 use stagegate_runtime::{Runtime, Tasks};
 
+use self::detections::Detections;
 use self::evaluator::Evaluator;
-use self::foreign_writers::Detections;
 pub use self::foreign_writers::ForeignWriterGuard;
 use crate::metrics::RolloutMetrics;
-use crate::start::{ControllerName, Options};
+use crate::options::{ControllerName, Options};
 
 /// Starts those that the options name, on one watch per kind; tells when KubeStellar is found to do the same work.
 pub fn spawn(
@@ -60,14 +61,13 @@ pub fn spawn(
     if named.contains(&ControllerName::Binding) {
         let of_binding = binding::BindingOptions {
             delay: Duration::from_millis(options.delays.binding_ms),
-            imitation: options.imitate,
+            adds_finalizer: options.adds_finalizer,
         };
         binding::spawn(runtime, of_binding, (&kinds, &detections), tasks);
     }
     if named.contains(&ControllerName::Combine) {
         let of_combine = combine::CombineOptions {
             delay: Duration::from_millis(options.delays.combine_ms),
-            imitation: options.imitate,
             evaluator,
         };
         combine::spawn(runtime, of_combine, (&kinds, &detections), tasks);

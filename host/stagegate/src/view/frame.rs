@@ -10,9 +10,9 @@ use stagegate_api::{
     StagedBindingPolicyStatus,
 };
 
-use super::line::seconds;
-use super::verdicts::explained;
-use super::{Moment, Policies, change};
+use super::change;
+use super::shown::{Moment, Policies};
+use super::text::{explained, seconds};
 
 /// One line of the screen.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -6,7 +6,7 @@ use serde::Serialize;
 use stagegate_api::printable::printable;
 
 use super::change::{Change, What};
-use super::verdicts::explained;
+use super::text::{explained, milliseconds, seconds};
 
 /// The changes of one moment, a line each, without line ends whatever the changes' texts hold. The check that gives the
 /// phase its reason is left out, unless it shows evidence: it would say the same once more.
@@ -78,14 +78,6 @@ pub fn json(change: &Change, elapsed: Duration) -> serde_json::Result<String> {
         elapsed_ms: milliseconds(elapsed),
         change,
     })
-}
-
-pub(super) fn milliseconds(elapsed: Duration) -> u64 {
-    u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX)
-}
-
-pub(super) fn seconds(elapsed: Duration) -> String {
-    format!("{:.1}s", elapsed.as_secs_f64())
 }
 
 fn join(head: &str, message: &str) -> String {

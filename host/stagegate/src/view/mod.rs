@@ -5,15 +5,15 @@
 //! shows. What is shown is computed by pure functions ([`change`], [`frame`], [`verdicts`]); only [`View`] writes, and
 //! only [`follow`] reads from a cluster.
 
-use std::collections::BTreeMap;
 use std::io::{self, IsTerminal as _, Write};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use jiff::Timestamp;
 use kube::ResourceExt as _;
 use stagegate_api::StagedBindingPolicy;
 
 use self::screen::Screen;
+pub use self::shown::{Moment, Policies};
 use crate::args::Format;
 
 pub mod change;
@@ -21,10 +21,9 @@ pub mod follow;
 pub mod frame;
 pub mod line;
 pub mod screen;
+mod shown;
+mod text;
 pub mod verdicts;
-
-/// The policies by name.
-pub type Policies = BTreeMap<String, StagedBindingPolicy>;
 
 /// Shows policies as they change.
 pub struct View<W> {
@@ -38,13 +37,6 @@ enum Mode {
     Screen(Screen),
     Lines,
     Json,
-}
-
-/// The time on both clocks of a view: since it began, and of the day.
-#[derive(Clone, Copy, Debug)]
-pub struct Moment {
-    pub elapsed: Duration,
-    pub now: Timestamp,
 }
 
 impl View<io::Stdout> {

@@ -6,8 +6,8 @@ use comfy_table::{ColumnConstraint, ContentArrangement, Table, Width, presets};
 use serde::Serialize;
 use stagegate_api::{EvidencePiece, Outcome, Phase, StageState, StagedBindingPolicy};
 
-use super::Policies;
-use super::line::milliseconds;
+use super::shown::Policies;
+use super::text::{explained, milliseconds};
 
 /// The last line of `-o json`.
 #[derive(Debug, Serialize)]
@@ -181,18 +181,6 @@ fn with_room(least: &[usize; COLUMNS], width: Option<u16>) -> Vec<usize> {
         columns.retain(|column| *column != left_out);
     }
     columns
-}
-
-/// What a check's answer rests on, behind its message: `passes [clusters=2 share=1]`.
-pub(super) fn explained(message: &str, evidence: &[EvidencePiece]) -> String {
-    if evidence.is_empty() {
-        return message.to_owned();
-    }
-    let pieces: Vec<String> = evidence
-        .iter()
-        .map(|piece| format!("{}={}", piece.name, piece.value))
-        .collect();
-    format!("{message} [{}]", pieces.join(" ")).trim_start().to_owned()
 }
 
 fn rows(stage: &StageSummary<'_>) -> Vec<[String; 4]> {

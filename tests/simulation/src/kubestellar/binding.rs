@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use stagegate_api::{BindingPolicy, BindingPolicySpec, BindingSpec, BoundObject};
-use stagegate_decide::binding::{self, Candidate, Clauses, Cluster, Imitation, Selector, Write};
+use stagegate_decide::binding::{self, Candidate, Clauses, Cluster, Selector, Write};
 
 use super::{FINALIZER, KubeStellar, Planned, RETRY_MS, Task};
 use crate::queue::Millis;
@@ -163,7 +163,7 @@ impl KubeStellar {
             namespaces: &BTreeMap::new(),
             clusters: &resolution.clusters,
             binding: current.as_deref(),
-            imitation: Imitation::default(),
+            adds_finalizer: false,
         };
         let (mut is_refused, mut planned) = (false, Vec::new());
         for write in binding::decide(&facts).writes {

@@ -7,10 +7,10 @@ use std::sync::LazyLock;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use serde_json::Value;
 use stagegate_api::{
-    Binding, BindingSpec, BoundObject, CombinedStatus, Destination, StatusCollectorSpec, Workload as BoundObjects,
-    evidence,
+    Binding, BindingSpec, BoundObject, CollectorResult, CombinedStatus, Destination, StatusCollectorSpec,
+    Workload as BoundObjects, evidence,
 };
-use stagegate_decide::combine::{Collector, Computed, Evaluation, Facts, Imitation, Outcome, Write, decide};
+use stagegate_decide::combine::{Collector, Computed, Evaluation, Facts, Outcome, Write, decide};
 
 use super::status::{Combination, Noted};
 use super::{KubeStellar, Planned, RETRY_MS, Task};
@@ -45,12 +45,16 @@ impl KubeStellar {
             collectors: &collectors,
             existing: &existing,
             report_namespace_exists: true,
-            imitation: Imitation { compare_one_way: true },
         };
         let (writes, truths) = (decide(&facts).writes, one.truths.clone());
         for write in writes {
             let written = match write {
                 Write::Create(combined) => server.combined.create(&mut server.counter, combined),
+                Write::Update { combined_status, .. }
+                    if existing.iter().any(|live| holds_old_rows(live, &combined_status)) =>
+                {
+                    continue;
+                }
                 Write::Update {
                     precondition,
                     combined_status,
@@ -77,6 +81,27 @@ impl KubeStellar {
         }
         Vec::new()
     }
+}
+
+/// KubeStellar 0.30 sees no change if only errors differ, or if as many rows include each old one.
+fn holds_old_rows(live: &CombinedStatus, wanted: &CombinedStatus) -> bool {
+    let metadata = |combined: &CombinedStatus| {
+        let labels = combined.metadata.labels.clone().unwrap_or_default();
+        let owners = combined.metadata.owner_references.clone().unwrap_or_default();
+        (labels, owners)
+    };
+    let holds = |old: &CollectorResult, new: &CollectorResult| {
+        (&old.name, &old.column_names) == (&new.name, &new.column_names)
+            && old.rows.len() == new.rows.len()
+            && old.rows.iter().all(|row| new.rows.contains(row))
+    };
+    metadata(live) == metadata(wanted)
+        && live.results.len() == wanted.results.len()
+        && live
+            .results
+            .iter()
+            .zip(&wanted.results)
+            .all(|(old, new)| holds(old, new))
 }
 
 impl Combination {

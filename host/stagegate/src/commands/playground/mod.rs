@@ -19,7 +19,8 @@ use super::signals::Signals;
 use super::{Failure, Outcome, Result, log};
 use crate::args::{Format, LogFormat, PlaygroundArgs};
 use crate::manifests::{self, Manifest};
-use crate::start::{self, ControllerName, Delays, Imitation, Options};
+use crate::options::{ControllerName, Delays, Options};
+use crate::start;
 use crate::view::follow::follow;
 use crate::view::{Policies, View};
 
@@ -127,10 +128,7 @@ fn options(args: &PlaygroundArgs) -> Options {
             binding_ms: DELAY_MS,
             combine_ms: DELAY_MS,
         },
-        imitate: Imitation {
-            adds_finalizer: true,
-            ..Imitation::default()
-        },
+        adds_finalizer: true,
         gate_namespaces: GateNamespaces::All,
         ..Options::default()
     }

@@ -6,8 +6,8 @@
 
 mod workload;
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Namespace;
@@ -16,7 +16,7 @@ use kube::core::PartialObjectMeta;
 use kube::{Api, Resource as _, ResourceExt as _};
 use serde_json::json;
 use stagegate_api::{BINDING_POLICY_FINALIZER, Binding, BindingPolicy, DownsyncClause, ManagedCluster};
-use stagegate_decide::binding::{Clauses, Cluster, Facts, Imitation, Labels, Write, decide};
+use stagegate_decide::binding::{Clauses, Cluster, Facts, Labels, Write, decide};
 use stagegate_runtime::controller::{self, Controller, Next};
 use stagegate_runtime::events::Notice;
 use stagegate_runtime::queue::Queue;
@@ -27,18 +27,14 @@ use stagegate_runtime::{Runtime, Tasks};
 use tracing::debug;
 
 use self::workload::{Kind, Listeners, Object, Unlisted, Workload};
-use super::foreign_writers::Detections;
+use super::detections::Detections;
 use super::kinds::{Guarded, Kinds};
 use super::write::{Patches, Target, Writer, metadata, whole};
-use crate::start;
 
 const WRITER: Writer = Writer {
     manager: "stagegate-binding",
 };
 const STATUS_MEMBERS: &[&str] = &["conditions", "observedGeneration", "errors"];
-/// How long an emptied Binding stays so when KubeStellar's restart is imitated (0.4 to 1.4 s measured on v0.30).
-const EMPTY_FOR: Duration = Duration::from_secs(1);
-
 /// How soon it is looked whether a kind that was not listed is refused.
 const ASK_AGAIN: Duration = Duration::from_secs(1);
 /// How often it is told that it still is: within the time that makes equal Events a series.
@@ -49,7 +45,8 @@ const TELL_AGAIN: Duration = Duration::from_secs(5 * 60);
 pub struct BindingOptions {
     /// How long after the first change it writes.
     pub delay: Duration,
-    pub imitation: start::Imitation,
+    /// Whether BindingPolicies get a finalizer.
+    pub adds_finalizer: bool,
 }
 
 /// Registers what the controller watches and starts it.
@@ -68,13 +65,12 @@ pub fn spawn(
         definitions: Arc::default(),
         workload: Workload::new(),
     };
-    listen(&stores, &queue, options.imitation.adds_finalizer);
+    listen(&stores, &queue, options.adds_finalizer);
     let binding = BindingController {
         runtime: runtime.clone(),
         options,
         stores: stores.clone(),
         detections: detections.clone(),
-        emptied: Mutex::default(),
     };
     spawn_definitions(runtime, &stores, tasks);
     spawn_workload(runtime, &stores, &queue, tasks);
@@ -232,8 +228,6 @@ struct BindingController {
     options: BindingOptions,
     stores: Stores,
     detections: Detections,
-    /// The Bindings that were emptied once since the start; only for [`start::Imitation::empties_on_restart`].
-    emptied: Mutex<BTreeSet<String>>,
 }
 
 impl Controller for BindingController {
@@ -271,7 +265,6 @@ impl Controller for BindingController {
             Err(unlisted) => return Ok(self.wait_for(policy, unlisted)),
         };
         let binding = self.stores.bindings.named(name);
-        let empties = self.empties_now(name, binding.is_some());
         let plan = decide(&Facts {
             policy,
             objects: &objects,
@@ -279,18 +272,13 @@ impl Controller for BindingController {
             clusters: &self.stores.clusters(),
             // One that does not decode is there all the same: creating another fails, and the log says so.
             binding: binding.as_ref().and_then(|binding| binding.object()),
-            imitation: Imitation {
-                empties_on_restart: empties,
-                adds_finalizer: self.options.imitation.adds_finalizer,
-            },
+            adds_finalizer: self.options.adds_finalizer,
         });
         for write in &plan.writes {
             self.write(policy, write).await?;
             self.runtime.metrics.write();
         }
-        Ok(Next {
-            wake_in: empties.then_some(EMPTY_FOR),
-        })
+        Ok(Next::default())
     }
 }
 
@@ -316,15 +304,6 @@ impl BindingController {
         Next {
             wake_in: Some(TELL_AGAIN),
         }
-    }
-
-    /// Once per Binding that was there at the start.
-    fn empties_now(&self, name: &str, exists: bool) -> bool {
-        if !self.options.imitation.empties_on_restart {
-            return false;
-        }
-        let mut emptied = self.emptied.lock().unwrap_or_else(PoisonError::into_inner);
-        emptied.insert(name.to_owned()) && exists
     }
 
     async fn write(&self, policy: &BindingPolicy, write: &Write) -> Result<(), RequestError> {

@@ -8,8 +8,8 @@ use jiff::Timestamp;
 use serde_json::{Value as Json, json};
 use stagegate_api::{Binding, CombinedStatus, StatusCollectorSpec};
 use stagegate_decide::combine::{
-    Collector, CompileProblem, Computed, Evaluation, Facts, Imitation, Outcome, Plan, WorkloadObject, collector_errors,
-    decide, expressions, keeps_row, questions,
+    Collector, CompileProblem, Computed, Evaluation, Facts, Outcome, Plan, WorkloadObject, collector_errors, decide,
+    expressions, keeps_row, questions,
 };
 use stagegate_evaluate::{Answer, Value};
 
@@ -37,7 +37,6 @@ pub struct Inputs {
     pub returned: BTreeMap<String, Returned>,
     pub existing: Vec<CombinedStatus>,
     pub report_namespace_exists: bool,
-    pub imitation: Imitation,
 }
 
 /// Evaluates what has to be and decides.
@@ -87,7 +86,6 @@ fn facts<'a>(inputs: &'a Inputs, collectors: &'a BTreeMap<String, Collector>) ->
         collectors,
         existing: &inputs.existing,
         report_namespace_exists: inputs.report_namespace_exists,
-        imitation: inputs.imitation,
     }
 }
 

@@ -18,7 +18,7 @@ use serde_json::json;
 use stagegate_api::{
     Binding, BoundObject, CombinedStatus, CombinedStatusView, StatusCollector, StatusCollectorSpec, WorkStatus,
 };
-use stagegate_decide::combine::{self, Imitation, WorkloadObject, Write};
+use stagegate_decide::combine::{self, WorkloadObject, Write};
 use stagegate_decide::names::ObjectKey;
 use stagegate_runtime::bounded::BoundedMap;
 use stagegate_runtime::controller::{self, Controller, Next};
@@ -30,12 +30,11 @@ use tracing::{debug, warn};
 
 use self::evaluate::{Inputs, Returned};
 use self::index::{Index, Key};
+use super::detections::Detections;
 use super::evaluator::Evaluator;
-use super::foreign_writers::Detections;
 use super::kinds::{Guarded, Kinds};
 use super::objects::{api_resource, object_key};
 use super::write::{Patches, Target, Writer, delete, whole};
-use crate::start;
 
 const WRITER: Writer = Writer {
     manager: "stagegate-combine",
@@ -50,7 +49,6 @@ const OBJECTS_MAX: usize = 1024;
 pub struct CombineOptions {
     /// How long after the first change it writes.
     pub delay: Duration,
-    pub imitation: start::Imitation,
     pub evaluator: Arc<Evaluator>,
 }
 
@@ -199,9 +197,6 @@ impl Combine {
             returned: self.returned(key),
             existing,
             report_namespace_exists: self.report_namespace.load(Ordering::Relaxed),
-            imitation: Imitation {
-                compare_one_way: self.options.imitation.compares_one_way,
-            },
         };
         let evaluator = self.options.evaluator.clone();
         let planned = tokio::task::spawn_blocking(move || evaluate::plan(&evaluator, &inputs)).await;

@@ -6,14 +6,17 @@ use k8s_openapi::api::core::v1::ObjectReference;
 use kube::{Resource as _, ResourceExt as _};
 use stagegate_api::StagedBindingPolicy;
 use stagegate_decide::staging::{Decision, Event, Facts, Plan, Reason, Write, decide};
+use stagegate_runtime::Runtime;
 use stagegate_runtime::controller::Next;
 use stagegate_runtime::events::Notice;
 use tracing::{debug, info};
 
-use super::gather::Memory;
-use super::{Staging, UNANSWERED, apply};
+use super::apply;
+use super::memory::Memory;
 
-/// Longest pause after a plan that came too late; each further one in a row doubles the pause.
+/// The pause after a plan that came too late. Each further one in a row doubles it.
+const LATE_MIN: Duration = Duration::from_secs(1);
+/// The longest such pause.
 const LATE_MAX: Duration = Duration::from_secs(60);
 
 /// The Events that belong to the write of status. Status remembers that they were reported, so they are sent as soon as it is
@@ -38,62 +41,60 @@ fn is_milestone(event: &Event) -> bool {
         .any(|reason| event.reason == reason.as_str())
 }
 
-impl Staging {
-    pub(super) fn announce<'a>(&self, facts: &Facts, events: impl Iterator<Item = &'a Event>) {
-        for event in events {
-            let name = facts.policy.object.name_any();
-            info!(
-                policy = name,
-                reason = event.reason,
-                warning = event.warning,
-                "{}",
-                event.message
-            );
-            self.runtime.events.send(Notice {
-                about: reference(&facts.policy.object),
-                warning: event.warning,
-                is_milestone: is_milestone(event),
-                reason: event.reason.clone(),
-                note: event.message.clone(),
-            });
-        }
+pub(super) fn announce<'a>(runtime: &Runtime, facts: &Facts, events: impl Iterator<Item = &'a Event>) {
+    for event in events {
+        let name = facts.policy.object.name_any();
+        info!(
+            policy = name,
+            reason = event.reason,
+            warning = event.warning,
+            "{}",
+            event.message
+        );
+        runtime.events.send(Notice {
+            about: reference(&facts.policy.object),
+            warning: event.warning,
+            is_milestone: is_milestone(event),
+            reason: event.reason.clone(),
+            note: event.message.clone(),
+        });
     }
+}
 
-    /// Of a plan that came too late, writes only the status. If that fails, the next try writes it.
-    pub(super) async fn tell_of_late_plans(&self, policy: &str, facts: &Facts) {
-        let Decision::Act(plan) = decide(facts) else { return };
-        let is_placing = plan.writes.iter().any(Write::places);
-        let mut announced = plan.writes.iter().filter(|write| matches!(write, Write::Status { .. }));
-        let Some(status) = announced.next().filter(|_| is_placing) else {
-            return;
-        };
-        match apply::write(&self.runtime.client, policy, status).await {
-            Ok(_version) => {
-                self.runtime.metrics.write();
-                self.announce(facts, of_status(&plan));
-            }
-            Err(error) => debug!(policy, error = error.chain(), "status does not tell of a late plan yet"),
+/// Of a plan that came too late, writes only the status. If that fails, the next try writes it.
+pub(super) async fn tell_of_late_plans(runtime: &Runtime, policy: &str, facts: &Facts) {
+    let Decision::Act(plan) = decide(facts) else { return };
+    let is_placing = plan.writes.iter().any(Write::places);
+    let mut announced = plan.writes.iter().filter(|write| matches!(write, Write::Status { .. }));
+    let Some(status) = announced.next().filter(|_| is_placing) else {
+        return;
+    };
+    match apply::write(&runtime.client, policy, status).await {
+        Ok(_version) => {
+            runtime.metrics.write();
+            announce(runtime, facts, of_status(&plan));
         }
+        Err(error) => debug!(policy, error = error.chain(), "status does not tell of a late plan yet"),
     }
+}
 
-    /// When to decide again after a plan that came too late. From the second in a row on, an Event reports it.
-    pub(super) fn put_off_late(&self, facts: &Facts, memory: &mut Memory) -> Next {
-        memory.late = memory.late.saturating_add(1);
-        let wait = (UNANSWERED * 2u32.pow((memory.late - 1).min(16))).min(LATE_MAX);
-        if memory.late > 1 {
-            let note = "reading the evidence and asking the gates of this stage took longer than what was read may be used, \
-                        more than once in a row, so the stage waits; give its gates shorter timeouts, use fewer of them, \
-                        or see why the API server is slow";
-            self.runtime.events.send(Notice {
-                about: reference(&facts.policy.object),
-                warning: true,
-                is_milestone: false,
-                reason: "EvidenceExpired".to_owned(),
-                note: note.to_owned(),
-            });
-        }
-        Next { wake_in: Some(wait) }
+/// When to decide again after a plan that came too late. From the second in a row on, an Event reports it.
+pub(super) fn put_off_late(runtime: &Runtime, facts: &Facts, memory: &mut Memory) -> Next {
+    memory.late = memory.late.saturating_add(1);
+    let wait = (LATE_MIN * 2u32.pow((memory.late - 1).min(16))).min(LATE_MAX);
+    if memory.late > 1 {
+        let note = "reading the evidence and asking the gates of this stage took longer than what was read may be used, \
+                    more than once in a row, so the stage waits; give its gates shorter timeouts, use fewer of them, \
+                    or see why the API server is slow";
+        runtime.events.send(Notice {
+            about: reference(&facts.policy.object),
+            warning: true,
+            is_milestone: false,
+            reason: "EvidenceExpired".to_owned(),
+            note: note.to_owned(),
+        });
     }
+    Next { wake_in: Some(wait) }
 }
 
 pub(super) fn reference(policy: &StagedBindingPolicy) -> ObjectReference {

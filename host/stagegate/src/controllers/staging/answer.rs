@@ -6,8 +6,8 @@ use std::sync::Arc;
 use futures::stream::{self, StreamExt as _, TryStreamExt as _};
 use kube::{Api, Client};
 use serde_json::Value;
-use stagegate_api::combined_status_view::digest;
-use stagegate_api::{CombinedStatus, combined_status::visible_results};
+use stagegate_api::CombinedStatus;
+use stagegate_api::combined_status_view::{digest, visible_results};
 use stagegate_decide::names::Digest;
 use stagegate_decide::staging::{
     COMBINED_STATUS_BYTES_MAX, Compilation, Evidence, Facts, Question, Root, Verdict, VerdictKey,
@@ -17,7 +17,7 @@ use stagegate_runtime::request::{RequestError, request};
 use tracing::debug_span;
 
 use super::gates::{GateSession, Gates};
-use super::gather::Memory;
+use super::memory::Memory;
 use super::read::{self, Wanted};
 use crate::controllers::evaluator::{Evaluator, Lasting};
 use crate::controllers::kinds::Guarded;

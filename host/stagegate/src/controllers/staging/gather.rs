@@ -5,124 +5,21 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::hash::Hash;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use stagegate_api::{
-    Binding, BindingPolicy, CombinedStatusView, StagedBindingPolicy, StagedBindingPolicySpec, StatusCollector,
+    BindingPolicy, CombinedStatusView, StagedBindingPolicy, StagedBindingPolicySpec, StatusCollector,
     StatusCollectorSpec, evidence,
 };
-use stagegate_decide::names::{Digest, ObjectKey};
 use stagegate_decide::staging::{
-    BindingFacts, Compilation, ConfigAnswer, ConfigKey, Decoded, EvidenceCollectorFacts, Facts, GateVerdict,
-    ModuleFacts, ObjectFacts, PolicyFacts, Read, Settings, SourceEntry, Verdict, VerdictKey, has_our_spec,
+    BindingFacts, Decoded, EvidenceCollectorFacts, Facts, PolicyFacts, Read, Settings, has_our_spec,
 };
 use stagegate_runtime::bounded::BoundedMap;
-use stagegate_runtime::store::{ObjectId, Store};
+use stagegate_runtime::store::ObjectId;
 
-use super::gates::sources::Sources;
 use super::index::Index;
-use super::status_backoff::StatusBackoff;
-use super::written::WrittenVersions;
+use super::memory::Memory;
+use super::stores::Stores;
 use crate::controllers::kinds::{Guarded, decoded};
-use crate::controllers::objects::object_key;
-
-/// Verdicts remembered for a policy: some attempts of the largest number of objects a status can record.
-const VERDICTS_MAX: usize = 4096;
-/// And no more for each object that is bound now: its filter's and its condition's, a few changes of evidence long. What is
-/// remembered goes into the facts of each round.
-const VERDICTS_PER_OBJECT: usize = 8;
-/// Expressions remembered for a policy: those of 32 stages, some edits long.
-const COMPILATIONS_MAX: usize = 256;
-/// Components and configs of gates remembered for a policy: those of 32 stages of 8 gates, some edits long.
-const GATES_MAX: usize = 1024;
-/// Verdicts of gates remembered for a policy: those of the active stage's 8 gates, some rounds long. All go into the facts
-/// of each round.
-const GATE_VERDICTS_MAX: usize = 64;
-
-/// Every kind that staging reads.
-pub struct Stores {
-    pub policies: Arc<Store<Guarded<StagedBindingPolicy>>>,
-    pub placements: Arc<Store<Guarded<BindingPolicy>>>,
-    pub bindings: Arc<Store<Guarded<Binding>>>,
-    pub collectors: Arc<Store<Guarded<StatusCollector>>>,
-    pub combined: Arc<Store<Guarded<CombinedStatusView>>>,
-    /// Of these a decision needs none to be listed: a gate without its ConfigMap waits alone.
-    pub sources: Arc<Sources>,
-}
-
-impl Stores {
-    /// Since when no event of any kind can have been missed.
-    fn watching_since(&self, now: Timestamp) -> Option<Timestamp> {
-        let listed = [
-            self.policies.listed_at()?,
-            self.placements.listed_at()?,
-            self.bindings.listed_at()?,
-            self.collectors.listed_at()?,
-            self.combined.listed_at()?,
-        ];
-        let youngest = listed.into_iter().max()?;
-        now.checked_sub(SignedDuration::try_from(youngest.elapsed()).ok()?).ok()
-    }
-}
-
-/// Answers about one policy that stay true: each is kept under what it was asked about.
-pub struct Memory {
-    objects: Vec<(ObjectKey, ObjectFacts)>,
-    pub compiled: BoundedMap<Digest, Compilation>,
-    pub verdicts: BoundedMap<VerdictKey, Verdict>,
-    pub modules: BoundedMap<SourceEntry, ModuleFacts>,
-    pub configs: BoundedMap<ConfigKey, ConfigAnswer>,
-    pub gate_verdicts: BoundedMap<VerdictKey, GateVerdict>,
-    /// Who else writes the policy's status.
-    pub status_backoff: StatusBackoff,
-    /// What the watches have still to tell of.
-    pub written: WrittenVersions,
-    /// Plans in a row that came too late to be carried out.
-    pub late: u32,
-    /// Tries in a row to show a gate evidence that had moved on by then.
-    pub moves: u32,
-    /// This reconcile was told what need not be so the next time: an evaluation ran out of time, a sandbox broke, a
-    /// reading was refused. It is tried again though no event may come.
-    pub is_to_retry: bool,
-}
-
-impl Default for Memory {
-    fn default() -> Self {
-        Self {
-            objects: Vec::new(),
-            compiled: BoundedMap::new(COMPILATIONS_MAX),
-            verdicts: BoundedMap::new(VERDICTS_MAX),
-            modules: BoundedMap::new(GATES_MAX),
-            configs: BoundedMap::new(GATES_MAX),
-            gate_verdicts: BoundedMap::new(GATE_VERDICTS_MAX),
-            status_backoff: StatusBackoff::default(),
-            written: WrittenVersions::default(),
-            late: 0,
-            moves: 0,
-            is_to_retry: false,
-        }
-    }
-}
-
-impl Memory {
-    /// Remembers what was read of an object.
-    pub fn note_object(&mut self, key: ObjectKey, answer: ObjectFacts) {
-        // In the order of the keys. Most policies have one or two, and a tree of one has room for eleven.
-        match self.objects.binary_search_by(|(known, _)| known.cmp(&key)) {
-            Ok(at) => self.objects[at].1 = answer,
-            Err(at) => self.objects.insert(at, (key, answer)),
-        }
-    }
-
-    /// Forgets the objects that no Binding of `facts` names any more, and the verdicts over evidence that has long moved on.
-    pub fn prune(&mut self, facts: &Facts) {
-        let named: BTreeSet<ObjectKey> = facts.bindings.values().flat_map(bound_keys).collect();
-        // An object that was not found may have come since without its Binding having moved.
-        self.objects
-            .retain(|(key, answer)| named.contains(key) && answer.found.is_some());
-        self.objects.shrink_to_fit();
-        self.verdicts.shorten(VERDICTS_PER_OBJECT * (named.len() + 1));
-    }
-}
 
 /// `None`: there is no such policy.
 pub fn facts(
@@ -176,7 +73,7 @@ pub fn facts(
         collectors_changed,
         placements,
         bindings,
-        objects: memory.objects.iter().cloned().collect(),
+        objects: memory.objects(),
         combined,
         compiled: remembered(&memory.compiled),
         verdicts: remembered(&memory.verdicts),
@@ -293,10 +190,4 @@ pub fn collectors_named(
         .flat_map(|binding| binding.spec.workload.objects())
         .flat_map(|object| &object.status_collectors);
     clauses.chain(bound).cloned().collect()
-}
-
-pub fn bound_keys(binding: &BindingFacts) -> Vec<ObjectKey> {
-    let binding = binding.object.as_ref().and_then(Decoded::object);
-    let objects = binding.into_iter().flat_map(|binding| binding.spec.workload.objects());
-    objects.map(object_key).collect()
 }

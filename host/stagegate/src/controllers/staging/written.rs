@@ -13,7 +13,7 @@ use stagegate_runtime::store::{ObjectId, Store};
 use stagegate_runtime::watch::order;
 use tokio::time::Instant;
 
-use super::gather::Stores;
+use super::stores::Stores;
 
 /// Longest wait for the watches. They tell of a write before its answer is there, or soon after.
 const BEHIND_MAX: Duration = Duration::from_secs(1);

@@ -4,6 +4,7 @@
 
 mod fixture;
 mod interceptor;
+mod kubestellar;
 pub mod schedule;
 pub mod seeded;
 mod tap;
@@ -24,7 +25,8 @@ use kube::{Api, Client, ResourceExt as _};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use stagegate::manifests;
-use stagegate::start::{self, ControllerName, Delays, Imitation, Options, RunningControllers};
+use stagegate::options::{ControllerName, Delays, Options};
+use stagegate::start::{self, RunningControllers};
 use stagegate_api::{
     BindingPolicy, CombinedStatus, Phase, SimulatedCluster, StageState, StagedBindingPolicy, StagedBindingPolicyStatus,
     StatusCollector, crd,
@@ -152,7 +154,7 @@ impl World {
             host_ran: Vec::new(),
             waived: BTreeMap::new(),
         };
-        world.start_parts(Imitation::default()).await;
+        world.start_parts().await;
         world
     }
 
@@ -180,21 +182,18 @@ impl World {
         }
     }
 
-    pub async fn start_parts(&mut self, imitate: Imitation) {
+    pub async fn start_parts(&mut self) {
+        self.start_parts_through(self.client.clone()).await;
+    }
+
+    async fn start_parts_through(&mut self, client: Client) {
         let options = Options {
             controllers: BTreeSet::from([ControllerName::Binding, ControllerName::Combine]),
             delays: self.pace.delays(),
-            imitate: Imitation {
-                adds_finalizer: true,
-                ..imitate
-            },
+            adds_finalizer: true,
             ..Options::default()
         };
-        self.parts = Some(
-            start::start(self.client.clone(), self.clock.clone(), options)
-                .await
-                .unwrap(),
-        );
+        self.parts = Some(start::start(client, self.clock.clone(), options).await.unwrap());
     }
 
     pub fn host(&self) -> &RunningControllers {
@@ -240,9 +239,23 @@ impl World {
         }
     }
 
-    pub async fn restart_parts(&mut self, imitate: Imitation) {
+    pub async fn restart_parts(&mut self) {
         self.stop_parts().await;
-        self.start_parts(imitate).await;
+        self.start_parts().await;
+    }
+
+    /// As KubeStellar 0.30 does it: before it has seen the workload again, each Binding is written without objects and clusters.
+    pub async fn restart_parts_that_empty_bindings(&mut self) {
+        self.stop_parts().await;
+        kubestellar::empty_bindings(&self.client).await;
+        self.start_parts().await;
+    }
+
+    /// From now on a CombinedStatus is left as it is where KubeStellar 0.30 sees no change.
+    pub async fn restart_parts_that_compare_one_way(&mut self) {
+        self.stop_parts().await;
+        let client = kubestellar::client_that_compares_one_way(self.server.router());
+        self.start_parts_through(client).await;
     }
 
     // -- what a user does

@@ -4,6 +4,7 @@
 use kube::ResourceExt as _;
 use kube::api::DeleteParams;
 use serde_json::json;
+use stagegate::options::Options;
 use stagegate::start::{self, RunningControllers};
 use stagegate_api::{Phase, annotation};
 
@@ -30,7 +31,7 @@ async fn half_way() -> World {
 }
 
 async fn start(world: &World, elected: Option<&str>) -> RunningControllers {
-    let options = start::Options {
+    let options = Options {
         election: elected.map(election),
         ..world.host_options()
     };

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use stagegate::options::Options;
 use stagegate::start::{self, RunningControllers};
 use stagegate_api::{Phase, StageState, annotation};
 use stagegate_embedded::clusters::Presence;
@@ -80,7 +81,7 @@ impl Stage {
 
 /// The first that is started leads.
 async fn start(world: &World, interceptor: &Interceptor, identity: &str) -> RunningControllers {
-    let options = start::Options {
+    let options = Options {
         election: Some(election(identity)),
         ..world.host_options()
     };

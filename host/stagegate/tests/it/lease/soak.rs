@@ -1,6 +1,7 @@
 //! A soak that changes hands: what nobody judged while nobody led does not count.
 
 use serde_json::json;
+use stagegate::options::Options;
 use stagegate::start::{self, RunningControllers};
 use stagegate_api::Phase;
 
@@ -9,7 +10,7 @@ use super::interceptor::Interceptor;
 use crate::harness::{Pace, World, policy, shop, workload};
 
 async fn start(world: &World, identity: &str) -> RunningControllers {
-    let options = start::Options {
+    let options = Options {
         election: Some(election(identity)),
         ..world.host_options()
     };

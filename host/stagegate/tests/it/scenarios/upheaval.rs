@@ -4,16 +4,9 @@ use jiff::SignedDuration;
 use k8s_openapi::api::networking::v1::NetworkPolicy;
 use kube::Api;
 use serde_json::json;
-use stagegate::start::Imitation;
 use stagegate_api::{Binding, Phase, StageState, StagedBindingPolicyStatus};
 
 use crate::harness::{NAMESPACE, Pace, World, cluster, deployment_of, policy, said, shop, state_of, workload};
-
-const EMPTIES: Imitation = Imitation {
-    empties_on_restart: true,
-    compares_one_way: false,
-    adds_finalizer: true,
-};
 
 /// One image for another: an edit that moves the generation.
 fn image(app: &str, tag: u32) -> serde_json::Value {
@@ -61,7 +54,7 @@ async fn a_restart_of_the_host_in_a_stage_loses_nothing() {
 async fn a_restart_of_kubestellar_that_empties_bindings_passes_nothing_and_the_rollout_goes_on() {
     let mut world = at_dev_with_dev_2_starting_slowly(Pace::KubeStellar).await;
     world.pass(20).await;
-    world.restart_parts(EMPTIES).await;
+    world.restart_parts_that_empty_bindings().await;
     world.holds("web", "dev", 90).await;
     let removed = world.clusters.truth().removals("dev-1", &deployment_of("web"));
     assert!(
@@ -77,8 +70,7 @@ async fn a_binding_that_was_empty_for_a_moment_counts_only_after_a_long_rest() {
     let mut world = at_dev_with_dev_2_starting_slowly(Pace::KubeStellar).await;
     world.edit_cluster("dev-2", json!({"readyAfter": "1s"})).await;
     world.until_stage("web", "test", 60).await;
-    world.stop_parts().await;
-    world.start_parts(EMPTIES).await;
+    world.restart_parts_that_empty_bindings().await;
     world
         .until("web", 20, |status| status.reason.as_deref() == Some("BindingSetShrank"))
         .await;
@@ -92,7 +84,7 @@ async fn a_binding_that_was_empty_for_a_moment_counts_only_after_a_long_rest() {
 async fn both_restarts_at_once_in_a_completed_policy_leave_it_completed() {
     let mut world = completed(Pace::Fast).await;
     world.stop_host().await;
-    world.restart_parts(EMPTIES).await;
+    world.restart_parts_that_empty_bindings().await;
     world.start_host().await;
     world
         .stays("web", 120, |status| status.phase == Some(Phase::Completed))
@@ -405,7 +397,7 @@ async fn an_edit_that_never_arrives_is_named_and_waited_for() {
     world.pass(5).await;
     world.stop_parts().await;
     world.edit_cluster("dev-2", json!({"unreachable": true})).await;
-    world.start_parts(Imitation::default()).await;
+    world.start_parts().await;
     world.edit_deployment("web", image("web", 2)).await;
     world.pass(60).await;
     world.holds("web", "dev", 300).await;

@@ -11,7 +11,8 @@ use kube::api::{ApiResource, DynamicObject, ListParams, PostParams};
 use kube::{Api, Client};
 use serde_json::json;
 use stagegate::manifests;
-use stagegate::start::{self, ControllerName, Counters, Delays, Imitation, Options, RunningControllers};
+use stagegate::options::{ControllerName, Delays, Options};
+use stagegate::start::{self, Counters, RunningControllers};
 use stagegate_api::{Phase, StagedBindingPolicy, crd};
 use stagegate_clock::TokioClock;
 use stagegate_decide::staging::GateNamespaces;
@@ -39,10 +40,7 @@ pub fn options() -> Options {
             binding_ms: 100,
             combine_ms: 100,
         },
-        imitate: Imitation {
-            adds_finalizer: true,
-            ..Imitation::default()
-        },
+        adds_finalizer: true,
         gate_namespaces: GateNamespaces::All,
         sandbox: sandbox(),
         ..Options::default()

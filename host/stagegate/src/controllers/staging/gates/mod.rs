@@ -17,7 +17,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use self::call::{Called, Calls, SeenEvidence};
 use self::modules::Modules;
-use super::gather::Memory;
+use super::memory::Memory;
 use crate::controllers::evaluator::Lasting;
 
 /// Policies that are busy with their gates at the same time: a component takes its seconds, and what is left of the
@@ -53,7 +53,7 @@ impl GateSession {
 }
 
 impl Gates {
-    pub fn new(runtime: &Runtime, options: &super::StagingOptions) -> Self {
+    pub fn new(runtime: &Runtime, options: &super::options::StagingOptions) -> Self {
         let sandbox = options.sandbox.clone();
         let modules = Arc::new(Modules::new(runtime.client.clone(), runtime.clock.clone(), sandbox));
         let calls = Calls::new(runtime.client.clone(), modules.clone(), options.metrics.clone());

@@ -13,7 +13,6 @@ mod workload;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use stagegate::start::Imitation;
 use stagegate_api::{Phase, StagedBindingPolicyStatus};
 use tokio::time::Instant;
 
@@ -140,7 +139,7 @@ async fn tampered(table: &Table, (_, tampering, then): Row, clusters: Clusters) 
     if needs_putting_back((table.piece, then), clusters) {
         scene.put_back(&world, tampering).await;
     }
-    world.restart_parts(Imitation::default()).await;
+    world.restart_parts().await;
     world.edit_cluster("dev-2", json!({"rules": null})).await;
     world.until_phase("web", Phase::Completed, MOVE_S * 2).await;
     let truth = world.clusters.truth();

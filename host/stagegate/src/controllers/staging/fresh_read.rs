@@ -1,0 +1,236 @@
+//! Reads everything that a placement rests on from the API server itself. Must not judge what it reads.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use jiff::Timestamp;
+use stagegate_api::{Binding, StatusCollector, evidence};
+use stagegate_decide::names::PlacementName;
+use stagegate_decide::staging::{BindingFacts, Decoded, Facts, Read, Source, observe};
+use stagegate_runtime::Runtime;
+use stagegate_runtime::request::RequestError;
+use stagegate_runtime::store::ObjectId;
+use tokio::time::Instant;
+
+use super::gather;
+use super::index::Index;
+use super::memory::Memory;
+use super::read::{self, Reader, Wanted};
+use super::stores::Stores;
+use crate::controllers::kinds::Guarded;
+use crate::controllers::objects::object_key;
+
+/// Facts, and how old the oldest of them may be.
+pub struct Reading {
+    pub facts: Facts,
+    /// When the first of it was asked for, by a clock that nobody sets.
+    pub begun: Instant,
+}
+
+/// Where to read, and what the watches have told.
+#[derive(Clone, Copy)]
+pub struct FreshReader<'a> {
+    pub runtime: &'a Runtime,
+    pub stores: &'a Stores,
+    pub index: &'a Mutex<Index>,
+}
+
+impl FreshReader<'_> {
+    /// After a refused write: the versions that writes are conditional on, read again. `false`: the policy is gone.
+    pub async fn refresh(
+        &self,
+        policy: &str,
+        reading: &mut Reading,
+        memory: &mut Memory,
+    ) -> Result<bool, RequestError> {
+        if matches!(reading.facts.read, Read::Anew { .. }) {
+            return self.read_anew(policy, reading, memory).await;
+        }
+        self.read_versions(policy, &mut reading.facts).await
+    }
+
+    /// Policy and placements: last of a reading, because they are what writes are conditional on.
+    async fn read_versions(&self, policy: &str, facts: &mut Facts) -> Result<bool, RequestError> {
+        let client = &self.runtime.client;
+        let policies = Reader::new(client, &self.stores.policies);
+        let placements = Reader::new(client, &self.stores.placements);
+        let names = self.names(policy, facts);
+        let (read, placed) = tokio::try_join!(policies.one(policy), placements.each(&names))?;
+        let Some(read) = read else {
+            return Ok(false);
+        };
+        facts.policy = gather::policy_facts(&read);
+        self.recover_status(policy, facts).await?;
+        let named = self.names(policy, facts);
+        facts.placements = if named.is_subset(&names) {
+            placed
+        } else {
+            placements.each(&named).await?
+        };
+        facts.now = self.runtime.clock.now();
+        Ok(true)
+    }
+
+    /// Everything that a placement rests on. The CombinedStatuses come first: their collection's version is the
+    /// baseline that later evidence must be newer than. All that it takes is named by what is known already, so what follows
+    /// is read at once. `false`: the policy is gone.
+    pub async fn read_anew(
+        &self,
+        policy: &str,
+        reading: &mut Reading,
+        memory: &mut Memory,
+    ) -> Result<bool, RequestError> {
+        let client = &self.runtime.client;
+        let Reading { facts, begun } = reading;
+        loop {
+            *begun = Instant::now();
+            let began_at = Some(self.runtime.clock.now());
+            let names = self.names(policy, facts);
+            let known = self.combined_of(&names);
+            let (combined, baseline) =
+                read::combined(&Reader::new(client, &self.stores.combined), &names, known).await?;
+            facts.combined = combined;
+            let config_maps = self.stores.sources.named_by(&facts.policy.object);
+            let collectors = collector_names(facts);
+            let of_bindings = Reader::new(client, &self.stores.bindings);
+            let of_collectors = Reader::new(client, &self.stores.collectors);
+            let (bindings, read, objects, sources) = tokio::try_join!(
+                of_bindings.each(&names),
+                of_collectors.each_guarded(&collectors),
+                // Of a Binding that has changed meanwhile the decision asks again: the answer says for which version it is.
+                read::objects(client, asked_before(facts)),
+                read::sources(client, &config_maps),
+            )?;
+            facts.bindings = self.observed(&names, bindings, self.runtime.clock.now());
+            self.take_collectors(facts, (collectors, read)).await?;
+            facts.objects.clear();
+            for (key, answer) in objects {
+                memory.is_to_retry |= answer.refused.is_some();
+                memory.note_object(key.clone(), answer.clone());
+                facts.objects.insert(key, answer);
+            }
+            facts.sources = sources;
+            memory.is_to_retry |= facts
+                .sources
+                .values()
+                .any(|source| matches!(source, Source::Unread { .. }));
+            facts.read = Read::Anew { baseline, began_at };
+            if !self.read_versions(policy, facts).await? {
+                return Ok(false);
+            }
+            // An edit that came meanwhile may name stages and ConfigMaps of which nothing was read yet.
+            let named = self.stores.sources.named_by(&facts.policy.object);
+            if self.names(policy, facts).is_subset(&names) && named.is_subset(&config_maps) {
+                return Ok(true);
+            }
+        }
+    }
+
+    /// Under which names placements of the policy are or may be, as the facts and the watches have it.
+    fn names(&self, policy: &str, facts: &Facts) -> BTreeSet<String> {
+        let stages = facts.policy.object.spec.stages.iter();
+        let mut names: BTreeSet<String> = stages
+            .map(|stage| PlacementName::of(policy, &stage.name).as_str().to_owned())
+            .collect();
+        names.extend(self.index().placements_of(policy));
+        names.extend(facts.placements.keys().cloned());
+        names
+    }
+
+    /// What the watch has told of.
+    fn combined_of(&self, placements: &BTreeSet<String>) -> BTreeSet<ObjectId> {
+        let index = self.index();
+        let ids = placements.iter().flat_map(|name| index.combined_of(name));
+        ids.cloned().collect()
+    }
+
+    /// What was read, together with what the watch has seen of it so far.
+    fn observed(
+        &self,
+        names: &BTreeSet<String>,
+        mut read: BTreeMap<String, Decoded<Binding>>,
+        now: Timestamp,
+    ) -> BTreeMap<String, BindingFacts> {
+        let index = self.index();
+        let facts = names.iter().filter_map(|name| {
+            let object = read.remove(name);
+            let previous = index.observed(name);
+            if object.is_none() && previous.is_none() {
+                return None;
+            }
+            let binding = object.as_ref().and_then(|decoded| decoded.object());
+            let observed = observe(previous, binding, now);
+            Some((name.clone(), BindingFacts { object, observed }))
+        });
+        facts.collect()
+    }
+
+    /// Those of these names, and of others if a Binding that was just read names them.
+    async fn take_collectors(
+        &self,
+        facts: &mut Facts,
+        (mut names, mut read): (BTreeSet<String>, BTreeMap<String, Guarded<StatusCollector>>),
+    ) -> Result<(), RequestError> {
+        let ours = evidence::collector_name();
+        let named = collector_names(facts);
+        if !named.is_subset(&names) {
+            let collectors = Reader::new(&self.runtime.client, &self.stores.collectors);
+            (names, read) = (named.clone(), collectors.each_guarded(&named).await?);
+        }
+        let index = self.index();
+        let ours_since = index.evidence_ours_since();
+        facts.collectors_changed = names
+            .iter()
+            .filter_map(|name| Some((name.clone(), index.collector_changed(name)?)))
+            .collect();
+        drop(index);
+        facts.evidence_collector = read
+            .get(&ours)
+            .map(|collector| gather::evidence_facts(collector, ours_since));
+        read.remove(&ours);
+        facts.collectors = read
+            .into_iter()
+            .filter_map(|(name, collector)| Some((name, collector.0.ok()?)))
+            .collect();
+        Ok(())
+    }
+
+    /// A policy whose spec cannot be read has a status all the same, and writing one must not lose what it says.
+    pub async fn recover_status(&self, policy: &str, facts: &mut Facts) -> Result<(), RequestError> {
+        if facts.policy.undecodable.is_some() {
+            let status = read::status(&self.runtime.client, policy).await?;
+            Arc::make_mut(&mut facts.policy.object).status = status;
+        }
+        Ok(())
+    }
+
+    fn index(&self) -> MutexGuard<'_, Index> {
+        self.index.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What the facts name, and ours.
+fn collector_names(facts: &Facts) -> BTreeSet<String> {
+    let mut names = gather::collectors_named(&facts.policy.object, &facts.placements, &facts.bindings);
+    names.insert(evidence::collector_name());
+    names
+}
+
+/// The objects of the Bindings that were read before; the decision asks for others.
+fn asked_before(facts: &Facts) -> Vec<Wanted> {
+    let bindings = facts
+        .bindings
+        .values()
+        .filter_map(|binding| binding.object.as_ref()?.object());
+    let objects = bindings.flat_map(|binding| binding.spec.workload.objects());
+    let wanted: BTreeMap<_, _> = objects
+        .map(|object| (object_key(object), object))
+        .filter(|(key, _)| facts.objects.contains_key(key))
+        .collect();
+    let wanted = wanted.into_iter().map(|(key, object)| Wanted {
+        key,
+        version: object.version.clone(),
+        resource_version: object.resource_version.clone(),
+    });
+    wanted.collect()
+}

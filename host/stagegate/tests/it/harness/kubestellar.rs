@@ -1,0 +1,67 @@
+//! What KubeStellar 0.30 does wrong, for the scenarios that must survive it. The program's own controllers do not.
+
+use std::convert::Infallible;
+
+use axum::Router;
+use axum::body::{Body, Bytes};
+use http::{Method, Request, Response};
+use kube::{Api, Client};
+use stagegate_api::{Binding, BindingSpec, CollectorResult, CombinedStatus};
+use tower::ServiceExt as _;
+
+/// Writes each Binding without objects and clusters.
+pub async fn empty_bindings(client: &Client) {
+    let bindings: Api<Binding> = Api::all(client.clone());
+    for binding in bindings.list(&Default::default()).await.unwrap() {
+        let name = binding.metadata.name.clone().unwrap();
+        let emptied = Binding {
+            spec: BindingSpec::default(),
+            ..binding
+        };
+        bindings.replace(&name, &Default::default(), &emptied).await.unwrap();
+    }
+}
+
+/// A client through which no CombinedStatus is replaced by one that has as many rows and all the old ones.
+pub fn client_that_compares_one_way(router: Router) -> Client {
+    let service = tower::service_fn(move |request: Request<kube::client::Body>| {
+        let router = router.clone();
+        async move { Ok::<_, Infallible>(pass_on(router, request).await) }
+    });
+    Client::new(service, "default")
+}
+
+async fn pass_on(router: Router, request: Request<kube::client::Body>) -> Response<Body> {
+    let is_replaced = request.method() == Method::PUT && request.uri().path().contains("/combinedstatuses/");
+    let (parts, body) = request.into_parts();
+    let body = axum::body::to_bytes(Body::new(body), usize::MAX).await.unwrap();
+    if is_replaced {
+        let live = answer(&router, Request::get(parts.uri.clone()).body(Body::empty()).unwrap()).await;
+        let (head, live) = (live.status(), bytes(live).await);
+        if head.is_success() && holds_old_rows(&live, &body) {
+            return Response::new(Body::from(live));
+        }
+    }
+    answer(&router, Request::from_parts(parts, Body::from(body))).await
+}
+
+async fn answer(router: &Router, request: Request<Body>) -> Response<Body> {
+    let Ok(answer) = router.clone().oneshot(request).await;
+    answer
+}
+
+async fn bytes(answer: Response<Body>) -> Bytes {
+    axum::body::to_bytes(answer.into_body(), usize::MAX).await.unwrap()
+}
+
+/// Errors do not count, and what was added does not, where as much is gone.
+fn holds_old_rows(live: &[u8], wanted: &[u8]) -> bool {
+    let results = |text: &[u8]| serde_json::from_slice::<CombinedStatus>(text).unwrap().results;
+    let (old, new) = (results(live), results(wanted));
+    let holds = |(old, new): (&CollectorResult, &CollectorResult)| {
+        (&old.name, &old.column_names) == (&new.name, &new.column_names)
+            && old.rows.len() == new.rows.len()
+            && old.rows.iter().all(|row| new.rows.contains(row))
+    };
+    old.len() == new.len() && old.iter().zip(&new).all(holds)
+}
