@@ -7,7 +7,8 @@ use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 use stagegate_api::{SimulatedClusterSpec, SourceRef};
 
-use super::health::{self, Health, Patient, RunningReplicas};
+use super::health::{self, Health};
+use super::patient::{Patient, RunningReplicas};
 use super::soundness;
 use super::transport::{Cargo, Work};
 use super::truth::{Change, Fared, ObjectRef, Presence, Present, Truth};

@@ -2,10 +2,10 @@
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
-use sha2::{Digest as _, Sha256};
 use stagegate_api::{SimulatedClusterRule, SimulatedClusterSpec, parse_duration};
 
 use super::course::{Course, Script, Start, course, later};
+use super::patient::{Patient, RunningReplicas, revision};
 use super::statuses;
 
 /// Kinds for which KubeStellar's status add-on reports nothing at all.
@@ -20,31 +20,6 @@ const NEVER_REPORTED: &[(&str, &str)] = &[
 ];
 /// The default of a Deployment's `progressDeadlineSeconds`.
 const PROGRESS_DEADLINE: i64 = 600;
-
-/// An object in a cluster, as far as its health depends on it.
-pub(super) struct Patient<'a> {
-    pub(super) group: &'a str,
-    pub(super) kind: &'a str,
-    pub(super) namespace: Option<&'a str>,
-    pub(super) name: &'a str,
-    pub(super) manifest: &'a Value,
-    /// The cluster's own count; `None` for kinds without one.
-    pub(super) generation: Option<i64>,
-    /// When it was created or its spec last changed, in this cluster.
-    pub(super) changed_at: Timestamp,
-    pub(super) before: &'a RunningReplicas,
-}
-
-/// What was running of an object when its spec was last changed: an update replaces no replica at once.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct RunningReplicas {
-    /// Available replicas of earlier Pod templates.
-    pub(super) old: i64,
-    /// Available replicas of the current Pod template.
-    pub(super) current: i64,
-    /// The revision of the `old` replicas; of several revisions the last that was rolled out.
-    pub(super) old_revision: Option<String>,
-}
 
 /// A status, since when it is so, and when it will be another one without anybody's doing.
 #[derive(Debug, PartialEq)]
@@ -120,23 +95,6 @@ pub(super) fn running(
         current: 0,
         old_revision: last_rolled_out.or(Some(present)),
     }
-}
-
-/// The name of a revision: a hash of the part of the manifest whose change starts new processes.
-pub(super) fn revision(patient: &Patient<'_>) -> String {
-    let template = match (patient.group, patient.kind) {
-        ("apps", "Deployment" | "StatefulSet" | "DaemonSet") | ("batch", "Job") => {
-            patient.manifest.pointer("/spec/template")
-        }
-        // A change of these starts nothing.
-        ("apps", "ReplicaSet") | ("batch", "CronJob") | ("policy", "PodDisruptionBudget") => None,
-        ("", "Service" | "PersistentVolumeClaim" | "Namespace") => None,
-        ("apiextensions.k8s.io" | "apiregistration.k8s.io", _) => None,
-        _ => patient.manifest.get("spec"),
-    };
-    let digest = Sha256::digest(template.unwrap_or(&Value::Null).to_string());
-    let hash: String = digest.iter().take(5).map(|byte| format!("{byte:02x}")).collect();
-    format!("{}-{hash}", patient.name)
 }
 
 fn rule_for<'a>(patient: &Patient<'_>, spec: &'a SimulatedClusterSpec) -> Option<&'a SimulatedClusterRule> {

@@ -10,6 +10,7 @@ mod fleet;
 mod health;
 mod inventory;
 mod mirror;
+mod patient;
 mod report;
 mod soundness;
 mod statuses;

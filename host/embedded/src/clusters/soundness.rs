@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 
-use super::health::{Patient, revision};
+use super::patient::{Patient, revision};
 use super::statuses::wanted;
 
 /// A status of an earlier generation says nothing about this one; a kind without a status is healthy by being there.

@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 use stagegate_api::Progressing;
 
 use super::course::{Course, Script, later};
-use super::health::{Patient, revision};
+use super::patient::{Patient, revision};
 
 /// Counts have 32 bits in Kubernetes; the limit keeps sums of them from overflowing here.
 const REPLICAS_MAX: i64 = i32::MAX as i64;
