@@ -19,7 +19,9 @@ use super::fleet::{Finding, ObjectInCluster};
 use super::inventory::Inventory;
 use super::mirror::{Mirror, Seen};
 use super::report::Reporter;
-use super::{Shared, later, transport};
+use super::settings::later;
+use super::shared::Shared;
+use super::transport;
 
 /// A write that failed is tried again after this.
 const RETRY_MS: u64 = 1_000;

@@ -1,0 +1,28 @@
+//! The delays of the parts that are simulated, and the addition of one to a time. Must not read the clock.
+
+use jiff::{SignedDuration, Timestamp};
+
+/// The delays of the parts that are simulated.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// From a Binding's event until its workload is handed to the clusters. The first change sets the time and later
+    /// ones do not move it; the hand-over takes what the Binding says by then.
+    pub transport_delay_ms: u64,
+    /// From a change of an object's health until its WorkStatus says so.
+    pub status_delay_ms: u64,
+}
+
+impl Default for Settings {
+    /// As fast as a playground wants it, and still in order: never at once.
+    fn default() -> Self {
+        Self {
+            transport_delay_ms: 50,
+            status_delay_ms: 50,
+        }
+    }
+}
+
+pub(super) fn later(time: Timestamp, delay_ms: u64) -> Timestamp {
+    let delay = SignedDuration::from_millis(i64::try_from(delay_ms).unwrap_or(i64::MAX));
+    time.checked_add(delay).unwrap_or(Timestamp::MAX)
+}
