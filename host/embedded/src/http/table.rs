@@ -5,9 +5,16 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::view::Include;
 use crate::kinds::Kind;
 use crate::store::Revision;
+
+/// What the rows carry of their objects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Include {
+    None,
+    Metadata,
+    Object,
+}
 
 /// As Kubernetes documents `metadata.name`.
 const NAME: &str = "Name must be unique within a namespace. Is required when creating resources, although some resources \

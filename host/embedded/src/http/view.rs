@@ -5,7 +5,8 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::{Call, table};
+use super::Call;
+use super::table::{Include, table};
 use crate::kinds::SharedKind;
 use crate::refusal::Refusal;
 use crate::store::Revision;
@@ -14,15 +15,7 @@ use crate::store::Revision;
 enum Form {
     Whole,
     Metadata,
-    /// What the rows carry of their objects.
     Table(Include),
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Include {
-    None,
-    Metadata,
-    Object,
 }
 
 fn form(range: &str, call: &Call) -> Option<Form> {
@@ -79,7 +72,7 @@ impl View {
             Form::Metadata => revision.write_metadata(out),
             Form::Table(include) => {
                 let objects = std::slice::from_ref(revision);
-                let table = table::table(&self.kind, objects, include, self.now);
+                let table = table(&self.kind, objects, include, self.now);
                 out.extend_from_slice(table.to_string().as_bytes());
             }
         }
@@ -91,7 +84,7 @@ impl View {
             Form::Whole => (self.kind.api_version(), self.kind.list_kind.clone()),
             Form::Metadata => ("meta.k8s.io/v1".to_owned(), "PartialObjectMetadataList".to_owned()),
             Form::Table(include) => {
-                let mut table = table::table(&self.kind, revisions, include, self.now);
+                let mut table = table(&self.kind, revisions, include, self.now);
                 table["metadata"] = metadata.clone();
                 return out.extend_from_slice(table.to_string().as_bytes());
             }
@@ -126,7 +119,7 @@ impl View {
                 json!({"apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadata", "metadata": metadata})
             }
             Form::Table(_) => {
-                let mut table = table::table(&self.kind, &[], Include::None, self.now);
+                let mut table = table(&self.kind, &[], Include::None, self.now);
                 table["metadata"] = metadata;
                 table
             }
