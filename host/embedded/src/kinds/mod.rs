@@ -1,11 +1,14 @@
 //! What the server knows about a resource: names, scope, who counts its generation, how its bodies are checked, its
 //! table columns. Built-in kinds come from a table, custom ones from their definition.
 
+mod age;
 pub mod builtin;
+mod cells;
 pub mod columns;
 pub mod crd;
 pub mod defaults;
 pub mod events;
+mod json_path;
 mod tables;
 pub mod validation;
 
