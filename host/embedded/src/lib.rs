@@ -20,6 +20,7 @@
 //! # }
 //! ```
 
+mod cause;
 pub mod clusters;
 mod commits;
 mod fields;

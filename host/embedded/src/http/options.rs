@@ -5,7 +5,8 @@ use std::fmt::Display;
 use serde_json::{Value, json};
 
 use super::Call;
-use crate::refusal::{Cause, Refusal};
+use crate::cause::Cause;
+use crate::refusal::Refusal;
 
 const MANAGER_BYTES_MAX: usize = 128;
 

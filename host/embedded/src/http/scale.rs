@@ -4,8 +4,9 @@ use axum::response::Response;
 use serde_json::{Value, json};
 
 use super::{Request, json_response};
+use crate::cause::Cause;
 use crate::kinds::Scale;
-use crate::refusal::{Cause, Refusal};
+use crate::refusal::Refusal;
 use crate::store::{Key, ObjectPlace, Revision};
 use crate::write::Patch;
 

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::columns::Source;
 use super::{Body, Column, Document, Kind, ResourceId, Scale, SharedKind};
-use crate::refusal::Cause;
+use crate::cause::Cause;
 use crate::schema;
 
 pub const GROUP: &str = "apiextensions.k8s.io";

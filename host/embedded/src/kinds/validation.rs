@@ -4,8 +4,8 @@
 use serde_json::{Map, Value, json};
 
 use super::{Kind, crd};
+use crate::cause::Cause;
 use crate::names::{CONFIG_KEY, is_config_key};
-use crate::refusal::Cause;
 
 /// Most bytes of all values of a ConfigMap or Secret together (Kubernetes API: 1 MiB).
 const DATA_BYTES_MAX: usize = 1 << 20;

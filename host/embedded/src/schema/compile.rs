@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::references::undeclared;
 use super::rules::{Rule, is_identifier};
 use super::{Bounds, ListKind, Schema, Type};
-use crate::refusal::Cause;
+use crate::cause::Cause;
 
 /// Compiles the schema of a whole resource. `path` is where it stands in the definition; all mistakes are reported.
 pub fn compile(json: &Value, path: &str) -> Result<Schema, Vec<Cause>> {

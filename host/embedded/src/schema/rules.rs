@@ -8,7 +8,7 @@ use stagegate_evaluate::{Answer, Budget, Compiled, compile};
 
 use super::validate::join;
 use super::{ListKind, Schema};
-use crate::refusal::Cause;
+use crate::cause::Cause;
 
 /// What one rule may cost. The time is generous, because a busy machine must not turn a valid object into a refused
 /// one.

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::{Map, Number, Value};
 
 use super::{Bounds, ListKind, Schema, Type};
-use crate::refusal::Cause;
+use crate::cause::{Cause, shown};
 
 impl Schema {
     /// Adds everything that is wrong with `value`; `old` is what it replaces, for transition rules.
@@ -107,7 +107,7 @@ impl Schema {
             if !seen.insert(identity) {
                 let shown = match &self.list {
                     ListKind::Map(keys) => Value::Object(self.keys_of(item, keys)).to_string(),
-                    _ => crate::refusal::shown(item),
+                    _ => shown(item),
                 };
                 causes.push(Cause::duplicate(format!("{path}[{index}]"), &shown));
             }
@@ -154,7 +154,7 @@ impl Bounds {
                 field: path.to_owned(),
                 message: format!(
                     "Unsupported value: {}: supported values: {}",
-                    crate::refusal::shown(value),
+                    shown(value),
                     values.join(", ")
                 ),
             });

@@ -5,9 +5,10 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::{Map, Value};
 
 use super::{FieldValidation, Writer};
+use crate::cause::Cause;
 use crate::kinds::{Body, Kind, defaults, validation};
 use crate::names::{LABEL_VALUE, NameRule, is_label_value, is_qualified_name, qualified_name_complaint};
-use crate::refusal::{Cause, Refusal};
+use crate::refusal::Refusal;
 
 /// All annotations of an object together, in bytes.
 const ANNOTATIONS_LIMIT: usize = 256 * 1024;

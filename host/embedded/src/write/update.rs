@@ -4,8 +4,9 @@
 use serde_json::{Map, Value};
 
 use super::{Ownership, Part, WriteResult, Writer};
+use crate::cause::Cause;
 use crate::fields::{Changes, ManagedFields, Operation};
-use crate::refusal::{Cause, Refusal};
+use crate::refusal::Refusal;
 use crate::store::{Key, Revision};
 
 /// Metadata that only the server writes.
