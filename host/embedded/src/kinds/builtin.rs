@@ -11,7 +11,8 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::{Body, Document, Kind, Publish, ResourceId, Scale, SharedKind, tables};
+use super::kind::{Body, Document, Kind, Publish, ResourceId, Scale, SharedKind};
+use super::tables;
 
 /// A built-in type: how it is decoded, and its published schema.
 #[derive(Clone, Copy)]

@@ -5,12 +5,10 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::columns::Source;
-use super::{Body, Column, Document, Kind, ResourceId, Scale, SharedKind};
+use super::columns::{Column, Source};
+use super::kind::{Body, Document, Kind, ResourceId, Scale, SharedKind};
 use crate::cause::Cause;
 use crate::schema;
-
-pub const GROUP: &str = "apiextensions.k8s.io";
 
 /// Keeps a definition until its objects are gone.
 pub const CLEANUP_FINALIZER: &str = "customresourcecleanup.apiextensions.k8s.io";

@@ -3,7 +3,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::Kind;
+use super::kind::Kind;
 
 /// Fills in the defaults of the kind.
 pub fn fill(kind: &Kind, object: &mut Value) {

@@ -3,7 +3,8 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{Kind, crd};
+use super::crd;
+use super::kind::{DEFINITIONS_GROUP, Kind};
 use crate::cause::Cause;
 use crate::names::{CONFIG_KEY, is_config_key};
 
@@ -37,7 +38,7 @@ pub fn causes(kind: &Kind, object: &Value, old: Option<&Value>) -> Vec<Cause> {
             above(spec, ("spec", "leaseDurationSeconds", 1), &mut causes);
             above(spec, ("spec", "leaseTransitions", 0), &mut causes);
         }
-        (crd::GROUP, _) => causes.extend(old.map(|old| crd::immutable(object, old)).unwrap_or_default()),
+        (DEFINITIONS_GROUP, _) => causes.extend(old.map(|old| crd::immutable(object, old)).unwrap_or_default()),
         _ => {}
     }
     causes

@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::revision::Owner;
 use super::{ObjectPlace, Revision, State, defined_by};
 use crate::commits::CommitAuthor;
-use crate::kinds::crd;
+use crate::kinds::{DEFINITIONS_GROUP, crd};
 
 const ORPHAN: &str = "orphan";
 const FOREGROUND: &str = "foregroundDeletion";
@@ -180,7 +180,7 @@ impl State {
         let containers = [
             ("", "namespaces", revision.key.namespace.clone()),
             (
-                crd::GROUP,
+                DEFINITIONS_GROUP,
                 "customresourcedefinitions",
                 format!("{}.{}", place.resource.plural, place.resource.group),
             ),
