@@ -4,8 +4,9 @@
 use regex::Regex;
 use serde_json::Value;
 
+use super::identifiers::is_identifier;
 use super::references::undeclared;
-use super::rules::{Rule, is_identifier};
+use super::rule::Rule;
 use super::{Bounds, ListKind, Schema, Type};
 use crate::cause::Cause;
 

@@ -3,8 +3,10 @@
 
 mod compile;
 mod defaults;
+mod identifiers;
 mod prune;
 mod references;
+mod rule;
 mod rules;
 mod validate;
 
@@ -13,7 +15,7 @@ use std::collections::BTreeMap;
 use regex::Regex;
 use serde_json::Value;
 
-use rules::Rule;
+use rule::Rule;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Type {

@@ -6,7 +6,7 @@ use std::iter::Peekable;
 use std::str::CharIndices;
 
 use super::Schema;
-use super::rules::escaped;
+use super::identifiers::escaped;
 
 /// Fields of every resource, and what a rule may see of its metadata.
 const OF_RESOURCES: &[&str] = &["apiVersion", "kind", "metadata"];
