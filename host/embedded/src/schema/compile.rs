@@ -5,9 +5,9 @@ use regex::Regex;
 use serde_json::Value;
 
 use super::identifiers::is_identifier;
+use super::node::{Bounds, ListKind, Schema, Type};
 use super::references::undeclared;
 use super::rule::Rule;
-use super::{Bounds, ListKind, Schema, Type};
 use crate::cause::Cause;
 
 /// Compiles the schema of a whole resource. `path` is where it stands in the definition; all mistakes are reported.

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::Schema;
+use super::node::Schema;
 
 impl Schema {
     /// Sets every declared default that is missing. A null that is not allowed counts as missing, and goes where there is

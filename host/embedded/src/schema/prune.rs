@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::Schema;
+use super::node::Schema;
 
 /// Fields every whole resource has.
 const RESOURCE_FIELDS: &[&str] = &["apiVersion", "kind", "metadata"];

@@ -5,8 +5,8 @@
 use std::iter::Peekable;
 use std::str::CharIndices;
 
-use super::Schema;
 use super::identifiers::escaped;
+use super::node::Schema;
 
 /// Fields of every resource, and what a rule may see of its metadata.
 const OF_RESOURCES: &[&str] = &["apiVersion", "kind", "metadata"];

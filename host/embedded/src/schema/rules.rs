@@ -6,8 +6,7 @@ use std::borrow::Cow;
 use serde_json::{Map, Value};
 
 use super::identifiers::escaped;
-use super::validate::join;
-use super::{ListKind, Schema};
+use super::node::{ListKind, Schema, Type, join};
 use crate::cause::Cause;
 
 /// The values before and after a write at one path.
@@ -27,7 +26,7 @@ impl Schema {
             return;
         }
         if !self.rules.is_empty() {
-            let type_ = self.type_.map_or("", super::Type::name);
+            let type_ = self.type_.map_or("", Type::name);
             let new = self.as_seen_by_rules(at.new);
             let old = at.old.map(|old| self.as_seen_by_rules(old));
             causes.extend(

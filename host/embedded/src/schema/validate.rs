@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Number, Value};
 
-use super::{Bounds, ListKind, Schema, Type};
+use super::node::{Bounds, ListKind, Schema, Type, join};
 use crate::cause::{Cause, shown};
 
 impl Schema {
@@ -48,11 +48,6 @@ impl Schema {
             _ => {}
         }
         self.logic(value, path, causes);
-    }
-
-    /// A node without a type takes anything.
-    pub(super) fn is_open(&self) -> bool {
-        self.type_.is_none() && !self.int_or_string
     }
 
     fn accepts_type(&self, value: &Value) -> bool {
@@ -112,13 +107,6 @@ impl Schema {
                 causes.push(Cause::duplicate(format!("{path}[{index}]"), &shown));
             }
         }
-    }
-
-    /// The identity of an item of a list that merges by key.
-    pub(super) fn keys_of(&self, item: &Value, keys: &[String]) -> Map<String, Value> {
-        keys.iter()
-            .filter_map(|key| item.get(key).map(|value| (key.clone(), value.clone())))
-            .collect()
     }
 
     fn logic(&self, value: &Value, path: &str, causes: &mut Vec<Cause>) {
@@ -279,13 +267,5 @@ fn type_name(value: &Value) -> &'static str {
         Value::String(_) => "string",
         Value::Array(_) => "array",
         Value::Object(_) => "object",
-    }
-}
-
-pub(super) fn join(path: &str, name: &str) -> String {
-    if path.is_empty() {
-        name.to_owned()
-    } else {
-        format!("{path}.{name}")
     }
 }
