@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use super::Revision;
+use super::revision::Revision;
 
 /// How many changes of a resource are kept, and how many bytes of objects with them.
 const KEPT_CHANGES: usize = 8192;

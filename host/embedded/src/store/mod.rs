@@ -2,6 +2,7 @@
 //! the kinds that are served. It stores what it is given; whether that is allowed was decided in `write`.
 
 mod history;
+mod place;
 mod revision;
 mod settle;
 
@@ -14,6 +15,7 @@ use serde_json::Value;
 use tokio::sync::watch;
 
 pub use history::{Change, History};
+pub use place::{Key, ObjectPlace};
 pub use revision::Revision;
 pub use settle::Propagation;
 
@@ -21,20 +23,6 @@ use crate::commits::{Commit, CommitAuthor};
 use crate::kinds::{Kind, ResourceId, SharedKind, crd};
 use crate::time::seconds;
 use settle::Task;
-
-/// An object's place within its resource; the namespace is empty for cluster-scoped ones.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Key {
-    pub namespace: String,
-    pub name: String,
-}
-
-/// An object's place.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ObjectPlace {
-    pub resource: ResourceId,
-    pub key: Key,
-}
 
 /// All objects of one resource.
 pub struct Collection {

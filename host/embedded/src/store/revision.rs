@@ -6,7 +6,7 @@ use std::ops::Range;
 
 use serde_json::Value;
 
-use super::Key;
+use super::place::Key;
 use crate::kinds::{Kind, events};
 
 /// `metadata.ownerReferences`, as collection needs them.

@@ -7,10 +7,11 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::revision::Owner;
-use super::{ObjectPlace, Revision, State, defined_by};
+use super::place::{Key, ObjectPlace};
+use super::revision::{Owner, Revision};
+use super::{State, defined_by};
 use crate::commits::CommitAuthor;
-use crate::kinds::{DEFINITIONS_GROUP, crd};
+use crate::kinds::{DEFINITIONS_GROUP, ResourceId, crd};
 
 const ORPHAN: &str = "orphan";
 const FOREGROUND: &str = "foregroundDeletion";
@@ -187,11 +188,11 @@ impl State {
         ];
         for (group, plural, name) in containers {
             let container = ObjectPlace {
-                resource: crate::kinds::ResourceId {
+                resource: ResourceId {
                     group: group.to_owned(),
                     plural: plural.to_owned(),
                 },
-                key: super::Key {
+                key: Key {
                     namespace: String::new(),
                     name,
                 },
