@@ -22,7 +22,6 @@
 
 mod cause;
 pub mod clusters;
-mod commits;
 mod fields;
 mod http;
 mod kinds;
@@ -36,7 +35,7 @@ mod store;
 mod time;
 mod write;
 
-pub use commits::{Commit, CommitAuthor, CommitRequest, USER_HEADER};
 pub use refusal::Refusal;
 pub use requests::{Fault, FaultAnswer, Request, RequestLog};
 pub use server::{InstallError, Server};
+pub use store::{Commit, CommitAuthor, CommitRequest, USER_HEADER};

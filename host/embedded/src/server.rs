@@ -14,12 +14,11 @@ use stagegate_clock::SharedClock;
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 
-use crate::commits::{Commit, CommitAuthor};
 use crate::http::handle;
 use crate::kinds::builtin;
 use crate::refusal::Refusal;
 use crate::requests::{Fault, FaultAnswer, Faults, Request, RequestLog};
-use crate::store::State;
+use crate::store::{Commit, CommitAuthor, State};
 use crate::write::{Author, FieldValidation, Part, Writer};
 
 /// Namespaces that exist from the start.

@@ -21,11 +21,11 @@ use axum::response::{IntoResponse, Response};
 use http::{HeaderMap, HeaderValue, Method, header};
 use serde_json::{Value, json};
 
-use crate::commits;
 use crate::kinds::SharedKind;
 use crate::refusal::Refusal;
 use crate::requests::{self, FaultAnswer};
 use crate::server::Server;
+use crate::store::USER_HEADER;
 use target::{Resource, Target};
 
 /// The largest request body, in bytes.
@@ -56,7 +56,7 @@ impl Call {
     }
 
     pub fn user(&self) -> &str {
-        let header = self.headers.get(commits::USER_HEADER);
+        let header = self.headers.get(USER_HEADER);
         header.and_then(|value| value.to_str().ok()).unwrap_or_default()
     }
 

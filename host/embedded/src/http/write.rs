@@ -5,10 +5,10 @@ use http::HeaderValue;
 
 use super::view::View;
 use super::{Request, deleted_status, json_response, options};
-use crate::commits::{CommitAuthor, CommitRequest};
 use crate::kinds::events;
 use crate::refusal::Refusal;
 use crate::selector::Selector;
+use crate::store::{CommitAuthor, CommitRequest};
 use crate::write::{Author, DeleteOptions, FieldValidation, Part, Patch, WriteResult, Writer, propagation};
 
 impl Request<'_> {

@@ -1,6 +1,7 @@
 //! Everything the server remembers: objects as revisions under one global counter, the change log of each resource, and
 //! the kinds that are served. It stores what it is given; whether that is allowed was decided in `write`.
 
+mod commits;
 mod history;
 mod place;
 mod revision;
@@ -14,12 +15,12 @@ use jiff::Timestamp;
 use serde_json::Value;
 use tokio::sync::watch;
 
+pub use commits::{Commit, CommitAuthor, CommitRequest, USER_HEADER};
 pub use history::{Change, History};
 pub use place::{Key, ObjectPlace};
 pub use revision::Revision;
 pub use settle::Propagation;
 
-use crate::commits::{Commit, CommitAuthor};
 use crate::kinds::{Kind, ResourceId, SharedKind, crd};
 use crate::time::seconds;
 use settle::Task;

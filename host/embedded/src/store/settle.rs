@@ -7,10 +7,10 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use serde_json::Value;
 
+use super::commits::CommitAuthor;
 use super::place::{Key, ObjectPlace};
 use super::revision::{Owner, Revision};
 use super::{State, defined_by};
-use crate::commits::CommitAuthor;
 use crate::kinds::{DEFINITIONS_GROUP, ResourceId, crd};
 
 const ORPHAN: &str = "orphan";

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use serde_json::Value;
 
-use crate::store::Revision;
+use super::history::Change;
+use super::revision::Revision;
 
 /// The header that names who sends a request, as an authenticating proxy in front of a real API server sets it.
 pub const USER_HEADER: &str = "x-remote-user";
@@ -55,7 +56,7 @@ pub struct CommitRequest {
 }
 
 impl Commit {
-    pub(crate) fn new(at: Timestamp, author: CommitAuthor, resource: String, change: &crate::store::Change) -> Commit {
+    pub(crate) fn new(at: Timestamp, author: CommitAuthor, resource: String, change: &Change) -> Commit {
         Commit {
             version: change.version,
             at,
