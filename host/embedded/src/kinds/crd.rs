@@ -38,6 +38,21 @@ pub fn kinds(definition: &Value) -> Result<Vec<SharedKind>, Vec<Cause>> {
     if causes.is_empty() { Ok(kinds) } else { Err(causes) }
 }
 
+/// The resource that a CustomResourceDefinition defines.
+pub fn defined_by(definition: &Value) -> ResourceId {
+    let text = |path: &str| {
+        definition
+            .pointer(path)
+            .and_then(Value::as_str)
+            .unwrap_or_default()
+            .to_owned()
+    };
+    ResourceId {
+        group: text("/spec/group"),
+        plural: text("/spec/names/plural"),
+    }
+}
+
 struct Names {
     group: String,
     plural: String,

@@ -9,34 +9,10 @@ use serde_json::Value;
 
 use super::commits::CommitAuthor;
 use super::place::{Key, ObjectPlace};
+use super::propagation::{FOREGROUND, ORPHAN, Propagation};
 use super::revision::{Owner, Revision};
-use super::{State, defined_by};
+use super::state::{State, Task};
 use crate::kinds::{DEFINITIONS_GROUP, ResourceId, crd};
-
-const ORPHAN: &str = "orphan";
-const FOREGROUND: &str = "foregroundDeletion";
-
-/// Finalizers that a delete request sets and takes away.
-pub(super) const PROPAGATION_FINALIZERS: &[&str] = &[ORPHAN, FOREGROUND];
-
-/// What happens to the dependents of a deleted object.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Propagation {
-    #[default]
-    Background,
-    Foreground,
-    Orphan,
-}
-
-impl Propagation {
-    pub(super) fn finalizer(self) -> Option<&'static str> {
-        match self {
-            Propagation::Background => None,
-            Propagation::Foreground => Some(FOREGROUND),
-            Propagation::Orphan => Some(ORPHAN),
-        }
-    }
-}
 
 /// How an owner keeps its dependent.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -45,16 +21,6 @@ enum OwnerState {
     /// It is being deleted in the foreground: its dependents go first.
     Waiting,
     Absent,
-}
-
-/// Something to look at after a change.
-pub(super) enum Task {
-    /// An object that is being deleted or has owners.
-    Check(ObjectPlace),
-    Removed {
-        revision: Arc<Revision>,
-        place: ObjectPlace,
-    },
 }
 
 impl State {
@@ -124,7 +90,7 @@ impl State {
             }
         }
         if has(crd::CLEANUP_FINALIZER) {
-            let resource = defined_by(&revision.value());
+            let resource = crd::defined_by(&revision.value());
             return self.empty_out(place, now, |candidate| candidate.resource == resource);
         }
         if kind.is_some_and(|kind| kind.is_namespace()) {
