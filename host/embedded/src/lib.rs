@@ -35,7 +35,8 @@ mod store;
 mod time;
 mod write;
 
+pub use http::USER_HEADER;
 pub use refusal::Refusal;
 pub use requests::{Fault, FaultAnswer, Request, RequestLog};
 pub use server::{InstallError, Server};
-pub use store::{Commit, CommitAuthor, CommitRequest, USER_HEADER};
+pub use store::{Commit, CommitAuthor, CommitRequest};

@@ -9,8 +9,10 @@ use k8s_openapi::ByteString;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
+use super::answers::{json_response, no_such_page};
+use super::call::Call;
+use super::openapi;
 use super::target::Target;
-use super::{Call, json_response, openapi};
 use crate::kinds::{Kind, SharedKind};
 use crate::refusal::Refusal;
 use crate::server::Server;
@@ -50,7 +52,7 @@ pub(super) fn answer(server: &Server, target: &Target, call: &Call) -> Result<Re
         }
         Target::Group(name) => {
             let Some(versions) = groups.get(name) else {
-                return Ok(super::no_such_page());
+                return Ok(no_such_page());
             };
             let mut found = group(name, versions);
             found["kind"] = json!("APIGroup");

@@ -1,11 +1,14 @@
 //! The HTTP side: from a path, a query and headers to a call of the store or a writer, and back to bytes. It decides
 //! nothing about objects.
 
+mod answers;
+mod call;
 mod discovery;
 mod openapi;
 mod options;
 mod protobuf;
 mod read;
+mod request;
 mod scale;
 mod table;
 mod target;
@@ -13,119 +16,22 @@ mod view;
 mod watch;
 mod write;
 
-use std::collections::HashMap;
-
-use axum::body::{Body, Bytes};
 use axum::extract::{Request as HttpRequest, State as Shared};
 use axum::response::{IntoResponse, Response};
-use http::{HeaderMap, HeaderValue, Method, header};
-use serde_json::{Value, json};
+use http::Method;
 
-use crate::kinds::SharedKind;
 use crate::refusal::Refusal;
 use crate::requests::{self, FaultAnswer};
 use crate::server::Server;
-use crate::store::USER_HEADER;
+use answers::{broken, no_such_page};
+use call::Call;
+use request::Request;
 use target::{Resource, Target};
+
+pub use call::USER_HEADER;
 
 /// The largest request body, in bytes.
 pub const BODY_LIMIT: usize = 8 * 1024 * 1024;
-
-/// Everything about a request but its path.
-pub(crate) struct Call {
-    pub method: Method,
-    pub query: HashMap<String, String>,
-    pub headers: HeaderMap,
-    pub body: Bytes,
-}
-
-impl Call {
-    pub fn query(&self, name: &str) -> &str {
-        self.query.get(name).map(String::as_str).unwrap_or_default()
-    }
-
-    pub fn flag(&self, name: &str) -> bool {
-        matches!(self.query(name), "true" | "1" | "True")
-    }
-
-    pub fn header(&self, name: header::HeaderName) -> &str {
-        self.headers
-            .get(name)
-            .and_then(|value| value.to_str().ok())
-            .unwrap_or_default()
-    }
-
-    pub fn user(&self) -> &str {
-        let header = self.headers.get(USER_HEADER);
-        header.and_then(|value| value.to_str().ok()).unwrap_or_default()
-    }
-
-    /// The media type of the body, without parameters.
-    pub fn media_type(&self) -> &str {
-        self.header(header::CONTENT_TYPE)
-            .split(';')
-            .next()
-            .unwrap_or_default()
-            .trim()
-    }
-
-    /// The body as JSON; an empty one is null.
-    pub fn json(&self) -> Result<Value, Refusal> {
-        match self.media_type() {
-            _ if self.body.is_empty() => Ok(Value::Null),
-            "" | "application/json" => serde_json::from_slice(&self.body)
-                .map_err(|error| Refusal::bad_request(format!("cannot decode the body as JSON: {error}"))),
-            "application/yaml" => serde_saphyr::from_slice(&self.body)
-                .map_err(|error| Refusal::bad_request(format!("cannot decode the body as YAML: {error}"))),
-            protobuf::MEDIA_TYPE => protobuf::decode(&self.body),
-            other => Err(Refusal::unsupported_media_type(format!(
-                "the body of the request was in an unknown format - accepted media types include: application/json, \
-                 application/yaml; got {other}"
-            ))),
-        }
-    }
-
-    fn verb(&self, resource: &Resource) -> &'static str {
-        let named = !resource.name.is_empty();
-        match (&self.method, named) {
-            (&Method::GET, true) => "get",
-            (&Method::GET, false) if self.flag("watch") || resource.watch_prefix => "watch",
-            (&Method::GET, false) => "list",
-            (&Method::POST, _) => "create",
-            (&Method::PUT, _) => "update",
-            (&Method::PATCH, _) if self.media_type() == "application/apply-patch+yaml" => "apply",
-            (&Method::PATCH, _) => "patch",
-            (&Method::DELETE, true) => "delete",
-            (&Method::DELETE, false) => "deletecollection",
-            _ => "unknown",
-        }
-    }
-
-    /// The name under which fields are owned: asked for, or the first word of the user agent.
-    pub fn manager(&self) -> String {
-        match self.query("fieldManager") {
-            "" => {
-                let agent = self.header(header::USER_AGENT);
-                let name = agent.split(['/', ' ']).next().unwrap_or_default();
-                if name.is_empty() {
-                    "unknown".to_owned()
-                } else {
-                    name.to_owned()
-                }
-            }
-            given => given.to_owned(),
-        }
-    }
-}
-
-/// A request for a resource, with everything the verbs need.
-pub(crate) struct Request<'a> {
-    pub server: &'a Server,
-    /// As it was asked for.
-    pub kind: &'a SharedKind,
-    pub resource: &'a Resource,
-    pub call: &'a Call,
-}
 
 /// Answers any request.
 pub(crate) async fn handle(Shared(server): Shared<Server>, request: HttpRequest) -> Response {
@@ -147,12 +53,6 @@ pub(crate) async fn handle(Shared(server): Shared<Server>, request: HttpRequest)
         Some(other) => discovery::answer(&server, &other, &call).unwrap_or_else(IntoResponse::into_response),
         None => no_such_page(),
     }
-}
-
-/// What nobody has registered a path for: no Status, for it need not be a Kubernetes API that was meant. So is a group whose definitions
-/// are not there.
-fn no_such_page() -> Response {
-    (http::StatusCode::NOT_FOUND, "404 page not found\n").into_response()
 }
 
 async fn answer_resource(server: &Server, resource: &Resource, call: &Call) -> Response {
@@ -241,35 +141,4 @@ fn route(request: &Request<'_>) -> Result<Response, Refusal> {
         "deletecollection" => write::delete_all(request),
         _ => Err(Refusal::method_not_allowed()),
     }
-}
-
-/// An answer whose body breaks off, in process as over a connection.
-fn broken() -> Response {
-    let error = std::io::Error::new(
-        std::io::ErrorKind::ConnectionReset,
-        "injected fault: the connection broke",
-    );
-    let body = Body::from_stream(futures::stream::once(std::future::ready(Err::<Bytes, _>(error))));
-    (
-        [(header::CONTENT_TYPE, HeaderValue::from_static("application/json"))],
-        body,
-    )
-        .into_response()
-}
-
-fn json_response(code: u16, body: impl Into<Body>) -> Response {
-    let mut response = Response::new(body.into());
-    *response.status_mut() = http::StatusCode::from_u16(code).unwrap_or(http::StatusCode::INTERNAL_SERVER_ERROR);
-    response
-        .headers_mut()
-        .insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    response
-}
-
-/// The answer to a deletion that is done.
-fn deleted_status(kind: &SharedKind, name: &str, uid: &str) -> Value {
-    json!({
-        "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success",
-        "details": {"name": name, "group": kind.group, "kind": kind.plural, "uid": uid},
-    })
 }

@@ -4,7 +4,7 @@ use std::fmt::Display;
 
 use serde_json::{Value, json};
 
-use super::Call;
+use super::call::Call;
 use crate::cause::Cause;
 use crate::refusal::Refusal;
 

@@ -6,8 +6,10 @@ use std::sync::Arc;
 use axum::response::Response;
 use serde_json::{Value, json};
 
+use super::answers::json_response;
+use super::call::Call;
+use super::request::Request;
 use super::view::View;
-use super::{Call, Request, json_response};
 use crate::refusal::Refusal;
 use crate::selector::Selector;
 use crate::store::{Collection, Key, ObjectPlace, Revision};

@@ -3,7 +3,8 @@
 use axum::response::Response;
 use serde_json::{Value, json};
 
-use super::{Request, json_response};
+use super::answers::json_response;
+use super::request::Request;
 use crate::cause::Cause;
 use crate::kinds::Scale;
 use crate::refusal::Refusal;

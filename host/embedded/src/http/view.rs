@@ -5,7 +5,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::Call;
+use super::call::Call;
 use super::table::{Include, table};
 use crate::kinds::SharedKind;
 use crate::refusal::Refusal;

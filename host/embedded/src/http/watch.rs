@@ -11,9 +11,10 @@ use axum::response::Response;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
+use super::answers::json_response;
 use super::read::no_version;
+use super::request::Request;
 use super::view::View;
-use super::{Request, json_response};
 use crate::refusal::Refusal;
 use crate::selector::Selector;
 use crate::server::Server;

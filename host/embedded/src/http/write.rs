@@ -3,8 +3,10 @@
 use axum::response::Response;
 use http::HeaderValue;
 
+use super::answers::{deleted_status, json_response};
+use super::options;
+use super::request::Request;
 use super::view::View;
-use super::{Request, deleted_status, json_response, options};
 use crate::kinds::events;
 use crate::refusal::Refusal;
 use crate::selector::Selector;

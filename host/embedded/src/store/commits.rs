@@ -9,9 +9,6 @@ use serde_json::Value;
 use super::history::Change;
 use super::revision::Revision;
 
-/// The header that names who sends a request, as an authenticating proxy in front of a real API server sets it.
-pub const USER_HEADER: &str = "x-remote-user";
-
 /// One change of one object.
 #[derive(Clone, Debug)]
 pub struct Commit {
@@ -42,7 +39,7 @@ pub enum CommitAuthor {
 /// The request that a change was the answer to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CommitRequest {
-    /// From [`USER_HEADER`]; empty where there was none.
+    /// From [`crate::USER_HEADER`]; empty where there was none.
     pub user: String,
     /// The field manager.
     pub manager: String,

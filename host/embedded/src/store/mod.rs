@@ -11,7 +11,7 @@ mod settle;
 mod state;
 
 pub use collection::Collection;
-pub use commits::{Commit, CommitAuthor, CommitRequest, USER_HEADER};
+pub use commits::{Commit, CommitAuthor, CommitRequest};
 pub use history::Change;
 pub use place::{Key, ObjectPlace};
 pub use propagation::Propagation;
