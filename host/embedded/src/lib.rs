@@ -22,6 +22,7 @@
 
 mod cause;
 pub mod clusters;
+mod endpoint;
 mod fields;
 mod http;
 mod kinds;
