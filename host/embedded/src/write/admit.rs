@@ -4,7 +4,7 @@
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::{Map, Value};
 
-use super::{FieldValidation, Writer};
+use super::writer::{FieldValidation, Writer};
 use crate::cause::Cause;
 use crate::kinds::{Body, Kind, defaults, validation};
 use crate::names::{LABEL_VALUE, NameRule, is_label_value, is_qualified_name, qualified_name_complaint};

@@ -3,7 +3,7 @@
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
-use super::{Ownership, Part, WriteResult, Writer};
+use super::writer::{Ownership, Part, WriteResult, Writer};
 use crate::fields::{Changes, ManagedFields, Operation};
 use crate::kinds::{Kind, ResourceId};
 use crate::refusal::Refusal;

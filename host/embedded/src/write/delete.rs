@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::Writer;
+use super::writer::Writer;
 use crate::kinds::Kind;
 use crate::refusal::Refusal;
 use crate::selector::Selector;

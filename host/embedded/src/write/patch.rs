@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::admit::drop_unknown;
 use super::strategic;
-use super::{Ownership, Part, WriteResult, Writer};
+use super::writer::{Ownership, Part, WriteResult, Writer};
 use crate::fields::{Apply, ManagedFields, Operation};
 use crate::refusal::Refusal;
 

@@ -3,7 +3,7 @@
 
 use serde_json::{Map, Value};
 
-use super::{Ownership, Part, WriteResult, Writer};
+use super::writer::{Ownership, Part, WriteResult, Writer};
 use crate::cause::Cause;
 use crate::fields::{Changes, ManagedFields, Operation};
 use crate::refusal::Refusal;
