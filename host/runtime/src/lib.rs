@@ -19,6 +19,7 @@ pub mod queue;
 pub mod request;
 pub mod store;
 pub mod watch;
+mod write_blocked;
 
 use std::sync::Arc;
 

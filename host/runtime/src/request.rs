@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use thiserror::Error;
 
-use super::leader::WriteBlocked;
+use super::write_blocked::WriteBlocked;
 
 /// Longest wait for one answer.
 pub const DEADLINE: Duration = Duration::from_secs(10);

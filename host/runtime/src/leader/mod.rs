@@ -26,7 +26,8 @@ use tokio::time::Instant;
 use self::elector::Elector;
 use self::moment::Term;
 
-pub use self::write_guard::{WriteBlocked, WriteGuard, guard_writes};
+pub use self::write_guard::{WriteGuard, guard_writes};
+pub use super::write_blocked::WriteBlocked;
 
 /// Whether this process may write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

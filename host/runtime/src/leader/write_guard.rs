@@ -9,11 +9,11 @@ use std::task::Poll;
 use http::{Method, Request, Response};
 use kube::Client;
 use kube::client::Body;
-use thiserror::Error;
 use tokio_util::sync::CancellationToken;
 use tower::BoxError;
 
 use super::LeaderState;
+use crate::write_blocked::WriteBlocked;
 
 /// What a write needs.
 #[derive(Clone, Debug)]
@@ -38,16 +38,6 @@ impl WriteGuard {
             Self::Unless(token) => token.cancelled().await,
         }
     }
-}
-
-/// A write that was not sent, or whose answer was not waited for.
-#[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
-pub enum WriteBlocked {
-    #[error("not sent: this process may not write now")]
-    Unsent,
-    /// Nobody knows whether it took place.
-    #[error("given up: this process may not write any more")]
-    GivenUp,
 }
 
 /// `client`, with every write held to the permit: refused without it, given up when it is withdrawn.
