@@ -12,9 +12,10 @@ use stagegate_clock::SharedClock;
 use tokio::time::Instant;
 use tracing::{debug, info, warn};
 
+use super::election::Election;
 use super::moment::{Moment, Term};
 use super::record::{self, Claim};
-use super::{Election, LeaderState, Leadership};
+use super::state::{LeaderState, Leadership};
 use crate::events::REPORTER;
 use crate::request::{RequestError, request};
 

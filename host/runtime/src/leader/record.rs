@@ -9,7 +9,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use kube::core::{ApiResource, DynamicObject};
 use serde_json::{Value, json};
 
-use super::{Election, Timing};
+use super::election::{Election, Timing};
 
 /// The highest count that a leader has: a Lease holds one more, which no fencing token has.
 const TRANSITIONS_LAST: u64 = i32::MAX.cast_unsigned() as u64 - 1;
@@ -118,8 +118,7 @@ mod tests {
     use kube::core::DynamicObject;
     use serde_json::{Value, json};
 
-    use super::{Claim, Timing, duration, holder, next, transitions};
-    use crate::leader::Election;
+    use super::{Claim, Election, Timing, duration, holder, next, transitions};
 
     fn lease(spec: Value) -> DynamicObject {
         serde_json::from_value(json!({"metadata": {"name": "stagegate"}, "spec": spec})).unwrap()

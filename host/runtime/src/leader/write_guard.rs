@@ -12,7 +12,7 @@ use kube::client::Body;
 use tokio_util::sync::CancellationToken;
 use tower::BoxError;
 
-use super::LeaderState;
+use super::state::LeaderState;
 use crate::write_blocked::WriteBlocked;
 
 /// What a write needs.
