@@ -14,6 +14,7 @@ mod instrumented_client;
 pub mod leader;
 pub mod links;
 pub mod metrics;
+mod order;
 pub mod progress;
 pub mod queue;
 pub mod request;

@@ -15,7 +15,7 @@ use kube::core::ObjectMeta;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use super::watch::{order, order_of};
+use super::order::{order, order_of};
 
 /// Namespace (none for cluster-scoped kinds) and name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

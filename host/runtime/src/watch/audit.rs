@@ -10,7 +10,7 @@ use kube::Resource;
 use tokio::time::Instant;
 
 use super::list::Listed;
-use super::version::order;
+use crate::order::order;
 use crate::store::{ObjectId, Store, Version};
 
 /// From one list of a kind to the next, however long the comparison takes: what is kept back just after one is on the next.

@@ -12,8 +12,8 @@ use serde::de::DeserializeOwned;
 use tokio::time::timeout;
 
 use super::error::WatchError;
-use super::version::order;
 use super::{ANSWER_MAX, Position};
+use crate::order::order;
 use crate::store::{ObjectId, Version};
 
 /// Objects asked for at once. A page is in memory as a whole, each object with its managed fields; client-go asks for five times as many.

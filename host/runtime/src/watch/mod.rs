@@ -11,7 +11,6 @@
 mod audit;
 mod error;
 mod list;
-mod version;
 mod watched;
 
 use std::fmt::Debug;
@@ -30,8 +29,8 @@ use self::audit::Audit;
 use self::error::{FailureStreak, WatchError};
 use super::store::{Kept, ObjectId, Store};
 
-pub use self::version::{order, order_of};
 pub use self::watched::{Need, WatchHealth, Watched};
+pub use super::order::{order, order_of};
 
 /// Longest wait for a page of a list, and for a watch to begin.
 const ANSWER_MAX: Duration = Duration::from_secs(30);
