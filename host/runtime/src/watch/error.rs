@@ -7,6 +7,8 @@ use thiserror::Error;
 use tokio::time::Instant;
 use tracing::{debug, info, warn};
 
+use super::bounds::ANSWER_MAX;
+
 /// First pause after something went wrong; doubled by each further one in a row.
 const PAUSE_FIRST: Duration = Duration::from_millis(100);
 /// Longest pause: four of them pass before an error that a new list cures is cured, so within 30 s.
@@ -32,7 +34,7 @@ pub enum WatchError {
     /// The server gives up this watch; what it could not tell is lost.
     #[error("the server ended the watch: {} {}: {}", .0.code, .0.reason, .0.message)]
     Told(Box<Status>),
-    #[error("no answer within {} s", super::ANSWER_MAX.as_secs())]
+    #[error("no answer within {} s", ANSWER_MAX.as_secs())]
     NoAnswer,
     /// Nothing is lost, but a server that ends every watch at once must not be asked without pause.
     #[error("the watch ended after {} ms", .after.as_millis())]

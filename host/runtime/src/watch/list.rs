@@ -11,8 +11,9 @@ use kube::core::metadata::PartialObjectMeta;
 use serde::de::DeserializeOwned;
 use tokio::time::timeout;
 
+use super::bounds::ANSWER_MAX;
 use super::error::WatchError;
-use super::{ANSWER_MAX, Position};
+use super::position::Position;
 use crate::order::order;
 use crate::store::{ObjectId, Version};
 

@@ -9,13 +9,14 @@
 //! all; whatever a server keeps back is found within ten minutes.
 
 mod audit;
+mod bounds;
 mod error;
 mod list;
+mod position;
 mod watched;
 
 use std::fmt::Debug;
 use std::sync::Arc;
-use std::time::Duration;
 
 use futures::StreamExt as _;
 use kube::api::WatchParams;
@@ -26,22 +27,13 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tracing::{debug, warn};
 
 use self::audit::Audit;
+use self::bounds::{ANSWER_MAX, HELD, OLDER_MAX, SILENCE_MAX, WATCH_S};
 use self::error::{FailureStreak, WatchError};
+use self::position::Position;
 use super::store::{Kept, ObjectId, Store};
 
 pub use self::watched::{Need, WatchHealth, Watched};
 pub use super::order::{order, order_of};
-
-/// Longest wait for a page of a list, and for a watch to begin.
-const ANSWER_MAX: Duration = Duration::from_secs(30);
-/// After so long the server is asked to end a watch by itself, as client-go and kube have it.
-const WATCH_S: u32 = 290;
-/// So much longer, and the connection is dead: silence is noticed within five minutes.
-const SILENCE_MAX: Duration = Duration::from_secs(WATCH_S as u64 + 5);
-/// A watch that held as long ends a row of troubles; one that ended sooner is one.
-const HELD: Duration = Duration::from_secs(10);
-/// A server that answers from nothing but an older state for so long has lost the newer one: it was restored.
-const OLDER_MAX: Duration = Duration::from_secs(10 * 60);
 
 /// What is kept of the metadata of a kind.
 #[derive(Clone)]
@@ -83,12 +75,6 @@ where
             }
         }
     }
-}
-
-/// Up to where the watch has told everything.
-#[derive(Clone, Debug)]
-pub struct Position {
-    version: String,
 }
 
 /// How a watch ended.

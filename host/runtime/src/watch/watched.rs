@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::HELD;
+use super::bounds::HELD;
 use crate::metrics::RuntimeMetrics;
 
 /// Whether decisions wait for the kind.
