@@ -14,7 +14,7 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
 use super::queue::Loaded;
-use super::watch::Watched;
+use super::watch::{Need, WatchCounts, Watched};
 
 /// The kinds that no label of their own is known for, all together: what is workload has whatever kinds users have.
 pub const WORKLOAD: &str = "workload";
@@ -73,8 +73,7 @@ pub struct RuntimeMetrics {
     request_seconds: HistogramBy<1>,
     writes: Counter,
     conflicts: Counter,
-    lists: CounterBy<1>,
-    watches_begun: CounterBy<1>,
+    watch_counts: WatchCounts,
     events_dropped: Counter,
     queues: Mutex<Vec<(&'static str, Arc<dyn Loaded>)>>,
     watches: Mutex<Vec<Weak<Watched>>>,
@@ -105,8 +104,7 @@ impl RuntimeMetrics {
             request_seconds: Family::new_with_constructor(seconds),
             writes: Counter::default(),
             conflicts: Counter::default(),
-            lists: Family::default(),
-            watches_begun: Family::default(),
+            watch_counts: WatchCounts::default(),
             events_dropped: Counter::default(),
             queues: Mutex::default(),
             watches: Mutex::default(),
@@ -131,10 +129,7 @@ impl RuntimeMetrics {
         registry.register("writes", help, self.writes.clone());
         let help = "Writes refused because the object had moved on; KubeStellar makes them routine";
         registry.register("write_conflicts", help, self.conflicts.clone());
-        let help = "Lists begun for a watch: at the start, and when one could not go on";
-        registry.register("watch_lists", help, self.lists.clone());
-        let help = "Watches begun; the server ends each after five minutes at the latest";
-        registry.register("watches", help, self.watches_begun.clone());
+        self.watch_counts.register(registry);
         let help = "Kubernetes Events that were not written: too many, or refused";
         registry.register("events_dropped", help, self.events_dropped.clone());
     }
@@ -172,14 +167,6 @@ impl RuntimeMetrics {
         self.conflicts.inc();
     }
 
-    pub fn list(&self, kind: &'static str) {
-        self.lists.get_or_create(&[("kind", kind)]).inc();
-    }
-
-    pub fn watch(&self, kind: &'static str) {
-        self.watches_begun.get_or_create(&[("kind", kind)]).inc();
-    }
-
     pub fn event_dropped(&self) {
         self.events_dropped.inc();
     }
@@ -197,11 +184,13 @@ impl RuntimeMetrics {
         lock(&self.queues).clone()
     }
 
-    /// A watch, as long as it lives.
-    pub fn add_watch(&self, watch: &Arc<Watched>) {
+    /// A new watch of the kind with this name, which is a plural. It is known here as long as it lives.
+    pub fn add_watch(&self, name: &str, need: Need) -> Arc<Watched> {
+        let watch = Arc::new(Watched::new(name, self.label(name), need, self.watch_counts.clone()));
         let mut watches = lock(&self.watches);
         watches.retain(|watch| watch.strong_count() > 0);
-        watches.push(Arc::downgrade(watch));
+        watches.push(Arc::downgrade(&watch));
+        watch
     }
 
     pub fn watches(&self) -> Vec<Arc<Watched>> {
@@ -231,7 +220,7 @@ impl RuntimeMetrics {
             .kinds
             .iter()
             .chain([&WORKLOAD])
-            .filter_map(|kind| Some(self.lists.get(&[("kind", *kind)])?.get()));
+            .filter_map(|kind| self.watch_counts.lists_of(kind));
         Totals {
             reconciles: done + conflict + failed + panic,
             failures: conflict + failed,

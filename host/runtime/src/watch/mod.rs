@@ -10,6 +10,7 @@
 
 mod audit;
 mod bounds;
+mod counts;
 mod error;
 mod list;
 mod position;
@@ -32,6 +33,7 @@ use self::error::{FailureStreak, WatchError};
 use self::position::Position;
 use super::store::{Kept, ObjectId, Store};
 
+pub(super) use self::counts::WatchCounts;
 pub use self::watched::{Need, WatchHealth, Watched};
 pub use super::order::{order, order_of};
 

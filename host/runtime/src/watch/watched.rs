@@ -1,13 +1,13 @@
 //! How one watch is, for those who ask: whether its kind was listed, when the server told something last, what is in its
 //! way. Must not influence the watch.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::time::Instant;
 
 use super::bounds::HELD;
-use crate::metrics::RuntimeMetrics;
+use super::counts::WatchCounts;
 
 /// Whether decisions wait for the kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,7 +25,7 @@ pub struct Watched {
     name: String,
     label: &'static str,
     need: Need,
-    metrics: Arc<RuntimeMetrics>,
+    counts: WatchCounts,
     state: Mutex<State>,
 }
 
@@ -54,17 +54,15 @@ pub enum WatchHealth {
 }
 
 impl Watched {
-    /// Known to `metrics` as long as it lives.
-    pub fn new(name: &str, need: Need, metrics: &Arc<RuntimeMetrics>) -> Arc<Self> {
-        let watched = Arc::new(Self {
+    /// Of the kind with this name, counted below `label`.
+    pub(crate) fn new(name: &str, label: &'static str, need: Need, counts: WatchCounts) -> Self {
+        Self {
             name: name.to_owned(),
-            label: metrics.label(name),
+            label,
             need,
-            metrics: metrics.clone(),
+            counts,
             state: Mutex::default(),
-        });
-        metrics.add_watch(&watched);
-        watched
+        }
     }
 
     pub fn name(&self) -> &str {
@@ -104,7 +102,7 @@ impl Watched {
     }
 
     pub(super) fn listing(&self) {
-        self.metrics.list(self.label);
+        self.counts.list(self.label);
     }
 
     /// A list alone ends no trouble: a server may list and refuse to be watched.
@@ -115,7 +113,7 @@ impl Watched {
     }
 
     pub(super) fn watching(&self) {
-        self.metrics.watch(self.label);
+        self.counts.watch(self.label);
         self.state().running_since = Some(Instant::now());
     }
 

@@ -12,7 +12,7 @@ use stagegate_api::{
 };
 use stagegate_decide::staging::Decoded;
 use stagegate_runtime::store::Store;
-use stagegate_runtime::watch::{ManagedFields, Need, Watched, keep};
+use stagegate_runtime::watch::{ManagedFields, Need, keep};
 use stagegate_runtime::{Runtime, Tasks};
 
 use super::foreign_writers::{ForeignWriterGuard, WatchedKind};
@@ -116,7 +116,7 @@ where
         return;
     }
     let api: Api<Guarded<K>> = Api::all(runtime.client.clone());
-    let watched = Watched::new(&K::plural(&()), Need::Always, &runtime.metrics);
+    let watched = runtime.metrics.add_watch(&K::plural(&()), Need::Always);
     let (stop, store) = (runtime.stop.clone(), kind.store);
     tasks.spawn(async move {
         tokio::select! { () = stop.cancelled() => {}, () = keep(api, store, managed, watched) => {} }

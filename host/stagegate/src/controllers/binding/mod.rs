@@ -22,7 +22,7 @@ use stagegate_runtime::events::Notice;
 use stagegate_runtime::queue::Queue;
 use stagegate_runtime::request::RequestError;
 use stagegate_runtime::store::{Change, Store};
-use stagegate_runtime::watch::{ManagedFields, Need, Watched, keep};
+use stagegate_runtime::watch::{ManagedFields, Need, keep};
 use stagegate_runtime::{Runtime, Tasks};
 use tracing::debug;
 
@@ -182,7 +182,7 @@ fn labels_differ<K: kube::Resource>(change: &Change<'_, K>) -> bool {
 
 fn spawn_definitions(runtime: &Runtime, stores: &Stores, tasks: &mut Tasks) {
     let api: Api<PartialObjectMeta<CustomResourceDefinition>> = Api::all(runtime.client.clone());
-    let watched = Watched::new("customresourcedefinitions", Need::Always, &runtime.metrics);
+    let watched = runtime.metrics.add_watch("customresourcedefinitions", Need::Always);
     let (definitions, stop) = (stores.definitions.clone(), runtime.stop.clone());
     tasks.spawn(async move {
         tokio::select! {

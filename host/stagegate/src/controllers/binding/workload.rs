@@ -310,7 +310,7 @@ impl Watches {
         store.listen(move |change| on_change(&of, change));
         let resource = api_resource(&kind.group, &kind.version, &kind.resource);
         let api: Api<Object> = Api::all_with(self.runtime.client.clone(), &resource);
-        let watched = Watched::new(&kind.resource, Need::WhenNamed, &self.runtime.metrics);
+        let watched = self.runtime.metrics.add_watch(&kind.resource, Need::WhenNamed);
         let watch = Watch { store, watched };
         let (Watch { store: filled, watched }, on_kinds) = (watch.clone(), self.listeners.on_kinds.clone());
         let handle = self.tasks.spawn(async move {

@@ -12,7 +12,7 @@ use stagegate_clock::TokioClock;
 use stagegate_embedded::Server;
 use stagegate_runtime::metrics::RuntimeMetrics;
 use stagegate_runtime::store::Store;
-use stagegate_runtime::watch::{ManagedFields, Need, Watched, keep};
+use stagegate_runtime::watch::{ManagedFields, Need, keep};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep};
 
@@ -63,7 +63,7 @@ impl Kept {
             Api::all(wire.client()),
             store.clone(),
             ManagedFields::Dropped,
-            Watched::new("configmaps", Need::Always, &Arc::new(RuntimeMetrics::new(&[]))),
+            RuntimeMetrics::new(&[]).add_watch("configmaps", Need::Always),
         );
         Kept {
             server: server.clone(),

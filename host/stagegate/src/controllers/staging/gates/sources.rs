@@ -13,7 +13,7 @@ use stagegate_runtime::links::Links;
 use stagegate_runtime::queue::Queue;
 use stagegate_runtime::request::cut;
 use stagegate_runtime::store::{Change, Listing, ObjectId, Store};
-use stagegate_runtime::watch::{self, ManagedFields, Need, keep};
+use stagegate_runtime::watch::{ManagedFields, Need, keep};
 use stagegate_runtime::{Runtime, Tasks};
 use tokio::sync::Notify;
 
@@ -142,7 +142,7 @@ impl Sources {
                 let watched = &sources.watched[&namespace];
                 let watching = async {
                     watched.wanted.notified().await;
-                    let told = watch::Watched::new("configmaps", Need::WhenNamed, &counters);
+                    let told = counters.add_watch("configmaps", Need::WhenNamed);
                     tokio::join!(
                         keep(api, watched.store.clone(), ManagedFields::Dropped, told),
                         sources.tell_of_lists(&namespace, &queue)
