@@ -13,7 +13,9 @@ use rustix::time::{ClockId, clock_gettime};
 use stagegate_evaluate::gate::limits::COMPONENT_BYTES_MAX;
 use stagegate_evaluate::gate::{self, Engine, Failure, FailureKind, Gate, Limits};
 
-use super::confine::{self, Descriptors, Phase, Role};
+use super::confine::{self, Role};
+use super::descriptors::{self, Descriptors};
+use super::phase::Phase;
 use super::protocol::{self, Answer, Compiled, Nonce, ProtocolError, Request, Said};
 
 /// Which child to be.
@@ -63,7 +65,7 @@ struct Files {
 impl Files {
     fn take() -> io::Result<Self> {
         Ok(Self {
-            inherited: confine::inherited()?,
+            inherited: descriptors::inherited()?,
             input: File::from(io::stdin().as_fd().try_clone_to_owned()?),
             host: File::from(io::stdout().as_fd().try_clone_to_owned()?),
         })

@@ -4,9 +4,11 @@
 //! when its pipe does.
 
 use std::io;
-use std::os::fd::BorrowedFd;
 
 use rustix::process::{Resource, Rlimit, getppid, setrlimit};
+
+use super::descriptors::Descriptors;
+use super::phase::Phase;
 
 /// Which child confines itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,50 +85,6 @@ fn is_child_of(parent: u32) -> io::Result<()> {
     } else {
         Err(io::Error::other("the process that started this one is gone"))
     }
-}
-
-/// What a child still has to do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Phase {
-    /// Files can be opened for reading: an artifact is mapped by its path under `/proc/self/fd`. No code of a module has run.
-    Loading,
-    Working,
-}
-
-/// The descriptors of a child.
-pub struct Descriptors<'a> {
-    /// Which it may read and write.
-    pub own: Vec<BorrowedFd<'a>>,
-    /// Those of whoever started the host, who left them open: the host makes none that a child gets. See [`inherited`].
-    pub inherited: Vec<u32>,
-}
-
-/// The descriptors beyond the three standard ones. To be asked before any is made.
-///
-/// # Errors
-/// No `/proc`, without which no artifact is mapped either.
-#[cfg(target_os = "linux")]
-pub fn inherited() -> io::Result<Vec<u32>> {
-    let folder = std::path::PathBuf::from(format!("/proc/{}/fd", std::process::id()));
-    let mut numbers = Vec::new();
-    for entry in std::fs::read_dir(&folder)? {
-        let entry = entry?;
-        let number = entry.file_name().to_str().and_then(|name| name.parse().ok());
-        // Listing the folder takes a descriptor, too, which is gone afterwards.
-        if let Some(number) = number
-            && number > 2
-            && std::fs::read_link(entry.path())? != folder
-        {
-            numbers.push(number);
-        }
-    }
-    Ok(numbers)
-}
-
-/// Only the filter needs to know them.
-#[cfg(not(target_os = "linux"))]
-pub fn inherited() -> io::Result<Vec<u32>> {
-    Ok(Vec::new())
 }
 
 /// Forbids all system calls but those that computing needs, to all threads there are: reading and writing only on the child's

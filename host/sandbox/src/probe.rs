@@ -10,7 +10,9 @@ use std::process::Command;
 
 use rustix::process::{Pid, Resource, Rlimit};
 
-use super::confine::{self, Descriptors, Phase, Role};
+use super::confine::{self, Role};
+use super::descriptors::{self, Descriptors};
+use super::phase::Phase;
 use super::protocol::ProtocolError;
 
 /// One line for each attempt: its name and the error's number, 0 where it was let through.
@@ -22,7 +24,7 @@ pub fn main(parent: u32) -> Result<(), ProtocolError> {
     let out = File::from(io::stdout().as_fd().try_clone_to_owned()?);
     let files = Descriptors {
         own: vec![out.as_fd()],
-        inherited: confine::inherited()?,
+        inherited: descriptors::inherited()?,
     };
     confine::forbid(Phase::Loading, &files)?;
     confine::forbid(Phase::Working, &files)?;

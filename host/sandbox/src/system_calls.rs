@@ -11,7 +11,8 @@ use seccompiler::{
     apply_filter_all_threads,
 };
 
-use super::confine::{Descriptors, Phase};
+use super::descriptors::Descriptors;
+use super::phase::Phase;
 
 /// Memory, signals to oneself, waiting for threads that are there already, time, the end. None of them makes a descriptor.
 const FREE: [i64; 28] = [
