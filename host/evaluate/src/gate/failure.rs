@@ -6,15 +6,12 @@ use serde::{Deserialize, Serialize};
 
 use super::text::sentence;
 
-/// Most characters of a failure's message.
-pub const FAILURE_CHARS_MAX: usize = 256;
-
 /// What went wrong, and a sentence about it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[error("{message}")]
 pub struct Failure {
     pub kind: FailureKind,
-    /// At most [`FAILURE_CHARS_MAX`] characters, of which a guest may have chosen some: printable ones only.
+    /// At most [`super::FAILURE_CHARS_MAX`] characters, of which a guest may have chosen some: printable ones only.
     pub message: String,
 }
 

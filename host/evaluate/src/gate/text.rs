@@ -3,7 +3,8 @@
 
 use std::fmt;
 
-use super::failure::FAILURE_CHARS_MAX;
+/// Most characters of a failure's message.
+pub const FAILURE_CHARS_MAX: usize = 256;
 
 /// `c`, or a space in the place of what ends a line, controls a terminal, turns the direction of writing or is not seen.
 pub(super) fn shown(c: char) -> char {
