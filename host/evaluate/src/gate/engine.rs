@@ -1,17 +1,16 @@
 //! The engine that runs gates: what its code may do, its slots, and the clock that ends a call at its deadline, as one value,
 //! so that no call can be made without a deadline that somebody keeps. Must not compile.
 
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::sync::Arc;
 
 use wasmtime::component::Linker;
 use wasmtime::{Config, Enabled, InstanceAllocationStrategy, PoolingAllocationConfig};
 
 use super::failure::{Failure, FailureKind};
+use super::imports;
 use super::limits::MEMORY_MIB_MAX;
 use super::store::{CORE_INSTANCES_MAX, State, TABLE_ELEMENTS_MAX, TABLES_MAX};
-use super::wasi;
+use super::ticker::{Call, Ticker};
 
 /// Most calls at once: each slot reserves more than 4 GiB of addresses and keeps up to [`KEEP_RESIDENT_BYTES`].
 const SLOTS_MAX: u32 = 64;
@@ -22,9 +21,6 @@ const KEEP_RESIDENT_BYTES: usize = 1 << 20;
 const KEEP_RESIDENT_TABLE_BYTES: usize = 16 << 10;
 
 const WASM_STACK_BYTES: usize = 512 << 10;
-
-/// A deadline is kept to one or two of these.
-pub(super) const TICK: Duration = Duration::from_millis(10);
 
 /// Runs gates. Holds addresses for its slots, no compiler's output and no instance; a thread that sleeps while no call is
 /// under way. Clones share everything.
@@ -49,11 +45,8 @@ impl Engine {
 
     fn with(config: &Config, slots: u32) -> wasmtime::Result<Engine> {
         let wasm = wasmtime::Engine::new(config)?;
-        let mut linker = Linker::new(&wasm);
-        wasi::link(&mut linker)?;
-        super::run::link_log(&mut linker)?;
         let parts = Parts {
-            linker,
+            linker: imports::linker(&wasm)?,
             ticker: Ticker::start(wasm.clone(), slots)?,
             runtime: Some(tokio::runtime::Builder::new_current_thread().build()?),
             wasm,
@@ -133,132 +126,4 @@ impl Drop for Parts {
 pub(super) struct Turn<'a> {
     _runtime: Option<tokio::runtime::EnterGuard<'a>>,
     _call: Call<'a>,
-}
-
-/// Moves the engine's epoch on every [`TICK`] while a call is under way, and sleeps otherwise.
-struct Ticker {
-    shared: Arc<Shared>,
-    slots: u32,
-    thread: Option<JoinHandle<()>>,
-}
-
-impl Ticker {
-    fn start(wasm: wasmtime::Engine, slots: u32) -> std::io::Result<Ticker> {
-        let shared = Arc::new(Shared::default());
-        let of_thread = Arc::clone(&shared);
-        let thread = thread::Builder::new()
-            .name("gate-clock".to_owned())
-            .spawn(move || of_thread.tick(&wasm))?;
-        Ok(Ticker {
-            shared,
-            slots,
-            thread: Some(thread),
-        })
-    }
-
-    fn call(&self) -> Call<'_> {
-        let mut calls = self.shared.lock();
-        while calls.under_way == self.slots {
-            calls.waiting += 1;
-            calls = self.shared.ended.wait(calls).unwrap_or_else(PoisonError::into_inner);
-            calls.waiting -= 1;
-        }
-        calls.under_way += 1;
-        if calls.clock_sleeps {
-            self.shared.started.notify_one();
-        }
-        Call(&self.shared)
-    }
-}
-
-impl Drop for Ticker {
-    /// Takes one tick at most: the thread waits for nothing else.
-    fn drop(&mut self) {
-        self.shared.lock().stopped = true;
-        self.shared.started.notify_one();
-        if let Some(thread) = self.thread.take() {
-            // A panic of the clock is of no interest to who is done with it.
-            drop(thread.join());
-        }
-    }
-}
-
-/// A call that is under way, until dropped.
-struct Call<'a>(&'a Shared);
-
-impl Drop for Call<'_> {
-    fn drop(&mut self) {
-        let mut calls = self.0.lock();
-        calls.under_way -= 1;
-        if calls.waiting > 0 {
-            self.0.ended.notify_one();
-        }
-    }
-}
-
-#[derive(Default)]
-struct Shared {
-    calls: Mutex<Calls>,
-    /// Work for the clock: a first call, or the end.
-    started: Condvar,
-    /// A slot is free.
-    ended: Condvar,
-}
-
-#[derive(Default)]
-struct Calls {
-    under_way: u32,
-    waiting: u32,
-    clock_sleeps: bool,
-    stopped: bool,
-}
-
-impl Shared {
-    /// No code that can panic runs under the lock, so a poisoned state is whole.
-    fn lock(&self) -> MutexGuard<'_, Calls> {
-        self.calls.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn tick(&self, wasm: &wasmtime::Engine) {
-        loop {
-            let mut calls = self.lock();
-            while calls.under_way == 0 && !calls.stopped {
-                calls.clock_sleeps = true;
-                calls = self.started.wait(calls).unwrap_or_else(PoisonError::into_inner);
-                calls.clock_sleeps = false;
-            }
-            if calls.stopped {
-                return;
-            }
-            drop(calls);
-            // A sleep, and not a timer that catches up: a machine that stood still must not end every call at once.
-            thread::sleep(TICK);
-            wasm.increment_epoch();
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::time::Instant;
-
-    use super::*;
-
-    #[test]
-    fn the_clock_sleeps_while_no_call_is_under_way() {
-        let wasm = wasmtime::Engine::new(&code_config()).unwrap();
-        let ticker = Ticker::start(wasm, 1).unwrap();
-        let sleeps = |expected: bool| {
-            let began = Instant::now();
-            while ticker.shared.lock().clock_sleeps != expected {
-                assert!(began.elapsed() < Duration::from_secs(10), "expected {expected}");
-                thread::sleep(TICK / 10);
-            }
-        };
-        sleeps(true);
-        let call = ticker.call();
-        sleeps(false);
-        drop(call);
-        sleeps(true);
-    }
 }

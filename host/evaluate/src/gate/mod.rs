@@ -11,11 +11,13 @@ mod config;
 mod convert;
 mod engine;
 mod failure;
+mod imports;
 mod json;
 pub mod limits;
 mod run;
 mod store;
 mod text;
+mod ticker;
 mod wasi;
 pub mod wire;
 

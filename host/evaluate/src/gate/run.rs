@@ -4,11 +4,10 @@
 use std::fs::File;
 use std::os::fd::AsRawFd;
 
-use wasmtime::component::{Component, HasSelf, Linker};
+use wasmtime::component::{Component, Linker};
 use wasmtime::{Store, Trap};
 use wasmtime_wasi::I32Exit;
 
-use super::convert::typed_world::stagegate::gate::log;
 use super::convert::{self, json_world, typed_world};
 use super::engine::{Engine, code_config};
 use super::failure::{Failure, FailureKind};
@@ -110,7 +109,7 @@ impl Gate {
         call: impl FnOnce(&mut Store<State>) -> wasmtime::Result<R>,
     ) -> Result<(R, Vec<LogLine>), Failure> {
         let _turn = self.engine.parts.turn();
-        let mut store = store(&self.engine.parts, limits, moment);
+        let mut store = store(&self.engine.parts.wasm, limits, moment);
         match call(&mut store) {
             Ok(answer) => Ok((answer, store.into_data().into_log())),
             Err(error) => Err(failed(&error, store.data(), limits)),
@@ -128,17 +127,6 @@ impl World {
         } else {
             json_world::GateJsonWorldPre::new(pre).map(World::Json).map_err(other)
         }
-    }
-}
-
-/// Gives gates their `log`.
-pub(super) fn link_log(linker: &mut Linker<State>) -> wasmtime::Result<()> {
-    log::add_to_linker::<State, HasSelf<State>>(linker, |state| state)
-}
-
-impl log::Host for State {
-    fn write(&mut self, level: log::Level, message: String) {
-        self.log(convert::level(level), message);
     }
 }
 

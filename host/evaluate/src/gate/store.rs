@@ -5,8 +5,8 @@ use wasmtime::{ResourceLimiter, Store, StoreLimits, StoreLimitsBuilder};
 use wasmtime_wasi::{WasiCtx, WasiCtxView, WasiView};
 
 use super::answer::Log;
-use super::engine::{Parts, TICK};
 use super::limits::Limits;
+use super::ticker::TICK;
 use super::wasi::{self, Moment, Tail};
 use super::wire::{Level, LogLine};
 
@@ -19,7 +19,7 @@ const HANDLES_MAX: usize = 256;
 pub(super) const HANDED_OVER_BYTES_MAX: usize = 1 << 20;
 
 /// A store for one call. Its deadline runs from now, so it is made right before the call.
-pub(super) fn store(parts: &Parts, limits: Limits, moment: Moment) -> Store<State> {
+pub(super) fn store(wasm: &wasmtime::Engine, limits: Limits, moment: Moment) -> Store<State> {
     let state = State {
         limiter: Limiter {
             limits: StoreLimitsBuilder::new()
@@ -37,7 +37,7 @@ pub(super) fn store(parts: &Parts, limits: Limits, moment: Moment) -> Store<Stat
         output: Tail::default(),
         log: Log::default(),
     };
-    let mut store = Store::new(&parts.wasm, state);
+    let mut store = Store::new(wasm, state);
     store.limiter(|state| &mut state.limiter);
     store.set_hostcall_fuel(HANDED_OVER_BYTES_MAX);
     store.set_max_component_handles(HANDLES_MAX);

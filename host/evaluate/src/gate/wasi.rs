@@ -1,5 +1,5 @@
-//! WASI for gates: every interface of 0.2 is there, so that ordinary guests load, and none of them gives anything. No
-//! environment, arguments, files or sockets; clocks that stand; randomness that the request decides; nobody waits.
+//! What WASI gives to gates, which is nothing: no environment, arguments, files or sockets; clocks that stand; randomness that
+//! the request decides. Must not know the rest of what a call has.
 
 use std::convert::Infallible;
 use std::future;
@@ -11,14 +11,11 @@ use bytes::Bytes;
 use rand_core::TryRng;
 use sha2::{Digest, Sha256};
 use tokio::io::AsyncWrite;
-use wasmtime::StoreContextMut;
-use wasmtime::component::{Linker, Resource};
 use wasmtime_wasi::cli::{IsTerminal, StdoutStream};
 use wasmtime_wasi::p2::pipe::MemoryInputPipe;
-use wasmtime_wasi::p2::{DynPollable, OutputStream, Pollable, StreamError, StreamResult};
+use wasmtime_wasi::p2::{OutputStream, Pollable, StreamError, StreamResult};
 use wasmtime_wasi::{HostMonotonicClock, HostWallClock, WasiCtx};
 
-use super::store::State;
 use super::wire::Request;
 
 /// Most bytes of randomness in one call of the guest.
@@ -26,23 +23,6 @@ const RANDOM_BYTES_MAX: u64 = 64 << 10;
 /// What a gate may write to its standard output and error together, and how much of its end is kept.
 const OUTPUT_BYTES_MAX: usize = 1 << 20;
 const TAIL_BYTES: usize = 4 << 10;
-
-/// What a gate is told when it waits. Waiting would stand still in the host, where no deadline reaches.
-pub(super) const WAITS: &str = "a gate may not wait: it judges its request as it is";
-
-/// Adds WASI to `linker`.
-pub(super) fn link(linker: &mut Linker<State>) -> wasmtime::Result<()> {
-    wasmtime_wasi::p2::add_to_linker_sync(linker)?;
-    linker.allow_shadowing(true);
-    let mut clock = linker.instance("wasi:clocks/monotonic-clock@0.2.12")?;
-    for name in ["subscribe-instant", "subscribe-duration"] {
-        clock.func_wrap(name, |_: StoreContextMut<'_, State>, (_,): (u64,)| {
-            Err::<(Resource<DynPollable>,), _>(wasmtime::Error::msg(WAITS))
-        })?;
-    }
-    linker.allow_shadowing(false);
-    Ok(())
-}
 
 /// Time and randomness of a call: all that it may depend on beside its request, made of the request.
 #[derive(Clone, Copy)]
