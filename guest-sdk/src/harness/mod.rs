@@ -42,6 +42,7 @@ mod columns;
 mod fixture;
 mod sandbox;
 mod schema;
+mod search;
 mod step;
 mod worse;
 
@@ -122,13 +123,13 @@ impl Cases {
     /// A counterexample: the case, the fewest steps that were found, and the verdicts before and after the last of
     /// them. Or that the gate gives no verdict in any case, only errors: then there is nothing to make worse.
     pub fn never_open_by_worse_evidence<G: Gate>(&self, columns: &[Worse]) -> Result<(), Error> {
-        let has_verdict = |case: &Case| Ok::<_, Error>(worse::outcome::<G>(&case.request()?) != Outcome::Unknown);
+        let has_verdict = |case: &Case| Ok::<_, Error>(search::outcome::<G>(&case.request()?) != Outcome::Unknown);
         let with_verdict = self.0.iter().map(has_verdict).collect::<Result<Vec<bool>, Error>>()?;
         if !with_verdict.contains(&true) {
             return Err(Error::new(
                 "the gate gives no verdict in any case, only errors: nothing can be made worse",
             ));
         }
-        self.0.iter().try_for_each(|case| worse::search::<G>(case, columns))
+        self.0.iter().try_for_each(|case| search::search::<G>(case, columns))
     }
 }

@@ -3,8 +3,8 @@
 
 use std::fmt::{self, Display};
 
-use super::Worse;
 use super::columns::{packed, unpacked};
+use super::worse::Worse;
 use crate::bindings::stagegate::gate::types::{
     Cell, Column, Evidence, Health, Integers, Outcome, Reported, Request, ResultSet,
 };
