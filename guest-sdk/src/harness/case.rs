@@ -8,7 +8,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::fixture::{Cluster, Earlier, Watched, requested};
+use super::fixture::{Cluster, Earlier, Watched, destinations, evidence, object};
 use crate::bindings::stagegate::gate::types as wit;
 use crate::gate::evaluate;
 use crate::{Error, Gate, Outcome, Request};
@@ -124,7 +124,36 @@ impl Case {
     /// A time before 1970, a row that is not as long as its header, or evidence of a cluster that is none of the
     /// case's.
     pub fn request(&self) -> Result<Request, Error> {
-        requested(self)
+        let now_ms = u64::try_from(self.now.as_millisecond())?;
+        for watched in &self.objects {
+            if let Some(cluster) = watched
+                .evidence
+                .keys()
+                .find(|name| self.clusters.iter().all(|c| c.name() != *name))
+            {
+                return Err(Error::new(format_args!(
+                    "{} has evidence of {cluster}, which is no cluster",
+                    watched.object
+                )));
+            }
+        }
+        Ok(Request {
+            policy: "shop".to_owned(),
+            stage: "dev".to_owned(),
+            attempt: self.attempt,
+            now_ms,
+            config: self.config.to_string(),
+            objects: self
+                .objects
+                .iter()
+                .enumerate()
+                .map(|(at, watched)| object(at, watched, evidence(watched, &self.clusters, now_ms)))
+                .collect::<Result<_, _>>()?,
+            destinations: destinations(&self.clusters),
+            earlier: (self.earlier.iter().cloned())
+                .map(|Earlier { name, outcome, reason }| wit::EarlierVerdict { name, outcome, reason })
+                .collect(),
+        })
     }
 
     /// Judges it natively.

@@ -1,15 +1,14 @@
-//! From the terse form of a case to the request that a host would make of it. Columns get the types that the host gives
-//! them.
+//! From the terse form of clusters and objects to what a host would write of them in a request. Columns get the types that the
+//! host gives them. Must not know the rest of a case.
 
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::Case;
 use super::columns::{arena, integers, packed, rows_where};
 use crate::bindings::stagegate::gate::types as wit;
-use crate::{Error, Health, Outcome, Request};
+use crate::{Error, Health, Outcome};
 
 /// A cluster reported this long before the case's `now`, when the case does not say otherwise.
 const REPORTED_BEFORE_MS: u64 = 60_000;
@@ -112,7 +111,7 @@ impl Cluster {
         vec![Self::Name("dev-1".to_owned())]
     }
 
-    fn name(&self) -> &str {
+    pub(super) fn name(&self) -> &str {
         match self {
             Self::Name(name) | Self::Labelled { name, .. } => name,
         }
@@ -131,42 +130,7 @@ impl Watched {
     }
 }
 
-/// # Errors
-/// A time before 1970, a row that is not as long as its header, or evidence of a cluster that is none of the case's.
-pub(super) fn requested(case: &Case) -> Result<Request, Error> {
-    let now_ms = u64::try_from(case.now.as_millisecond())?;
-    for watched in &case.objects {
-        if let Some(cluster) = watched
-            .evidence
-            .keys()
-            .find(|name| case.clusters.iter().all(|c| c.name() != *name))
-        {
-            return Err(Error::new(format_args!(
-                "{} has evidence of {cluster}, which is no cluster",
-                watched.object
-            )));
-        }
-    }
-    Ok(Request {
-        policy: "shop".to_owned(),
-        stage: "dev".to_owned(),
-        attempt: case.attempt,
-        now_ms,
-        config: case.config.to_string(),
-        objects: case
-            .objects
-            .iter()
-            .enumerate()
-            .map(|(at, watched)| object(at, watched, evidence(watched, &case.clusters, now_ms)))
-            .collect::<Result<_, _>>()?,
-        destinations: destinations(&case.clusters),
-        earlier: (case.earlier.iter().cloned())
-            .map(|Earlier { name, outcome, reason }| wit::EarlierVerdict { name, outcome, reason })
-            .collect(),
-    })
-}
-
-fn destinations(clusters: &[Cluster]) -> wit::Destinations {
+pub(super) fn destinations(clusters: &[Cluster]) -> wit::Destinations {
     let known = |cluster: &Cluster| match cluster {
         Cluster::Name(_) => None,
         Cluster::Labelled { labels, .. } => Some(labels.clone()),
@@ -202,7 +166,7 @@ const SILENT: Row = Row {
     health: Health::Healthy,
 };
 
-fn evidence(watched: &Watched, clusters: &[Cluster], now_ms: u64) -> wit::Evidence {
+pub(super) fn evidence(watched: &Watched, clusters: &[Cluster], now_ms: u64) -> wit::Evidence {
     let row = |cluster: &Cluster| match watched.evidence.get(cluster.name()) {
         None => (wit::Reported::WithStatus, SILENT),
         Some(Report::Row(row)) => (wit::Reported::WithStatus, *row),
@@ -235,7 +199,7 @@ fn evidence(watched: &Watched, clusters: &[Cluster], now_ms: u64) -> wit::Eviden
     }
 }
 
-fn object(at: usize, watched: &Watched, evidence: wit::Evidence) -> Result<wit::Object, Error> {
+pub(super) fn object(at: usize, watched: &Watched, evidence: wit::Evidence) -> Result<wit::Object, Error> {
     let (namespace, name) = match watched.object.split_once('/') {
         Some((namespace, name)) => (Some(namespace), name),
         None => (None, watched.object.as_str()),

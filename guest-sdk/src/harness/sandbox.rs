@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
-use super::Case;
+use super::case::Case;
 use crate::gate::evaluate;
 use crate::{Error, Gate};
 
