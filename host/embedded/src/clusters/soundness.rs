@@ -40,7 +40,7 @@ pub(super) fn is_healthy(patient: &Patient<'_>, status: Option<&Value>) -> bool 
             ),
             ("policy", "PodDisruptionBudget") => !status["observedGeneration"].is_null(),
             ("batch", "Job") => is("Complete"),
-            ("", "Pod") => status["phase"] == "Succeeded" || status["phase"] == "RunningReplicas" && is("Ready"),
+            ("", "Pod") => status["phase"] == "Succeeded" || status["phase"] == "Running" && is("Ready"),
             ("", "PersistentVolumeClaim") => status["phase"] == "Bound",
             ("", "Namespace") => status["phase"] == "Active",
             ("", "Service") => {

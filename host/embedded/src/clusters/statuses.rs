@@ -200,7 +200,7 @@ fn job(patient: &Patient<'_>, course: &Course, script: &Script) -> Value {
 fn pod(patient: &Patient<'_>, course: &Course) -> Value {
     let is_ready = course.is_well();
     let phase = match (is_ready, course.has_failed, course.crashes) {
-        (true, ..) | (false, false, true) => "RunningReplicas",
+        (true, ..) | (false, false, true) => "Running",
         (false, true, _) => "Failed",
         (false, false, false) => "Pending",
     };
@@ -220,7 +220,7 @@ fn pod(patient: &Patient<'_>, course: &Course) -> Value {
             readiness("ContainersReady"), readiness("Ready"),
         ],
     });
-    if course.crashes && phase == "RunningReplicas" {
+    if course.crashes && phase == "Running" {
         let containers = patient.manifest.pointer("/spec/containers").and_then(Value::as_array);
         let crashing = containers.into_iter().flatten().map(|container| {
             let waiting = json!({"reason": "CrashLoopBackOff"});

@@ -385,7 +385,7 @@ fn a_crash_looping_pod_says_so_for_each_container() {
     let before = first();
     let health = examine(&patient(("", "Pod"), &manifest, &before), &playing("Stuck"), at(99));
     let status = health.status.unwrap();
-    assert_eq!(status["phase"], "RunningReplicas");
+    assert_eq!(status["phase"], "Running");
     assert_eq!(
         status["containerStatuses"][0]["state"]["waiting"]["reason"],
         "CrashLoopBackOff"
