@@ -26,6 +26,7 @@ pub mod printable;
 
 mod bounds;
 mod digest;
+mod names;
 mod units;
 
 pub use binding::{Binding, BindingSpec, BindingStatus, BoundObject, Destination, Workload};
@@ -37,6 +38,7 @@ pub use digest::Digest;
 pub use evidence::{EvidenceRow, EvidenceView, Reported};
 pub use gate::{ConfigMapEntry, Gate, GateLimits, GateModule};
 pub use managed_cluster::{ManagedCluster, ManagedClusterSpec};
+pub use names::ResourceVersion;
 pub use simulated_cluster::{Progressing, SimulatedCluster, SimulatedClusterRule, SimulatedClusterSpec};
 pub use staged_binding_policy::{
     PreviousStages, Stage, StageHealth, StagedBindingPolicy, StagedBindingPolicySpec, UnacknowledgedUpdates,

@@ -194,7 +194,7 @@ impl World {
                 let object = self.objects.iter().find(|object| object.key == key);
                 let found = object.map(|object| ObjectMeta {
                     uid: object.uid.clone(),
-                    resource_version: object.version.to_string(),
+                    resource_version: object.version.to_string().into(),
                     generation: Some(object.generation),
                     edited_at: object.edited_at,
                     made_at: Some(Timestamp::UNIX_EPOCH),
@@ -209,7 +209,7 @@ impl World {
             }
             Question::ReadAnew => {
                 self.facts.read = Read::Anew {
-                    baseline: self.version.to_string(),
+                    baseline: self.version.to_string().into(),
                     began_at: None,
                 };
             }

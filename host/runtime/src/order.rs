@@ -1,12 +1,14 @@
-//! The order of the versions of one kind. Must not be used across kinds.
+//! The order of the versions of one kind, as numbers that a watch counts by. Must not be used across kinds.
 //!
-//! Versions of one kind are integers that grow with every write: so it is wherever etcd stores them, and Kubernetes has
-//! promised it since 1.35 (KEP-5504). A version that is no integer orders nothing, and then nothing is refused for it.
+//! What a version is, is said by [`ResourceVersion`]. One that is no integer, or one of more than 64 bits, orders nothing, and
+//! then nothing is refused for it.
 
 use kube::Resource;
+use stagegate_api::ResourceVersion;
 
 pub fn order(resource_version: &str) -> Option<u64> {
-    resource_version.parse().ok()
+    let number = ResourceVersion::of(resource_version).number()?;
+    number.try_into().ok()
 }
 
 pub fn order_of<T: Resource>(object: &T) -> Option<u64> {

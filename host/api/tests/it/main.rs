@@ -5,6 +5,7 @@ mod definitions;
 mod durations;
 mod evidence;
 mod fixtures;
+mod names;
 mod views;
 
 use serde::de::DeserializeOwned;

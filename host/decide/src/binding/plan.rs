@@ -55,6 +55,6 @@ pub enum Write {
 pub(crate) fn precondition(metadata: &ObjectMeta) -> Option<Precondition> {
     Some(Precondition {
         uid: metadata.uid.clone()?,
-        resource_version: metadata.resource_version.clone()?,
+        resource_version: metadata.resource_version.clone()?.into(),
     })
 }

@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 use super::gate_call::{ConfigAnswer, ConfigKey, GateNamespaces, GateVerdict, ModuleFacts, Source, SourceEntry};
 use super::verdict::{Verdict, VerdictKey};
-use crate::names::Digest;
+use crate::names::{Digest, ResourceVersion};
 
 /// A view of a controller's facts.
 #[derive(Clone, Copy, Debug)]
@@ -42,7 +42,7 @@ pub enum Read {
     /// the API server after the decision to read them.
     Anew {
         /// Collection resourceVersion of the CombinedStatus list of that reading.
-        baseline: String,
+        baseline: ResourceVersion,
         /// When the reading began; a slow API server may take long. `None`: at the time of the facts.
         #[serde(default)]
         began_at: Option<Timestamp>,

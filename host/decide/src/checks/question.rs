@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use super::gate_call::{ConfigKey, GateCall, SourceEntry};
 use super::verdict::VerdictKey;
-use crate::names::{Digest, ObjectKey};
+use crate::names::{Digest, ObjectKey, ResourceVersion};
 
 /// What the controller has to find out before there can be a plan.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -26,7 +26,7 @@ pub enum Question {
         /// Of its API, as the Binding names it.
         version: String,
         /// That the Binding names.
-        resource_version: String,
+        resource_version: ResourceVersion,
     },
     /// Evaluate the expression. Answer: `Facts::verdicts`, under the digest of the evidence that was really used: when
     /// the object has moved on, the question stays open and its watch event brings the next one.

@@ -9,7 +9,7 @@ use serde::Serialize;
 use stagegate_api::{BindingPolicy, BindingPolicySpec, StagedBindingPolicyStatus, StatusCollector};
 
 use crate::checks::question::Question;
-use crate::names::PlacementName;
+use crate::names::{PlacementName, ResourceVersion};
 
 /// What to do about one policy now.
 #[derive(Clone, Debug, Serialize)]
@@ -103,7 +103,7 @@ pub struct Precondition {
     /// `metadata.uid`.
     pub uid: String,
     /// `metadata.resourceVersion`.
-    pub resource_version: String,
+    pub resource_version: ResourceVersion,
 }
 
 /// A Kubernetes Event about the policy.

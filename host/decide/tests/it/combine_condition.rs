@@ -22,7 +22,7 @@ fn the_condition_is_the_one_that_kubestellar_wrote() {
     else {
         panic!("nothing is written")
     };
-    assert_eq!(precondition.resource_version, "285");
+    assert_eq!(precondition.resource_version.as_str(), "285");
     assert_eq!(Some(&status), theirs.status.as_ref());
     let later = "2026-11-21T08:00:00Z".parse().unwrap();
     assert_eq!(binding_status(&theirs, &existing, later), None);

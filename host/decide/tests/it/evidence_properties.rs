@@ -343,7 +343,7 @@ fn answers_that_stop(answers: &Answers) -> Vec<(&'static str, Answers)> {
     let key: ObjectKey = "deployments.apps default/web".parse().unwrap();
     let meta = |uid: &str, generation: Option<i64>| ObjectMeta {
         uid: uid.to_owned(),
-        resource_version: "41".to_owned(),
+        resource_version: "41".into(),
         generation,
         edited_at: None,
         made_at: None,

@@ -125,7 +125,7 @@ fn facts_read_anew() -> Facts {
     let outcome = settle(world_in(&["gated"]), None, &Answers::default(), &Change::default()).unwrap();
     Facts {
         read: Read::Anew {
-            baseline: BASELINE.to_owned(),
+            baseline: BASELINE.into(),
             began_at: None,
         },
         ..outcome.facts

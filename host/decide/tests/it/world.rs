@@ -370,7 +370,7 @@ pub fn status_after(plan: &Plan, facts: &Facts) -> StagedBindingPolicyStatus {
 pub fn read_anew(world: &Value, known: Facts) -> Result<Facts, String> {
     Ok(Facts {
         read: Read::Anew {
-            baseline: BASELINE.to_owned(),
+            baseline: BASELINE.into(),
             began_at: None,
         },
         modules: known.modules,

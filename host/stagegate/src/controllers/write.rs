@@ -113,7 +113,7 @@ pub async fn delete<K: Kind>(api: &Patches<K>, target: Target<'_>) -> Result<(),
     let params = DeleteParams {
         preconditions: Some(Preconditions {
             uid: Some(target.precondition.uid.clone()),
-            resource_version: Some(target.precondition.resource_version.clone()),
+            resource_version: Some(target.precondition.resource_version.to_string()),
         }),
         propagation_policy: Some(PropagationPolicy::Background),
         ..DeleteParams::default()

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use stagegate_api::{BindingPolicy, CombinedStatus, CombinedStatusView, StagedBindingPolicy, evidence};
-use stagegate_decide::names::{Digest, ObjectKey, PlacementName};
+use stagegate_decide::names::{Digest, ObjectKey, PlacementName, ResourceVersion};
 use stagegate_decide::staging::{
     BindingFacts, Compilation, Decoded, Evidence, EvidenceCollectorFacts, Facts, ObjectFacts, Plan, PolicyFacts,
     Question, Read, Settings, Verdict, VerdictKey, has_our_spec, observe,
@@ -47,7 +47,7 @@ pub enum Step {
     ReadCombined,
     ReadRest,
     ReadVersions,
-    ReadObjects(Vec<(ObjectKey, String)>),
+    ReadObjects(Vec<(ObjectKey, ResourceVersion)>),
     Write(Box<Plan>, usize),
 }
 
@@ -60,7 +60,7 @@ pub struct Talk {
     /// What the objects were when they were read last. For the oracle alone.
     pub contents: BTreeMap<ObjectKey, (Resource, Content)>,
     began_at: Option<Timestamp>,
-    baseline: String,
+    baseline: ResourceVersion,
     names: BTreeSet<String>,
 }
 
@@ -123,7 +123,7 @@ impl Talk {
             conflicts: 0,
             contents: memory.contents.clone(),
             began_at: None,
-            baseline: String::new(),
+            baseline: ResourceVersion::default(),
             names: BTreeSet::new(),
         })
     }
@@ -148,7 +148,7 @@ impl Talk {
     pub fn read_combined(&mut self, server: &Server, (seen, views): (&Seen, &mut Views), now: Timestamp) {
         self.began_at = Some(now);
         self.names = self.placement_names(seen);
-        self.baseline = server.counter.version.to_string();
+        self.baseline = server.counter.version.to_string().into();
         let known = |key: &String| seen.combined.objects.contains_key(key);
         let combined = server.combined.all();
         // One that the watch has not told of is missing until it has.
@@ -206,7 +206,7 @@ impl Talk {
         true
     }
 
-    pub fn read_objects(&mut self, server: &Server, memory: &mut Memory, wanted: Vec<(ObjectKey, String)>) {
+    pub fn read_objects(&mut self, server: &Server, memory: &mut Memory, wanted: Vec<(ObjectKey, ResourceVersion)>) {
         for (key, asked_for) in wanted {
             let path = format!("{}/{}", key.namespace.as_deref().unwrap_or_default(), key.name);
             let live = server.workloads.get(&path).filter(|live| live.key() == key);
@@ -225,8 +225,8 @@ impl Talk {
     }
 
     /// Of the Bindings that were read before, those that were asked about.
-    fn asked_before(&self) -> Vec<(ObjectKey, String)> {
-        let wanted: BTreeMap<ObjectKey, String> = bound(&self.facts)
+    fn asked_before(&self) -> Vec<(ObjectKey, ResourceVersion)> {
+        let wanted: BTreeMap<ObjectKey, ResourceVersion> = bound(&self.facts)
             .filter(|(key, _)| self.facts.objects.contains_key(key))
             .collect();
         wanted.into_iter().collect()
@@ -238,7 +238,7 @@ impl Talk {
         server: &Server,
         memory: &mut Memory,
         questions: Vec<Question>,
-    ) -> (Vec<(ObjectKey, String)>, bool) {
+    ) -> (Vec<(ObjectKey, ResourceVersion)>, bool) {
         let (mut wanted, mut is_answered) = (Vec::new(), false);
         for question in questions {
             match question {
@@ -284,7 +284,7 @@ fn policy_facts(policy: &Arc<StagedBindingPolicy>) -> PolicyFacts {
     }
 }
 
-fn bound(facts: &Facts) -> impl Iterator<Item = (ObjectKey, String)> {
+fn bound(facts: &Facts) -> impl Iterator<Item = (ObjectKey, ResourceVersion)> {
     let bindings = facts
         .bindings
         .values()
@@ -298,7 +298,7 @@ fn bound(facts: &Facts) -> impl Iterator<Item = (ObjectKey, String)> {
                 namespace: object.namespace.clone(),
                 name: object.name.clone(),
             };
-            (key, object.resource_version.clone())
+            (key, object.resource_version.clone().into())
         })
 }
 

@@ -199,7 +199,7 @@ impl<T: Stored> Kind<T> {
         let current = self.objects.get(key).ok_or(Refused::NotFound)?;
         let is_it = |precondition: &Precondition| {
             current.meta().uid.as_deref() == Some(&precondition.uid)
-                && current.meta().resource_version.as_deref() == Some(&precondition.resource_version)
+                && current.meta().resource_version.as_deref() == Some(precondition.resource_version.as_str())
         };
         if precondition.is_none_or(is_it) {
             Ok(current)

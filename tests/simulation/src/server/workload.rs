@@ -138,7 +138,7 @@ impl Workload {
         let counts = self.resource != Resource::ConfigMap;
         FoundMeta {
             uid: uid_of(&self.metadata).to_owned(),
-            resource_version: version_of(&self.metadata).to_owned(),
+            resource_version: version_of(&self.metadata).into(),
             generation: self.metadata.generation.filter(|_| counts),
             edited_at: self.edited_at,
             made_at: self.metadata.creation_timestamp.as_ref().map(|time| time.0),

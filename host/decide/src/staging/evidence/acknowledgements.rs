@@ -295,7 +295,7 @@ impl<'a> UpdateTracker<'a> {
         // what was delivered may be the older one.
         let has_moved = generation > 1
             && recorded.is_none_or(is_unbound)
-            && self.found.resource_version != self.bound.resource_version;
+            && self.found.resource_version.borrowed() != binding_view::resource_version(self.bound);
         match recorded.and_then(|recorded| recorded.generation) {
             Some(before) if before == generation => i64::from(has_moved),
             // Generations only grow while the uid stays; anything else is at least one update.

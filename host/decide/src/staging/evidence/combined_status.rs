@@ -13,10 +13,10 @@ use stagegate_api::{
 use crate::checks::finding::Finding;
 use crate::checks::reason::Reason;
 use crate::counted::counted;
-use crate::names::ObjectKey;
+use crate::names::{ObjectKey, ResourceVersion};
 use crate::staging::evidence::binding::Placed;
 use crate::staging::evidence::{collector, kinds};
-use crate::staging::input::{Decoded, NamedVersion, ObjectMeta, binding_view};
+use crate::staging::input::{Decoded, NamedVersion, ObjectMeta, binding_view, recorded};
 use crate::time::after;
 
 /// etcd refuses larger objects (1.5 MiB), so only a control plane without that bound can hold one.
@@ -170,14 +170,14 @@ impl<'a> Subject<'a> {
         Ok(view)
     }
 
-    /// Versions are compared within the kind only; Kubernetes makes them comparable integers there (KEP-5504).
+    /// The baseline is a version of the same kind: that of a list of CombinedStatuses.
     fn require_newer(&self, view: &CombinedStatusView, record: &ObjectStatus) -> Result<(), Finding> {
-        let version = view.metadata.resource_version.as_deref().unwrap_or_default();
-        let baseline = record.baseline.as_deref().unwrap_or_default();
-        let is_newer = matches!((version.parse::<u128>(), baseline.parse::<u128>()), (Ok(version), Ok(baseline)) if version > baseline);
-        if is_newer {
+        let version = ResourceVersion::of(view.metadata.resource_version.as_deref().unwrap_or_default());
+        let baseline = recorded::baseline(record).unwrap_or_default();
+        if version.is_newer_than(&baseline) == Some(true) {
             return Ok(());
         }
+        let (version, baseline) = (version.text(), baseline.text());
         Err(Finding::unknown(
             Reason::CombinedStatusStale,
             format!(

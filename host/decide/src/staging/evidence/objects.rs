@@ -47,11 +47,11 @@ impl<'a> ObjectTracker<'a> {
         for object in objects {
             let key = binding_view::key(object);
             let known = self.input.facts.objects.get(&key);
-            if !known.is_some_and(|known| known.is_answer_to(&object.resource_version)) {
+            if !known.is_some_and(|known| known.is_answer_to(binding_view::resource_version(object))) {
                 self.questions.push(Question::Object {
                     key,
                     version: object.version.clone(),
-                    resource_version: object.resource_version.clone(),
+                    resource_version: binding_view::resource_version(object).owned(),
                 });
             }
         }

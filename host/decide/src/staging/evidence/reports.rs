@@ -5,6 +5,7 @@ use stagegate_api::{EvidenceRow, Reported};
 
 use crate::staging::evidence::acknowledgements::{UpdateTracker, at_of};
 use crate::staging::evidence::pending::Pending;
+use crate::staging::input::binding_view;
 use crate::time::after;
 
 impl UpdateTracker<'_> {
@@ -28,7 +29,7 @@ impl UpdateTracker<'_> {
     pub(crate) fn reported_after(&self, row: &EvidenceRow, edited_at: Timestamp) -> Option<Timestamp> {
         let Reported::At { seconds } = row.at else { return None };
         let is_before = |named: Timestamp| seconds < named.as_second();
-        let is_named = self.found.resource_version == self.bound.resource_version;
+        let is_named = self.found.resource_version.borrowed() == binding_view::resource_version(self.bound);
         if !is_named || self.named_since.is_some_and(is_before) {
             return None;
         }

@@ -6,7 +6,7 @@ use stagegate_api::evidence::is_evidence_collector;
 use stagegate_api::{Binding, BoundObject};
 
 use crate::checks::health::Counted;
-use crate::names::ObjectKey;
+use crate::names::{ObjectKey, ResourceVersion};
 
 /// Controller owner of a Binding: the BindingPolicy it was made for.
 pub fn owner_uid(binding: &Binding) -> Option<&str> {
@@ -37,6 +37,11 @@ pub fn key(object: &BoundObject) -> ObjectKey {
         namespace: object.namespace.clone().filter(|namespace| !namespace.is_empty()),
         name: object.name.clone(),
     }
+}
+
+/// The version of the object that the Binding names.
+pub const fn resource_version(object: &BoundObject) -> ResourceVersion<&str> {
+    ResourceVersion::of(object.resource_version.as_str())
 }
 
 /// What makes clusters report on an object of which nothing has come since it was made.

@@ -12,7 +12,7 @@ use crate::checks::gate_call::{
     ConfigAnswer, ConfigKey, GateNamespaces, GateVerdict, ModuleFacts, Source, SourceEntry,
 };
 use crate::checks::verdict::{Verdict, VerdictKey};
-use crate::names::{Digest, ObjectKey};
+use crate::names::{Digest, ObjectKey, ResourceVersion};
 use crate::staging::input::observed::Observed;
 
 /// One policy and what is known of it at one instant.
@@ -215,7 +215,7 @@ pub struct BindingFacts {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ObjectFacts {
     /// The resourceVersion in the Binding that caused the read: an answer to an older one is out of date.
-    pub asked_for: String,
+    pub asked_for: ResourceVersion,
     /// `None`: not found, or not shown.
     pub found: Option<ObjectMeta>,
     /// Why the server did not show it: this host has no right to read it.
@@ -225,15 +225,14 @@ pub struct ObjectFacts {
 
 impl ObjectFacts {
     /// Whether this is as new as what a Binding that names this version saw. Several Bindings name one object, and not
-    /// all are brought up to date at once: an answer to the newest is one to all. Versions are comparable integers
-    /// within a kind (KEP-5504).
-    pub fn is_answer_to(&self, resource_version: &str) -> bool {
+    /// all are brought up to date at once: an answer to the newest is one to all.
+    pub fn is_answer_to(&self, resource_version: ResourceVersion<&str>) -> bool {
         let known = [
             Some(&self.asked_for),
             self.found.as_ref().map(|found| &found.resource_version),
         ];
-        let is_newer = |known: &String| matches!((known.parse::<u128>(), resource_version.parse::<u128>()), (Ok(known), Ok(asked)) if known > asked);
-        self.asked_for == resource_version || known.into_iter().flatten().any(is_newer)
+        let is_newer = |known: &ResourceVersion| known.is_newer_than(&resource_version) == Some(true);
+        self.asked_for.borrowed() == resource_version || known.into_iter().flatten().any(is_newer)
     }
 }
 
@@ -244,7 +243,7 @@ pub struct ObjectMeta {
     /// `metadata.uid`.
     pub uid: String,
     /// `metadata.resourceVersion`.
-    pub resource_version: String,
+    pub resource_version: ResourceVersion,
     /// `None` for kinds that count none (ConfigMap, Secret, Service).
     #[serde(default)]
     pub generation: Option<i64>,

@@ -9,6 +9,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use stagegate_api::Binding;
 
+use crate::names::ResourceVersion;
 use crate::staging::input::binding_view;
 
 /// The set that a Binding has now, since when, and when it last lost something.
@@ -36,7 +37,7 @@ pub struct Observed {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct NamedVersion {
     /// Its resourceVersion.
-    pub version: String,
+    pub version: ResourceVersion,
     /// Since when; `None`: since before this process saw the Binding for the first time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub since: Option<Timestamp>,
@@ -46,9 +47,9 @@ pub struct NamedVersion {
 }
 
 impl NamedVersion {
-    fn first(version: &str, since: Option<Timestamp>) -> Self {
+    fn first(version: ResourceVersion<&str>, since: Option<Timestamp>) -> Self {
         Self {
-            version: version.to_owned(),
+            version: version.owned(),
             since,
             named_since: None,
         }
@@ -80,7 +81,7 @@ pub fn observe(previous: Option<&Observed>, binding: Option<&Binding>, now: Time
         };
     }
     let versions = versions(binding, |name, version| match previous.versions.get(name) {
-        Some(known) if known.version == version => known.clone(),
+        Some(known) if known.version.borrowed() == version => known.clone(),
         Some(known) => NamedVersion {
             named_since: known.named_since.or(known.since).or(Some(previous.since)),
             ..NamedVersion::first(version, Some(now))
@@ -103,10 +104,13 @@ pub fn observe(previous: Option<&Observed>, binding: Option<&Binding>, now: Time
     }
 }
 
-fn versions(binding: Option<&Binding>, seen: impl Fn(&str, &str) -> NamedVersion) -> BTreeMap<String, NamedVersion> {
+fn versions(
+    binding: Option<&Binding>,
+    seen: impl Fn(&str, ResourceVersion<&str>) -> NamedVersion,
+) -> BTreeMap<String, NamedVersion> {
     let named = binding.into_iter().flat_map(binding_view::objects).map(|object| {
         let name = binding_view::key(object).to_string();
-        let seen = seen(&name, &object.resource_version);
+        let seen = seen(&name, binding_view::resource_version(object));
         (name, seen)
     });
     named.collect()

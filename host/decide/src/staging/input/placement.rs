@@ -8,7 +8,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{Resource as _, ResourceExt as _};
 use stagegate_api::{BindingPolicy, annotation};
 
-use crate::names::{Digest, PlacementName};
+use crate::names::{Digest, PlacementName, ResourceVersion};
 use crate::staging::input::facts::{Decoded, Facts};
 use crate::staging::plan::Precondition;
 
@@ -36,9 +36,9 @@ pub struct OwnedPlacement<'a> {
     /// It has no annotations of ours: the Go stager made it.
     pub is_unstamped: bool,
     pub attempt: i64,
-    pub baseline: Option<&'a str>,
+    pub baseline: Option<ResourceVersion<&'a str>>,
     /// As in [`annotation::OPENED_AT_VERSION`].
-    pub opened: Option<&'a str>,
+    pub opened: Option<ResourceVersion<&'a str>>,
     pub token: Option<FencingToken>,
 }
 
@@ -145,8 +145,8 @@ impl<'a> OwnedPlacement<'a> {
             attempt: text(annotation::ATTEMPT)
                 .and_then(|attempt| attempt.parse().ok())
                 .unwrap_or_default(),
-            baseline: text(annotation::BASELINE_VERSION),
-            opened: text(annotation::OPENED_AT_VERSION),
+            baseline: text(annotation::BASELINE_VERSION).map(ResourceVersion::of),
+            opened: text(annotation::OPENED_AT_VERSION).map(ResourceVersion::of),
             token: text(annotation::FENCING_TOKEN).and_then(FencingToken::parse),
         }
     }
@@ -181,6 +181,6 @@ pub fn is_identified(meta: &ObjectMeta) -> bool {
 pub fn precondition(meta: &ObjectMeta) -> Precondition {
     Precondition {
         uid: meta.uid.clone().unwrap_or_default(),
-        resource_version: meta.resource_version.clone().unwrap_or_default(),
+        resource_version: meta.resource_version.clone().unwrap_or_default().into(),
     }
 }

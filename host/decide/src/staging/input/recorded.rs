@@ -4,11 +4,16 @@ use std::collections::BTreeMap;
 
 use stagegate_api::{ObjectStatus, Outcome, StageStatus};
 
-use crate::names::ObjectKey;
+use crate::names::{ObjectKey, ResourceVersion};
 
 /// Whether an entry was made before the placement was opened, so that no Binding has been compared with it yet.
 pub fn is_unbound(recorded: &ObjectStatus) -> bool {
     recorded.resource_version.is_none()
+}
+
+/// What evidence about the object must be newer than; `None`: no set with it has been accepted yet.
+pub fn baseline(recorded: &ObjectStatus) -> Option<ResourceVersion<&str>> {
+    recorded.baseline.as_deref().map(ResourceVersion::of)
 }
 
 /// The position of each object in a record's list.

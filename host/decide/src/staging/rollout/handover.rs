@@ -57,13 +57,12 @@ pub fn hand_over(pair: Pair<'_>, questions: &mut Vec<Question>) -> Result<HandOv
             .facts
             .objects
             .get(&key)
-            .filter(|known| known.is_answer_to(&object.resource_version));
+            .filter(|known| known.is_answer_to(binding_view::resource_version(object)));
         let Some(known) = known else {
-            let (version, resource_version) = (object.version.clone(), object.resource_version.clone());
             questions.push(Question::Object {
                 key,
-                version,
-                resource_version,
+                version: object.version.clone(),
+                resource_version: binding_view::resource_version(object).owned(),
             });
             continue;
         };

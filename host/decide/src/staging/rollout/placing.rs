@@ -12,7 +12,7 @@ use stagegate_api::{
 use crate::checks::answers::Read;
 use crate::checks::finding::Finding;
 use crate::checks::reason::Reason;
-use crate::names::{Digest, PlacementName};
+use crate::names::{Digest, PlacementName, ResourceVersion};
 use crate::staging::evidence::{Placed, collector};
 use crate::staging::input::{
     Decoded, Facts, FencingToken, OwnedPlacement, Slot,
@@ -145,6 +145,7 @@ impl Rollout<'_> {
             draft.read_anew();
             return opening;
         };
+        let read_at = baseline.borrowed();
         if draft.is_fencing(&stage.placement) {
             return opening;
         }
@@ -159,10 +160,13 @@ impl Rollout<'_> {
         };
         let adopting = own.is_unstamped && self.slots[index].open().is_some();
         let is_put_back = is_drift && self.slots[index].open().is_some() && self.active() == Some(index);
-        let opened = own.opened.filter(|_| is_put_back).unwrap_or(baseline);
+        let opened = own.opened.filter(|_| is_put_back).unwrap_or(read_at);
         let closed = self.baseline_of_closed(index);
         let kept = self.kept_baseline(index, own).or(closed);
-        let baseline = kept.unwrap_or(baseline);
+        let versions = Versions {
+            baseline: kept.unwrap_or(read_at),
+            opened,
+        };
         let placement = Placement {
             name: stage.placement.clone(),
             precondition: own.precondition(),
@@ -172,9 +176,9 @@ impl Rollout<'_> {
                 self.open_spec(index)
             },
             annotations: if adopting {
-                self.annotations_at(own.revision.clone(), attempt, Some((baseline, opened)))
+                self.annotations_at(own.revision.clone(), attempt, Some(versions))
             } else {
-                self.annotations(attempt, Some((baseline, opened)))
+                self.annotations(attempt, Some(versions))
             },
         };
         let text = match &self.slots[index] {
@@ -204,7 +208,7 @@ impl Rollout<'_> {
 
     /// One that somebody closed may be opened again before KubeStellar has looked: then nothing is combined anew. It is the
     /// same placement at the same revision, so what is newer than its first opening counts.
-    fn baseline_of_closed(&self, index: usize) -> Option<&str> {
+    fn baseline_of_closed(&self, index: usize) -> Option<ResourceVersion<&str>> {
         let own = self.slots[index].closed()?;
         let recorded = self.recorded(index).filter(|recorded| stage::is_of(recorded, own))?;
         let is_at_revision = recorded.revision.as_deref() == Some(self.checked.revision.as_str());
@@ -214,7 +218,7 @@ impl Rollout<'_> {
     /// The baseline of an open placement that is changed in place with the same collectors. KubeStellar rewrites a
     /// CombinedStatus only for other clusters, of which there is a row only then: while the clusters are the same, what was
     /// reported since the placement was opened is the newest there will be.
-    fn kept_baseline<'o>(&self, index: usize, own: &OwnedPlacement<'o>) -> Option<&'o str> {
+    fn kept_baseline<'o>(&self, index: usize, own: &OwnedPlacement<'o>) -> Option<ResourceVersion<&'o str>> {
         let collectors = |spec: &BindingPolicySpec| -> BTreeSet<BTreeSet<String>> {
             let clauses = spec.downsync.iter();
             clauses
@@ -357,8 +361,7 @@ impl Rollout<'_> {
         }
     }
 
-    /// `versions`: baseline and opened.
-    pub(crate) fn annotations(&self, attempt: i64, versions: Option<(&str, &str)>) -> BTreeMap<String, String> {
+    pub(crate) fn annotations(&self, attempt: i64, versions: Option<Versions<'_>>) -> BTreeMap<String, String> {
         self.annotations_at(self.checked.revision.clone(), attempt, versions)
     }
 
@@ -366,15 +369,24 @@ impl Rollout<'_> {
         &self,
         revision: Digest,
         attempt: i64,
-        versions: Option<(&str, &str)>,
+        versions: Option<Versions<'_>>,
     ) -> BTreeMap<String, String> {
         let mut annotations = annotations(&revision, attempt, FencingToken::of(self.facts));
-        if let Some((baseline, opened)) = versions {
-            annotations.insert(annotation::BASELINE_VERSION.to_owned(), baseline.to_owned());
-            annotations.insert(annotation::OPENED_AT_VERSION.to_owned(), opened.to_owned());
+        if let Some(Versions { baseline, opened }) = versions {
+            annotations.insert(annotation::BASELINE_VERSION.to_owned(), baseline.to_string());
+            annotations.insert(annotation::OPENED_AT_VERSION.to_owned(), opened.to_string());
         }
         annotations
     }
+}
+
+/// Versions of the CombinedStatuses that an open placement is annotated with.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Versions<'a> {
+    /// As in [`annotation::BASELINE_VERSION`].
+    baseline: ResourceVersion<&'a str>,
+    /// As in [`annotation::OPENED_AT_VERSION`].
+    opened: ResourceVersion<&'a str>,
 }
 
 fn unreadable(name: &PlacementName, error: &str) -> Finding {

@@ -6,7 +6,7 @@ use stagegate_api::{BindingPolicyRef, StageState, StageStatus};
 
 use crate::checks::finding::Finding;
 use crate::checks::reason::Reason;
-use crate::names::PlacementName;
+use crate::names::{PlacementName, ResourceVersion};
 use crate::staging::input::{CheckedStage, Decoded, OwnedPlacement, Slot, binding_view};
 use crate::staging::rollout::Rollout;
 use crate::staging::status::stage;
@@ -62,19 +62,14 @@ impl<'a> Rollout<'a> {
     /// Whether a later stage's open placement says that this one has passed: at the revision, and opened after this one was. A
     /// stage that was moved before one that is open, or came back to an older revision, has led to nothing yet.
     fn is_led_to(&self, later: usize, index: usize) -> bool {
-        // A baseline outlives changes in place; where nothing else is told it is when the placement was first opened.
-        let opened = |own: &OwnedPlacement<'_>| {
-            own.opened
-                .or(own.baseline)
-                .and_then(|version| version.parse::<u128>().ok())
-        };
         let Some(after) = self.slots[later].open() else {
             return false;
         };
         // The Go stager writes no baseline; one of ours that has lost it says nothing of when it was opened.
         let is_told = |own: &OwnedPlacement<'_>| own.is_unstamped || opened(own).is_some();
         let is_after = self.slots[index].open().is_none_or(|own| {
-            let is_before = opened(own).zip(opened(after)).is_none_or(|(own, after)| own <= after);
+            let pair = opened(own).zip(opened(after));
+            let is_before = pair.is_none_or(|(own, after)| own.is_newer_than(&after) == Some(false));
             is_told(own) && is_told(after) && is_before
         });
         // What cannot be seen now may be open at another revision, or since a moment ago.
@@ -265,4 +260,11 @@ impl<'a> Rollout<'a> {
             None => "the policy can be carried out".to_owned(),
         }
     }
+}
+
+/// When the placement was opened last, if that is told and is a version that compares. A baseline outlives changes in place; where
+/// nothing else is told it is when the placement was first opened.
+fn opened<'a>(own: &OwnedPlacement<'a>) -> Option<ResourceVersion<&'a str>> {
+    let told = own.opened.or(own.baseline);
+    told.filter(|version| version.number().is_some())
 }

@@ -148,7 +148,7 @@ pub fn settle(record: &mut StageStatus, accepted: &Accepted<'_>) {
         let is_reduced = collectors.is_subset(&before) && (accepted.is_combined)(object);
         let is_same = is_same_clusters && (before == collectors || is_reduced);
         if !(is_same && entry.baseline.is_some()) {
-            entry.baseline = own.baseline.map(str::to_owned);
+            entry.baseline = own.baseline.map(|version| version.to_string());
         }
         entry.collectors.clone_from(&object.status_collectors);
     }

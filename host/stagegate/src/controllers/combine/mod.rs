@@ -472,7 +472,7 @@ fn combine_delete(existing: &CombinedStatus) -> Option<Write> {
         name: existing.metadata.name.clone()?,
         precondition: stagegate_decide::staging::Precondition {
             uid: existing.metadata.uid.clone()?,
-            resource_version: existing.metadata.resource_version.clone()?,
+            resource_version: existing.metadata.resource_version.clone()?.into(),
         },
     })
 }

@@ -230,7 +230,7 @@ fn asked_before(facts: &Facts) -> Vec<Wanted> {
     let wanted = wanted.into_iter().map(|(key, object)| Wanted {
         key,
         version: object.version.clone(),
-        resource_version: object.resource_version.clone(),
+        resource_version: object.resource_version.clone().into(),
     });
     wanted.collect()
 }

@@ -13,7 +13,7 @@ use kube::{Api, Client, Resource};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use stagegate_api::{CombinedStatusView, StagedBindingPolicy, StagedBindingPolicyStatus, label};
-use stagegate_decide::names::{Digest, ObjectKey};
+use stagegate_decide::names::{Digest, ObjectKey, ResourceVersion};
 use stagegate_decide::staging::{Decoded, ObjectFacts, ObjectMeta, Source};
 use stagegate_runtime::request::{RequestError, cut, request};
 use stagegate_runtime::store::{ObjectId, Store};
@@ -63,12 +63,12 @@ where
     }
 
     /// The version of the collection that a list is of.
-    fn baseline(&self, list: &ListMeta, what: &str) -> Result<String, RequestError> {
+    fn baseline(&self, list: &ListMeta, what: &str) -> Result<ResourceVersion, RequestError> {
         let baseline = list.resource_version.clone().unwrap_or_default();
         if order(&baseline).is_some_and(|listed| listed < self.seen) {
             return Err(RequestError::Older { what: what.to_owned() });
         }
-        Ok(baseline)
+        Ok(baseline.into())
     }
 
     pub async fn each(&self, names: &BTreeSet<String>) -> Result<BTreeMap<String, Decoded<K>>, RequestError> {
@@ -108,7 +108,7 @@ pub async fn status(client: &Client, policy: &str) -> Result<Option<StagedBindin
 }
 
 /// CombinedStatuses by `namespace/name`, and the version of the collection that they are of.
-type Combined = (BTreeMap<String, Decoded<CombinedStatusView>>, String);
+type Combined = (BTreeMap<String, Decoded<CombinedStatusView>>, ResourceVersion);
 
 /// The CombinedStatuses of these BindingPolicies, at one version of their collection. Where few are `known` these alone are
 /// read: what the server looks through for a label grows with the cluster. One that the watch has not told of is missing then,
@@ -150,16 +150,16 @@ async fn combined_singly(
         let named = labelled.clone().fields(&format!("metadata.name={}", id.name));
         async move { list_combined(reader, api, &named).await }
     });
-    let lists: Vec<(Vec<Guarded<CombinedStatusView>>, String)> =
+    let lists: Vec<(Vec<Guarded<CombinedStatusView>>, ResourceVersion)> =
         stream::iter(lists).buffer_unordered(CONCURRENCY).try_collect().await?;
-    let oldest = lists.iter().min_by_key(|(_, version)| order(version));
+    let oldest = lists.iter().min_by_key(|(_, version)| order(version.as_str()));
     let Some(oldest) = oldest.map(|(_, version)| version.clone()) else {
         return Ok(None);
     };
     // What is no newer than the oldest list was the same in it.
     let was_there = |item: &Guarded<CombinedStatusView>| {
         order_of(item)
-            .zip(order(&oldest))
+            .zip(order(oldest.as_str()))
             .is_some_and(|(item, oldest)| item <= oldest)
     };
     let items: Vec<_> = lists.into_iter().flat_map(|(items, _)| items).collect();
@@ -170,7 +170,7 @@ async fn list_combined(
     reader: &Reader<'_, CombinedStatusView>,
     api: Api<Guarded<CombinedStatusView>>,
     params: &ListParams,
-) -> Result<(Vec<Guarded<CombinedStatusView>>, String), RequestError> {
+) -> Result<(Vec<Guarded<CombinedStatusView>>, ResourceVersion), RequestError> {
     let what = "list combinedstatuses";
     let list = request(what, api.list(params)).await?;
     let version = reader.baseline(&list.metadata, what)?;
@@ -214,7 +214,7 @@ pub async fn sources(
 pub struct Wanted {
     pub key: ObjectKey,
     pub version: String,
-    pub resource_version: String,
+    pub resource_version: ResourceVersion,
 }
 
 /// A metadata read of each.
@@ -251,7 +251,7 @@ async fn object(client: &Client, wanted: Wanted) -> Result<(ObjectKey, ObjectFac
 fn object_meta(metadata: KubeMeta) -> ObjectMeta {
     ObjectMeta {
         uid: metadata.uid.clone().unwrap_or_default(),
-        resource_version: metadata.resource_version.clone().unwrap_or_default(),
+        resource_version: metadata.resource_version.clone().unwrap_or_default().into(),
         generation: metadata.generation,
         edited_at: edited_at(&metadata),
         made_at: metadata.creation_timestamp.as_ref().map(|time| time.0),
