@@ -1,8 +1,8 @@
 //! Names and versions that Kubernetes objects have, each as a type of its own, so that none can be passed where another one is
 //! meant. Must not judge what a text looks like.
 //!
-//! Each type owns its text (`ResourceVersion`) or borrows it (`ResourceVersion<&str>`): stored objects hold plain strings, and
-//! whoever only looks at them copies none. Serde reads and writes the text alone.
+//! Each type owns its text (`Uid`) or borrows it (`Uid<&str>`): stored objects hold plain strings, and whoever only looks at
+//! them copies none. Serde reads and writes the text alone.
 
 use std::borrow::Borrow;
 use std::fmt;
@@ -83,6 +83,8 @@ macro_rules! names {
 }
 
 names! {
+    /// `metadata.uid`: an object that is made anew under the same name has another one.
+    Uid;
     /// `metadata.resourceVersion`, or that of a list. It has no order of its own: see [`ResourceVersion::is_newer_than`].
     ResourceVersion;
 }

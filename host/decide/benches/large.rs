@@ -193,7 +193,7 @@ impl World {
             } => {
                 let object = self.objects.iter().find(|object| object.key == key);
                 let found = object.map(|object| ObjectMeta {
-                    uid: object.uid.clone(),
+                    uid: object.uid.as_str().into(),
                     resource_version: object.version.to_string().into(),
                     generation: Some(object.generation),
                     edited_at: object.edited_at,

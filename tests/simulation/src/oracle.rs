@@ -253,7 +253,7 @@ impl Oracle {
 fn attempt_of(placement: &stagegate_decide::staging::Placement) -> (String, i64) {
     let attempt = placement.annotations.get(stagegate_api::annotation::ATTEMPT);
     let attempt = attempt.and_then(|text| text.parse().ok()).unwrap_or_default();
-    (placement.precondition.uid.clone(), attempt)
+    (placement.precondition.uid.to_string(), attempt)
 }
 
 fn newly_passed(facts: &Facts, write: &Write) -> Vec<String> {
@@ -456,7 +456,7 @@ fn judged(talk: &Talk, filter: Option<&str>, object: &BoundObject) -> Option<(Ob
 fn version_of_reports(facts: &Facts, key: &ObjectKey, placement: &str) -> Option<String> {
     let uid = &facts.objects.get(key)?.found.as_ref()?.uid;
     let namespace = CombinedStatus::namespace_of(key.namespace.as_deref());
-    let id = format!("{namespace}/{}", CombinedStatus::name_of(uid, placement));
+    let id = format!("{namespace}/{}", CombinedStatus::name_of(uid.as_str(), placement));
     facts.combined.get(&id)?.object()?.metadata.resource_version.clone()
 }
 

@@ -54,7 +54,7 @@ pub enum Write {
 /// What a write about this object has to carry. `None` for an object that did not come from a server.
 pub(crate) fn precondition(metadata: &ObjectMeta) -> Option<Precondition> {
     Some(Precondition {
-        uid: metadata.uid.clone()?,
+        uid: metadata.uid.clone()?.into(),
         resource_version: metadata.resource_version.clone()?.into(),
     })
 }

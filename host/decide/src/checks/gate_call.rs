@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use stagegate_api::{ConfigMapEntry, EvidencePiece};
 
 use crate::checks::verdict::VerdictKey;
-use crate::names::{Digest, ObjectKey};
+use crate::names::{Digest, ObjectKey, Uid};
 
 /// Namespaces whose ConfigMaps may be run.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
@@ -174,7 +174,7 @@ pub struct GateObject {
     /// Which one.
     pub key: ObjectKey,
     /// `metadata.uid`.
-    pub uid: String,
+    pub uid: Uid,
     /// `metadata.generation`; `None` for a kind that counts none.
     pub generation: Option<i64>,
     /// Where the results of its StatusCollectors are.

@@ -21,7 +21,7 @@ use super::reason::Reason;
 use super::spec::CheckedGate;
 use super::verdict::VerdictKey;
 use crate::health::{Health, health};
-use crate::names::{Digest, ObjectKey};
+use crate::names::{Digest, ObjectKey, Uid};
 use crate::time::after;
 use stagegate_api::printable::printable_cut;
 
@@ -152,7 +152,7 @@ pub struct Subject<'a> {
     pub policy: &'a str,
     pub stage: &'a str,
     /// The uid of what places the attempt: a number of an attempt may come again.
-    pub placement: &'a str,
+    pub placement: Uid<&'a str>,
     pub attempt: i64,
 }
 

@@ -240,7 +240,7 @@ fn result(name: &str, collector: &Collector, clusters: &[&str]) -> CollectorResu
 
 fn update(current: &CombinedStatus, mut wanted: CombinedStatus) -> Option<Write> {
     let precondition = precondition(&current.metadata)?;
-    wanted.metadata.uid = Some(precondition.uid.clone());
+    wanted.metadata.uid = Some(precondition.uid.to_string());
     wanted.metadata.resource_version = Some(precondition.resource_version.to_string());
     Some(Write::Update {
         precondition,

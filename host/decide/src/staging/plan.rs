@@ -9,7 +9,7 @@ use serde::Serialize;
 use stagegate_api::{BindingPolicy, BindingPolicySpec, StagedBindingPolicyStatus, StatusCollector};
 
 use crate::checks::question::Question;
-use crate::names::{PlacementName, ResourceVersion};
+use crate::names::{PlacementName, ResourceVersion, Uid};
 
 /// What to do about one policy now.
 #[derive(Clone, Debug, Serialize)]
@@ -101,7 +101,7 @@ pub struct Placement {
 #[serde(rename_all = "camelCase")]
 pub struct Precondition {
     /// `metadata.uid`.
-    pub uid: String,
+    pub uid: Uid,
     /// `metadata.resourceVersion`.
     pub resource_version: ResourceVersion,
 }

@@ -342,7 +342,7 @@ fn more_changes_of_proof_never_move_what_fewer_did_not() {
 fn answers_that_stop(answers: &Answers) -> Vec<(&'static str, Answers)> {
     let key: ObjectKey = "deployments.apps default/web".parse().unwrap();
     let meta = |uid: &str, generation: Option<i64>| ObjectMeta {
-        uid: uid.to_owned(),
+        uid: uid.into(),
         resource_version: "41".into(),
         generation,
         edited_at: None,

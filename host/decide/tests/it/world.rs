@@ -279,7 +279,7 @@ pub fn answer(facts: &mut Facts, question: Question, answers: &Answers) {
                 let uid = format!("{}-uid", key.name);
                 let generation = (!matches!(key.resource.as_str(), "configmaps" | "services")).then_some(1);
                 Some(ObjectMeta {
-                    uid,
+                    uid: uid.into(),
                     resource_version: resource_version.clone(),
                     generation,
                     edited_at: None,

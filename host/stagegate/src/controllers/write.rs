@@ -112,7 +112,7 @@ impl Writer {
 pub async fn delete<K: Kind>(api: &Patches<K>, target: Target<'_>) -> Result<(), RequestError> {
     let params = DeleteParams {
         preconditions: Some(Preconditions {
-            uid: Some(target.precondition.uid.clone()),
+            uid: Some(target.precondition.uid.to_string()),
             resource_version: Some(target.precondition.resource_version.to_string()),
         }),
         propagation_policy: Some(PropagationPolicy::Background),

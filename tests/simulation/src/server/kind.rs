@@ -198,7 +198,7 @@ impl<T: Stored> Kind<T> {
     fn required(&self, key: &str, precondition: Option<&Precondition>) -> Result<&Arc<T>, Refused> {
         let current = self.objects.get(key).ok_or(Refused::NotFound)?;
         let is_it = |precondition: &Precondition| {
-            current.meta().uid.as_deref() == Some(&precondition.uid)
+            current.meta().uid.as_deref() == Some(precondition.uid.as_str())
                 && current.meta().resource_version.as_deref() == Some(precondition.resource_version.as_str())
         };
         if precondition.is_none_or(is_it) {

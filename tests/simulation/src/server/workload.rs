@@ -137,7 +137,7 @@ impl Workload {
     pub fn found(&self) -> FoundMeta {
         let counts = self.resource != Resource::ConfigMap;
         FoundMeta {
-            uid: uid_of(&self.metadata).to_owned(),
+            uid: uid_of(&self.metadata).into(),
             resource_version: version_of(&self.metadata).into(),
             generation: self.metadata.generation.filter(|_| counts),
             edited_at: self.edited_at,

@@ -6,7 +6,7 @@
 
 use crate::staging::input::{
     ObjectMeta, Settings, binding_view,
-    recorded::{has_complete_evidence, is_unbound},
+    recorded::{has_complete_evidence, is_unbound, uid},
 };
 use crate::time::round_up_to_second;
 use std::cmp::Ordering;
@@ -173,7 +173,7 @@ impl<'a> UpdateTracker<'a> {
 
     /// The record without its pending updates, the updates since it was written, and the old record if it is of this object.
     pub(crate) fn begin<'r>(&self, recorded: Option<&'r ObjectStatus>) -> Begun<'r> {
-        let is_other = |recorded: &ObjectStatus| recorded.uid != self.found.uid;
+        let is_other = |recorded: &ObjectStatus| uid(recorded) != self.found.uid.borrowed();
         let is_made_anew = recorded.map_or_else(|| self.is_known_from_before(), is_other);
         let pending = recorded.map_or(&[][..], |recorded| &recorded.pending_updates);
         let recorded = recorded.filter(|recorded| !is_other(recorded));
@@ -242,7 +242,7 @@ impl<'a> UpdateTracker<'a> {
             resource: self.bound.resource.clone(),
             namespace: binding_view::key(self.bound).namespace,
             name: self.bound.name.clone(),
-            uid: self.found.uid.clone(),
+            uid: self.found.uid.to_string(),
             generation,
             // A status write changes resourceVersion but is no update, so the version of the first sight is kept as its mark.
             resource_version: recorded

@@ -3,7 +3,7 @@
 
 use crate::staging::input::{
     Decoded, ObjectFacts, ObjectMeta, StageInput, binding_view,
-    recorded::{is_unbound, key_of, positions},
+    recorded::{is_unbound, key_of, positions, uid},
 };
 use crate::time::round_up_to_second;
 use std::collections::{BTreeMap, BTreeSet};
@@ -329,8 +329,9 @@ fn with_what_joined_owe(edited: UpdateTracker<'_>, elsewhere: &[Elsewhere<'_>], 
 /// The message about an update that no cluster can acknowledge. Such an update only restarts the settling.
 fn unacknowledgeable(edited: UpdateTracker<'_>, old: Option<&ObjectStatus>) -> Option<String> {
     let found = edited.found;
-    let is_moved =
-        |old: &ObjectStatus| old.uid != found.uid || old.metadata_digest.as_ref() != Some(&found.metadata_digest);
+    let is_moved = |old: &ObjectStatus| {
+        uid(old) != found.uid.borrowed() || old.metadata_digest.as_ref() != Some(&found.metadata_digest)
+    };
     let is_uncounted = counted_generation(edited.bound, found).is_none();
     (is_uncounted && old.is_some_and(is_moved)).then(|| {
         format!(

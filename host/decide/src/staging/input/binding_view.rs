@@ -6,15 +6,15 @@ use stagegate_api::evidence::is_evidence_collector;
 use stagegate_api::{Binding, BoundObject};
 
 use crate::checks::health::Counted;
-use crate::names::{ObjectKey, ResourceVersion};
+use crate::names::{ObjectKey, ResourceVersion, Uid};
 
 /// Controller owner of a Binding: the BindingPolicy it was made for.
-pub fn owner_uid(binding: &Binding) -> Option<&str> {
+pub fn owner_uid(binding: &Binding) -> Option<Uid<&str>> {
     binding
         .owner_references()
         .iter()
         .find(|owner| owner.controller == Some(true))
-        .map(|owner| owner.uid.as_str())
+        .map(|owner| Uid::of(&owner.uid))
 }
 
 pub fn objects(binding: &Binding) -> Vec<&BoundObject> {

@@ -12,7 +12,7 @@ use crate::checks::gate_call::{
     ConfigAnswer, ConfigKey, GateNamespaces, GateVerdict, ModuleFacts, Source, SourceEntry,
 };
 use crate::checks::verdict::{Verdict, VerdictKey};
-use crate::names::{Digest, ObjectKey, ResourceVersion};
+use crate::names::{Digest, ObjectKey, ResourceVersion, Uid};
 use crate::staging::input::observed::Observed;
 
 /// One policy and what is known of it at one instant.
@@ -241,7 +241,7 @@ impl ObjectFacts {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ObjectMeta {
     /// `metadata.uid`.
-    pub uid: String,
+    pub uid: Uid,
     /// `metadata.resourceVersion`.
     pub resource_version: ResourceVersion,
     /// `None` for kinds that count none (ConfigMap, Secret, Service).

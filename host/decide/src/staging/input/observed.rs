@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use stagegate_api::Binding;
 
-use crate::names::ResourceVersion;
+use crate::names::{ResourceVersion, Uid};
 use crate::staging::input::binding_view;
 
 /// The set that a Binding has now, since when, and when it last lost something.
@@ -18,7 +18,7 @@ use crate::staging::input::binding_view;
 pub struct Observed {
     /// Controller owner uid of the Binding: another one is another placement, with nothing in common.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub owner: Option<String>,
+    pub owner: Option<Uid>,
     /// Objects and clusters together; the resourceVersions in a Binding are not part of its set.
     #[serde(default)]
     pub members: BTreeSet<String>,
@@ -59,7 +59,7 @@ impl NamedVersion {
 /// What is known after seeing `binding` (`None`: gone, or not decodable) at `now`.
 pub fn observe(previous: Option<&Observed>, binding: Option<&Binding>, now: Timestamp) -> Observed {
     let members = binding.map(members).unwrap_or_default();
-    let owner = binding.and_then(binding_view::owner_uid).map(str::to_owned);
+    let owner = binding.and_then(binding_view::owner_uid).map(|uid| uid.owned());
     let Some(previous) = previous else {
         return Observed {
             owner,

@@ -8,7 +8,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{Resource as _, ResourceExt as _};
 use stagegate_api::{BindingPolicy, annotation};
 
-use crate::names::{Digest, PlacementName, ResourceVersion};
+use crate::names::{Digest, PlacementName, ResourceVersion, Uid};
 use crate::staging::input::facts::{Decoded, Facts};
 use crate::staging::plan::Precondition;
 
@@ -151,8 +151,8 @@ impl<'a> OwnedPlacement<'a> {
         }
     }
 
-    pub fn uid(&self) -> &'a str {
-        self.object.meta().uid.as_deref().unwrap_or_default()
+    pub fn uid(&self) -> Uid<&'a str> {
+        Uid::of(self.object.meta().uid.as_deref().unwrap_or_default())
     }
 
     pub fn precondition(&self) -> Precondition {
@@ -180,7 +180,7 @@ pub fn is_identified(meta: &ObjectMeta) -> bool {
 
 pub fn precondition(meta: &ObjectMeta) -> Precondition {
     Precondition {
-        uid: meta.uid.clone().unwrap_or_default(),
+        uid: meta.uid.clone().unwrap_or_default().into(),
         resource_version: meta.resource_version.clone().unwrap_or_default().into(),
     }
 }

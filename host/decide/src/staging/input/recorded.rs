@@ -4,11 +4,16 @@ use std::collections::BTreeMap;
 
 use stagegate_api::{ObjectStatus, Outcome, StageStatus};
 
-use crate::names::{ObjectKey, ResourceVersion};
+use crate::names::{ObjectKey, ResourceVersion, Uid};
 
 /// Whether an entry was made before the placement was opened, so that no Binding has been compared with it yet.
 pub fn is_unbound(recorded: &ObjectStatus) -> bool {
     recorded.resource_version.is_none()
+}
+
+/// Which object of its name an entry is about.
+pub fn uid(recorded: &ObjectStatus) -> Uid<&str> {
+    Uid::of(&recorded.uid)
 }
 
 /// What evidence about the object must be newer than; `None`: no set with it has been accepted yet.

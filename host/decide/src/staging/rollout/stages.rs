@@ -6,7 +6,7 @@ use stagegate_api::{BindingPolicyRef, StageState, StageStatus};
 
 use crate::checks::finding::Finding;
 use crate::checks::reason::Reason;
-use crate::names::{PlacementName, ResourceVersion};
+use crate::names::{PlacementName, ResourceVersion, Uid};
 use crate::staging::input::{CheckedStage, Decoded, OwnedPlacement, Slot, binding_view};
 use crate::staging::rollout::Rollout;
 use crate::staging::status::stage;
@@ -137,7 +137,7 @@ impl<'a> Rollout<'a> {
                 let recorded = self.recorded(index);
                 let placement = self.slots[index].own().map(|own| BindingPolicyRef {
                     name: own.object.name_any(),
-                    uid: own.uid().to_owned(),
+                    uid: own.uid().to_string(),
                 });
                 if self.has_passed(index) {
                     let revision = Some(self.checked.revision.to_string());
@@ -198,7 +198,7 @@ impl<'a> Rollout<'a> {
     /// A stage that was taken out of the spec, or renamed, may come back: as long as it is placed, its record stays.
     fn records_of_gone(&self) -> impl Iterator<Item = StageStatus> {
         let placed = |record: &&StageStatus| {
-            let uid = record.binding_policy.as_ref().map(|placement| placement.uid.as_str());
+            let uid = record.binding_policy.as_ref().map(|placement| Uid::of(&placement.uid));
             self.gone
                 .iter()
                 .filter_map(Slot::open)

@@ -115,7 +115,7 @@ pub fn is_of(recorded: &StageStatus, own: &OwnedPlacement<'_>) -> bool {
 fn placement_of(own: &OwnedPlacement<'_>) -> BindingPolicyRef {
     BindingPolicyRef {
         name: own.object.name_any(),
-        uid: own.uid().to_owned(),
+        uid: own.uid().to_string(),
     }
 }
 

@@ -471,7 +471,7 @@ fn combine_delete(existing: &CombinedStatus) -> Option<Write> {
         namespace: existing.metadata.namespace.clone()?,
         name: existing.metadata.name.clone()?,
         precondition: stagegate_decide::staging::Precondition {
-            uid: existing.metadata.uid.clone()?,
+            uid: existing.metadata.uid.clone()?.into(),
             resource_version: existing.metadata.resource_version.clone()?.into(),
         },
     })

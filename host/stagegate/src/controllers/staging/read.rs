@@ -250,7 +250,7 @@ async fn object(client: &Client, wanted: Wanted) -> Result<(ObjectKey, ObjectFac
 
 fn object_meta(metadata: KubeMeta) -> ObjectMeta {
     ObjectMeta {
-        uid: metadata.uid.clone().unwrap_or_default(),
+        uid: metadata.uid.clone().unwrap_or_default().into(),
         resource_version: metadata.resource_version.clone().unwrap_or_default().into(),
         generation: metadata.generation,
         edited_at: edited_at(&metadata),

@@ -164,7 +164,7 @@ fn request_of(call: &GateCall, seen: &SeenEvidence) -> Option<wire::Request> {
             resource: object.key.resource.clone(),
             namespace: object.key.namespace.clone(),
             name: object.key.name.clone(),
-            uid: object.uid.clone(),
+            uid: object.uid.to_string(),
             generation: object.generation,
             evidence: evidence(at, &asked.destinations)?,
             combined_status: wire::CombinedStatus::clone(seen.0.get(&object.combined)?),
