@@ -15,6 +15,7 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 use crate::combined_status::{Cell, CellType, CollectorResult, Row, is_error_text, shorten};
+use crate::names::ClusterName;
 use crate::status_collector::{NamedExpression, StatusCollector, StatusCollectorSpec};
 use columns::NAMES;
 
@@ -40,7 +41,7 @@ pub struct EvidenceView {
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct EvidenceRow {
     /// The cluster.
-    pub cluster: String,
+    pub cluster: ClusterName,
     /// When its status last changed.
     pub at: Reported,
     /// `observedGeneration` of the returned status; empty when it has none.
@@ -250,7 +251,7 @@ impl<'a> Cells<'a> {
 
 fn read_row(row: &Row, positions: [usize; NAMES.len()]) -> Result<EvidenceRow, String> {
     let cells = Cells { row, positions };
-    let cluster = cells.text(0)?.to_owned();
+    let cluster = ClusterName::from(cells.text(0)?);
     if cluster.is_empty() {
         return Err("a row names no cluster".to_owned());
     }

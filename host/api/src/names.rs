@@ -85,6 +85,9 @@ macro_rules! names {
 names! {
     /// `metadata.uid`: an object that is made anew under the same name has another one.
     Uid;
+    /// A cluster by its inventory name.
+    #[derive(PartialOrd, Ord)]
+    ClusterName;
     /// `metadata.resourceVersion`, or that of a list. It has no order of its own: see [`ResourceVersion::is_newer_than`].
     ResourceVersion;
 }

@@ -371,7 +371,7 @@ impl World {
                     .is_none_or(|edited| now >= edited.as_second() + turn(at, n))
             };
             let row = |n: usize| EvidenceRow {
-                cluster: cluster(n),
+                cluster: cluster(n).into(),
                 at: Reported::At {
                     seconds: object
                         .edited_at

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-pub use stagegate_api::{Digest, ResourceVersion, Uid};
+pub use stagegate_api::{ClusterName, Digest, ResourceVersion, Uid};
 
 const DNS_LABEL_LEN_MAX: usize = 63;
 

@@ -53,7 +53,7 @@ fn rows_are_read_by_the_names_of_their_columns() {
     let view = read(json!({"name": evidence::collector_name(), "columnNames": columns, "rows": [row]}));
     let conditions = ReportedConditions::try_from(entries.map(str::to_owned).to_vec()).unwrap();
     let expected = EvidenceRow {
-        cluster: "dev1".to_owned(),
+        cluster: "dev1".into(),
         at: Reported::At { seconds: 1_795_244_605 },
         r#gen: "2".to_owned(),
         ready: Some(3),

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use stagegate_api::{ConfigMapEntry, EvidencePiece};
 
 use crate::checks::verdict::VerdictKey;
-use crate::names::{Digest, ObjectKey, Uid};
+use crate::names::{ClusterName, Digest, ObjectKey, Uid};
 
 /// Namespaces whose ConfigMaps may be run.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
@@ -198,7 +198,7 @@ pub struct CombinedRef {
 #[serde(rename_all = "camelCase")]
 pub struct GateDestination {
     /// As KubeStellar calls it.
-    pub name: String,
+    pub name: ClusterName,
     /// One for each object, in their order.
     pub evidence: Vec<GateEvidenceRow>,
 }

@@ -21,7 +21,7 @@ use super::reason::Reason;
 use super::spec::CheckedGate;
 use super::verdict::VerdictKey;
 use crate::health::{Health, health};
-use crate::names::{Digest, ObjectKey, Uid};
+use crate::names::{ClusterName, Digest, ObjectKey, Uid};
 use crate::time::after;
 use stagegate_api::printable::printable_cut;
 
@@ -120,7 +120,11 @@ pub fn earlier_condition(finding: &Finding) -> EarlierVerdict {
 
 /// What `cluster` reported about the object `key`. The evidence is complete when gates are asked, so a missing row is an error
 /// and gets no default.
-pub fn row_of(key: &ObjectKey, row: Option<&EvidenceRow>, cluster: &str) -> Result<GateEvidenceRow, Finding> {
+pub fn row_of(
+    key: &ObjectKey,
+    row: Option<&EvidenceRow>,
+    cluster: ClusterName<&str>,
+) -> Result<GateEvidenceRow, Finding> {
     let missing = || {
         let text = format!("cluster {cluster} has no evidence row that a gate could be shown");
         Finding::unknown(Reason::EvidenceMalformed, text)

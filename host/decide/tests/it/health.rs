@@ -41,7 +41,7 @@ enum Special {
 impl Row {
     fn evidence(self) -> EvidenceRow {
         EvidenceRow {
-            cluster: "dev-1".to_owned(),
+            cluster: "dev-1".into(),
             at: match self.at {
                 None => Reported::At { seconds: 1_767_225_600 },
                 Some(Special::Never) => Reported::Never,
@@ -104,7 +104,7 @@ fn a_kind_that_counts_replicas_is_never_healthier_with_fewer_of_them() {
                 };
                 let conditions = ["Available=True", "Progressing=True:NewReplicaSetAvailable"];
                 EvidenceRow {
-                    cluster: "dev-1".to_owned(),
+                    cluster: "dev-1".into(),
                     at: Reported::At { seconds: 1 },
                     r#gen: "1".to_owned(),
                     ready: count(0),

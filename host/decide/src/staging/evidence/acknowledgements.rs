@@ -16,6 +16,7 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use stagegate_api::{BoundObject, EvidenceRow, ObjectStatus, PendingUpdate, Reported};
 
+use crate::names::ClusterName;
 use crate::staging::evidence::combined_status::Subject;
 use crate::staging::evidence::pending::{ByCluster, Pending};
 use crate::staging::evidence::{kinds, pending};
@@ -30,7 +31,7 @@ pub(crate) fn counted_generation(bound: &BoundObject, found: &ObjectMeta) -> Opt
 }
 
 /// A cluster and its row.
-type Reporting<'a> = (&'a str, Option<&'a EvidenceRow>);
+type Reporting<'a> = (ClusterName<&'a str>, Option<&'a EvidenceRow>);
 
 /// What a cluster owes from now on.
 #[derive(Clone, Copy, Debug)]
@@ -56,14 +57,17 @@ struct Update {
 #[derive(Clone, Debug)]
 pub struct Clusters<'a> {
     /// Those of the Binding and of the set that was accepted last.
-    pub all: BTreeSet<&'a str>,
+    pub all: BTreeSet<ClusterName<&'a str>>,
     /// Those that the set which was accepted last does not have.
-    pub new: BTreeSet<&'a str>,
+    pub new: BTreeSet<ClusterName<&'a str>>,
 }
 
 impl<'a> Clusters<'a> {
-    pub fn of(bound: impl IntoIterator<Item = &'a str>, accepted: &BTreeSet<&'a str>) -> Self {
-        let all: BTreeSet<&str> = accepted.iter().copied().chain(bound).collect();
+    pub fn of(
+        bound: impl IntoIterator<Item = ClusterName<&'a str>>,
+        accepted: &BTreeSet<ClusterName<&'a str>>,
+    ) -> Self {
+        let all: BTreeSet<ClusterName<&str>> = accepted.iter().copied().chain(bound).collect();
         let new = all.difference(accepted).copied().collect();
         Self { all, new }
     }
@@ -161,7 +165,7 @@ impl<'a> UpdateTracker<'a> {
             self.owe(&mut owed, update, recorded);
         }
         for (reporting, debt) in old_reports {
-            if !owed.contains_key(reporting.0) {
+            if !owed.contains_key(reporting.0.text()) {
                 self.add(&mut owed, reporting, debt);
             }
         }
@@ -210,12 +214,12 @@ impl<'a> UpdateTracker<'a> {
     /// Each of the clusters, and its row. Both are sorted by name.
     pub(crate) fn reported_by<'c>(
         &self,
-        clusters: &'c BTreeSet<&'c str>,
-    ) -> impl Iterator<Item = (&'c str, Option<&'a EvidenceRow>)> {
+        clusters: &'c BTreeSet<ClusterName<&'c str>>,
+    ) -> impl Iterator<Item = (ClusterName<&'c str>, Option<&'a EvidenceRow>)> {
         let mut rows = self.rows.iter().peekable();
         clusters.iter().map(move |cluster| {
             while let Some(row) = rows.peek() {
-                match row.cluster.as_str().cmp(cluster) {
+                match row.cluster.borrowed().cmp(cluster) {
                     Ordering::Less => drop(rows.next()),
                     Ordering::Equal => return (*cluster, rows.next()),
                     Ordering::Greater => break,
@@ -225,8 +229,8 @@ impl<'a> UpdateTracker<'a> {
         })
     }
 
-    pub fn row(&self, cluster: &str) -> Option<&'a EvidenceRow> {
-        let found = self.rows.binary_search_by(|row| row.cluster.as_str().cmp(cluster));
+    pub fn row(&self, cluster: ClusterName<&str>) -> Option<&'a EvidenceRow> {
+        let found = self.rows.binary_search_by(|row| row.cluster.borrowed().cmp(&cluster));
         found.ok().map(|at| &self.rows[at])
     }
 
@@ -331,7 +335,7 @@ impl<'a> UpdateTracker<'a> {
             // The update was made and acknowledged before this process looked: the report is later than the update, and so old that
             // transport has nothing more to deliver. Where this process has not seen the Binding name the version, KubeStellar may
             // have been late, and the report is in doubt.
-            if !owed.contains_key(cluster)
+            if !owed.contains_key(cluster.text())
                 && self.named_since.is_some()
                 && reported_after.is_some_and(|at| self.now.duration_since(at) >= self.settings.unseen_update())
             {
@@ -352,7 +356,7 @@ impl<'a> UpdateTracker<'a> {
             self.add(owed, (cluster, row), debt);
         }
         // A cluster that has moved to another stage still gets the update.
-        let has_left = |cluster: &str| !self.clusters.all.contains(cluster);
+        let has_left = |cluster: &ClusterName| !self.clusters.all.contains(&cluster.borrowed());
         for (_, pending) in owed.iter_mut().filter(|(cluster, _)| has_left(cluster)) {
             pending.follow(edits, at, self.settings.unseen_update());
             pending.acknowledged_at = None;
@@ -381,7 +385,7 @@ impl<'a> UpdateTracker<'a> {
             acknowledged_at,
         } = debt;
         let (now, window) = (round_up_to_second(self.now).0, self.settings.unseen_update());
-        if let Some(pending) = owed.get_mut(cluster) {
+        if let Some(pending) = owed.get_mut(cluster.text()) {
             pending.follow(edits, updated, window);
             pending.edited_at = now;
             pending.acknowledged_at = acknowledged_at;
@@ -399,7 +403,7 @@ impl<'a> UpdateTracker<'a> {
             edited_at: now,
             acknowledged_at: acknowledged_at.map(|answered| answered.min(now)),
         };
-        owed.insert(cluster.to_owned(), pending);
+        owed.insert(cluster.owned(), pending);
     }
 
     /// A cluster or an object that is new to the stage may have a report from before the last update: the cluster was away
@@ -426,7 +430,8 @@ impl<'a> UpdateTracker<'a> {
             let is_old = self.reported_before(row, updated);
             // If the report is of this version after all, nothing more will come.
             let in_doubt_since = || {
-                let has_joined = (has_accepted || !is_first_sight) && self.clusters.new.contains(row.cluster.as_str());
+                let has_joined =
+                    (has_accepted || !is_first_sight) && self.clusters.new.contains(&row.cluster.borrowed());
                 if has_joined && self.may_be_from_before(row, updated) {
                     return Some(round_up_to_second(self.now).0);
                 }
@@ -440,7 +445,7 @@ impl<'a> UpdateTracker<'a> {
                 (true, None) => Some(round_up_to_second(self.now).0),
                 (false, _) => Some(in_doubt_since().filter(|_| edited.is_some())?),
             };
-            let cluster = clusters.get(row.cluster.as_str())?;
+            let cluster = clusters.get(&row.cluster.borrowed())?;
             let edits = if is_old { missed(record.generation) } else { 1 };
             let debt = Debt {
                 edits,
@@ -462,7 +467,7 @@ impl<'a> UpdateTracker<'a> {
     fn acknowledge(&self, owed: &mut ByCluster, updated: Option<Timestamp>) {
         let window = self.settings.unseen_update();
         owed.retain(|cluster, pending| {
-            let row = self.row(cluster);
+            let row = self.row(cluster.borrowed());
             if row.is_some_and(|row| at_of(row).is_none()) {
                 pending.forget_report(round_up_to_second(self.now).0);
             }

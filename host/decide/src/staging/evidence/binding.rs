@@ -2,7 +2,7 @@
 
 use crate::staging::input::{
     BindingFacts, CheckedStage, Decoded, Facts, OwnedPlacement, StageInput, binding_view,
-    recorded::{is_unbound, key_of},
+    recorded::{destinations, is_unbound, key_of},
 };
 use std::collections::BTreeSet;
 
@@ -13,6 +13,7 @@ use stagegate_api::{Binding, BoundObject, StageStatus, annotation};
 
 use crate::checks::finding::Finding;
 use crate::checks::reason::Reason;
+use crate::names::ClusterName;
 use crate::time::{after, later};
 
 /// An open placement at the revision, about to be judged.
@@ -43,7 +44,7 @@ impl<'a> Placed<'a> {
 pub struct Bound<'a> {
     pub binding: &'a Binding,
     pub objects: Vec<&'a BoundObject>,
-    pub destinations: Vec<&'a str>,
+    pub destinations: Vec<ClusterName<&'a str>>,
     /// Its set was not accepted before: this is a new acceptance.
     pub is_newly_settled: bool,
 }
@@ -265,13 +266,11 @@ impl<'a> Placed<'a> {
 }
 
 fn missing_from(recorded: &StageStatus, bound: &Bound<'_>) -> Vec<String> {
-    let clusters: BTreeSet<&str> = bound.destinations.iter().copied().collect();
+    let clusters: BTreeSet<ClusterName<&str>> = bound.destinations.iter().copied().collect();
     let objects: BTreeSet<_> = bound.objects.iter().map(|object| binding_view::key(object)).collect();
-    let lost_clusters = recorded
-        .destinations
-        .iter()
-        .filter(|name| !clusters.contains(name.as_str()))
-        .map(|name| format!("cluster {name}"));
+    let lost_clusters = destinations(recorded)
+        .filter(|cluster| !clusters.contains(cluster))
+        .map(|cluster| format!("cluster {cluster}"));
     let lost_objects = recorded
         .objects
         .iter()
@@ -295,7 +294,7 @@ fn is_same_set(recorded: &StageStatus, bound: &Bound<'_>) -> bool {
 }
 
 /// The clusters that the Binding names now.
-pub fn destinations_of<'a>(placed: &Placed<'a>) -> Vec<&'a str> {
+pub fn destinations_of<'a>(placed: &Placed<'a>) -> Vec<ClusterName<&'a str>> {
     placed
         .binding()
         .map(|(_, binding)| binding_view::destinations(binding))

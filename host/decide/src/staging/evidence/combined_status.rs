@@ -13,7 +13,7 @@ use stagegate_api::{
 use crate::checks::finding::Finding;
 use crate::checks::reason::Reason;
 use crate::counted::counted;
-use crate::names::{ObjectKey, ResourceVersion};
+use crate::names::{ClusterName, ObjectKey, ResourceVersion};
 use crate::staging::evidence::binding::Placed;
 use crate::staging::evidence::{collector, kinds};
 use crate::staging::input::{Decoded, NamedVersion, ObjectMeta, binding_view, recorded};
@@ -141,7 +141,11 @@ impl<'a> Subject<'a> {
     }
 
     /// The CombinedStatus, if it is complete and new enough to be judged. The destinations are sorted.
-    pub fn proven(&self, record: &ObjectStatus, destinations: &[&str]) -> Result<&'a CombinedStatusView, Finding> {
+    pub fn proven(
+        &self,
+        record: &ObjectStatus,
+        destinations: &[ClusterName<&str>],
+    ) -> Result<&'a CombinedStatusView, Finding> {
         let view = self.combined()?;
         if view.size_bytes > COMBINED_STATUS_BYTES_MAX {
             return Err(Finding::unknown(
@@ -281,7 +285,7 @@ impl<'a> Subject<'a> {
 
     /// Each collector's result has as many rows as its form has: one for each cluster, or one for all of them.
     fn require_forms(&self, view: &CombinedStatusView) -> Result<(), Finding> {
-        let destinations: BTreeSet<&str> = destinations_of(self.placed).into_iter().collect();
+        let destinations: BTreeSet<ClusterName<&str>> = destinations_of(self.placed).into_iter().collect();
         for name in self.users_collectors() {
             let spec = &self.live(name)?.spec;
             let wanted = match (spec.select.is_empty(), spec.combined_fields.is_empty()) {
@@ -348,14 +352,14 @@ impl<'a> Subject<'a> {
 
     /// The rows of our own collector, if there is a reported one for each of these destinations and no other row. Rows and
     /// destinations are sorted, so that one pass compares them.
-    pub fn reported_rows(&self, destinations: &[&str]) -> Result<&'a [EvidenceRow], Finding> {
+    pub fn reported_rows(&self, destinations: &[ClusterName<&str>]) -> Result<&'a [EvidenceRow], Finding> {
         let view = self.combined()?;
         self.require_ours(view)?;
         self.require_rows(view, destinations)?;
         Ok(self.rows())
     }
 
-    fn require_rows(&self, view: &CombinedStatusView, destinations: &[&str]) -> Result<(), Finding> {
+    fn require_rows(&self, view: &CombinedStatusView, destinations: &[ClusterName<&str>]) -> Result<(), Finding> {
         let key = self.key();
         let ours = ours(view);
         if ours.len() > 1 {
@@ -370,17 +374,17 @@ impl<'a> Subject<'a> {
             && all
                 .iter()
                 .zip(destinations)
-                .all(|(row, cluster)| row.cluster == *cluster)
+                .all(|(row, cluster)| row.cluster.borrowed() == *cluster)
         {
             return all.iter().try_for_each(|row| self.require_reported(row));
         }
         let mut strange = None;
         let mut rows = all.iter().peekable();
-        for cluster in destinations {
-            while let Some(row) = rows.next_if(|row| row.cluster.as_str() < *cluster) {
+        for cluster in destinations.iter().copied() {
+            while let Some(row) = rows.next_if(|row| row.cluster.borrowed() < cluster) {
                 strange.get_or_insert(row);
             }
-            let Some(row) = rows.next_if(|row| row.cluster == *cluster) else {
+            let Some(row) = rows.next_if(|row| row.cluster.borrowed() == cluster) else {
                 return Err(self.no_row(cluster));
             };
             if rows.peek().is_some_and(|next| next.cluster == row.cluster) {
@@ -406,7 +410,7 @@ impl<'a> Subject<'a> {
     }
 
     /// KubeStellar adds no row for a placement that was closed and opened within its two seconds.
-    fn no_row(&self, cluster: &str) -> Finding {
+    fn no_row(&self, cluster: ClusterName<&str>) -> Finding {
         let (key, facts) = (self.key(), self.placed.facts);
         let text = format!("the evidence about {key} has no row for cluster {cluster} yet");
         let binding = facts.bindings.get(self.placed.stage.placement.as_str());

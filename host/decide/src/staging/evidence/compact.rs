@@ -8,13 +8,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::Timestamp;
 use stagegate_api::{EvidenceRow, ObjectStatus, PendingUpdate, Reported};
 
+use crate::names::ClusterName;
 use crate::staging::evidence::acknowledgements::{Begun, UpdateTracker, at_of, is_acknowledgement};
 use crate::staging::evidence::pending::{Pending, covers, is_compact};
 
 /// Clusters that reported the same generation.
 #[derive(Default)]
 struct Alike<'a> {
-    clusters: Vec<&'a str>,
+    clusters: Vec<ClusterName<&'a str>>,
     /// The newest of their reports, in seconds since 1970.
     at: i64,
 }
@@ -45,9 +46,9 @@ impl UpdateTracker<'_> {
             if updates.is_empty() {
                 updates = self.compact(&self.clusters.all, edits)?;
             } else {
-                let is_covered = |cluster: &str| updates.iter().any(|update| covers(update, cluster));
+                let is_covered = |cluster: ClusterName<&str>| updates.iter().any(|update| covers(update, cluster));
                 let all = self.clusters.all.iter().copied();
-                let others = all.filter(|cluster| !is_covered(cluster)).collect();
+                let others = all.filter(|cluster| !is_covered(*cluster)).collect();
                 updates.extend(self.compact(&others, edits)?);
             }
         }
@@ -66,15 +67,18 @@ impl UpdateTracker<'_> {
         let mut owing = BTreeSet::new();
         for update in updates.iter_mut().filter(|update| update.clusters.is_empty()) {
             let known: BTreeSet<String> = update.except.drain(..).collect();
-            let joined: Vec<&str> = self
+            let joined: Vec<ClusterName<&str>> = self
                 .clusters
                 .new
                 .iter()
                 .copied()
-                .filter(|name| !known.contains(*name))
+                .filter(|cluster| !known.contains(cluster.text()))
                 .collect();
             owing.extend(joined.iter().copied());
-            let all: BTreeSet<String> = known.into_iter().chain(joined.into_iter().map(str::to_owned)).collect();
+            let all: BTreeSet<String> = known
+                .into_iter()
+                .chain(joined.iter().map(ClusterName::to_string))
+                .collect();
             update.except = all.into_iter().collect();
         }
         let rows = self.reported_by(&owing);
@@ -89,7 +93,7 @@ impl UpdateTracker<'_> {
 
     /// Entries for these clusters: one for each generation that they report, the most common one without names if it is that of
     /// more than half of the stage.
-    fn compact(&self, clusters: &BTreeSet<&str>, edits: i64) -> Option<Vec<PendingUpdate>> {
+    fn compact(&self, clusters: &BTreeSet<ClusterName<&str>>, edits: i64) -> Option<Vec<PendingUpdate>> {
         let mut by_generation: BTreeMap<&str, Alike<'_>> = BTreeMap::new();
         for (cluster, row) in self.reported_by(clusters) {
             let Reported::At { seconds } = row?.at else { return None };
@@ -100,16 +104,18 @@ impl UpdateTracker<'_> {
         let all = &self.clusters.all;
         let now = round_up_to_second(self.now);
         let entries = by_generation.into_iter().map(|(generation, alike)| {
-            let owned = |names: &mut dyn Iterator<Item = &str>| names.map(str::to_owned).collect::<Vec<_>>();
+            let texts = |names: &mut dyn Iterator<Item = ClusterName<&str>>| {
+                names.map(|cluster| cluster.to_string()).collect::<Vec<_>>()
+            };
             let is_most = alike.clusters.len() * 2 > all.len();
             let mut named = alike.clusters.iter().copied();
             let (clusters, except) = if alike.clusters.len() == all.len() {
                 (Vec::new(), Vec::new())
             } else if is_most {
-                let named: BTreeSet<&str> = named.collect();
-                (Vec::new(), owned(&mut all.difference(&named).copied()))
+                let named: BTreeSet<ClusterName<&str>> = named.collect();
+                (Vec::new(), texts(&mut all.difference(&named).copied()))
             } else {
-                (owned(&mut named), Vec::new())
+                (texts(&mut named), Vec::new())
             };
             PendingUpdate {
                 clusters,
@@ -135,11 +141,11 @@ impl UpdateTracker<'_> {
         &'s self,
         update: &'s PendingUpdate,
         edited_at: Option<Timestamp>,
-    ) -> impl Iterator<Item = &'s str> {
+    ) -> impl Iterator<Item = ClusterName<&'s str>> {
         let pending = Pending::of(update);
-        let except: BTreeSet<&str> = update.except.iter().map(String::as_str).collect();
-        let names: BTreeSet<&str> = update.clusters.iter().map(String::as_str).collect();
-        let is_of_it = move |cluster: &str| {
+        let set = |names: &'s [String]| names.iter().map(|cluster| ClusterName::of(cluster)).collect();
+        let (except, names): (BTreeSet<_>, BTreeSet<_>) = (set(&update.except), set(&update.clusters));
+        let is_of_it = move |cluster: &ClusterName<&'s str>| {
             if names.is_empty() {
                 !except.contains(cluster)
             } else {

@@ -3,7 +3,7 @@
 
 use crate::staging::input::{
     Decoded, ObjectFacts, ObjectMeta, StageInput, binding_view,
-    recorded::{is_unbound, key_of, positions, uid},
+    recorded::{destinations, is_unbound, key_of, positions, uid},
 };
 use crate::time::round_up_to_second;
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,7 +14,7 @@ use stagegate_api::{BoundObject, EvidenceRow, ObjectStatus, PendingUpdate, Stage
 use crate::checks::finding::Finding;
 use crate::checks::question::Question;
 use crate::checks::reason::Reason;
-use crate::names::ObjectKey;
+use crate::names::{ClusterName, ObjectKey};
 use crate::staging::evidence::acknowledgements::{Clusters, UpdateTracker, counted_generation};
 use crate::staging::evidence::binding::{Placed, destinations_of};
 use crate::staging::evidence::combined_status::Subject;
@@ -97,8 +97,8 @@ impl<'a> ObjectTracker<'a> {
     /// holds its stage until a set without that cluster is accepted, even if the Binding loses the cluster for a while, as during
     /// a restart of KubeStellar.
     pub(crate) fn track(&mut self, placed: &Placed<'_>, objects: &[&BoundObject], record: &mut StageStatus) {
-        let accepted: Vec<String> = record.destinations.clone();
-        let accepted: BTreeSet<&str> = accepted.iter().map(String::as_str).collect();
+        let accepted: Vec<ClusterName> = destinations(record).map(|cluster| cluster.owned()).collect();
+        let accepted: BTreeSet<ClusterName<&str>> = accepted.iter().map(ClusterName::borrowed).collect();
         let clusters = Clusters::of(destinations_of(placed), &accepted);
         // A closed placement's Binding has objects but no clusters: it is not known yet which clusters will owe an update.
         if clusters.all.is_empty() {
@@ -220,7 +220,7 @@ impl<'a> ObjectTracker<'a> {
         let elsewhere = others.map(|record| Elsewhere {
             positions: positions(&record.objects),
             accepted: if is_placed(record) {
-                record.destinations.iter().map(String::as_str).collect()
+                destinations(record).collect()
             } else {
                 BTreeSet::new()
             },
@@ -250,7 +250,7 @@ struct Elsewhere<'a> {
     record: &'a StageStatus,
     positions: BTreeMap<ObjectKey, usize>,
     /// The clusters that it has accepted, while it is placed.
-    accepted: BTreeSet<&'a str>,
+    accepted: BTreeSet<ClusterName<&'a str>>,
 }
 
 impl Elsewhere<'_> {
@@ -259,16 +259,21 @@ impl Elsewhere<'_> {
     }
 
     /// What these clusters owe by the other stage's record, as of now.
-    fn owed(&self, edited: UpdateTracker<'_>, known: &ObjectStatus, clusters: &BTreeSet<&str>) -> ByCluster {
+    fn owed(
+        &self,
+        edited: UpdateTracker<'_>,
+        known: &ObjectStatus,
+        clusters: &BTreeSet<ClusterName<&str>>,
+    ) -> ByCluster {
         // Which clusters an entry without names was about is not known when the placement is gone.
-        let is_named = |update: &PendingUpdate, cluster: &str| {
+        let is_named = |update: &PendingUpdate, cluster: ClusterName<&str>| {
             pending::covers(update, cluster) && (self.accepted.is_empty() || !update.clusters.is_empty())
         };
-        let is_known = |cluster: &&&str| {
-            self.accepted.contains(**cluster) || known.pending_updates.iter().any(|update| is_named(update, cluster))
+        let is_known = |cluster: &ClusterName<&str>| {
+            self.accepted.contains(cluster) || known.pending_updates.iter().any(|update| is_named(update, *cluster))
         };
         let there = Clusters {
-            all: clusters.iter().filter(is_known).copied().collect(),
+            all: clusters.iter().copied().filter(is_known).collect(),
             new: BTreeSet::new(),
         };
         let there = UpdateTracker {
@@ -276,7 +281,7 @@ impl Elsewhere<'_> {
             ..edited
         };
         let mut owed = pending::by_cluster(&there.advance(Some(known)).pending_updates, &there.clusters.all);
-        owed.retain(|cluster, _| there.clusters.all.contains(cluster.as_str()));
+        owed.retain(|cluster, _| there.clusters.all.contains(&cluster.borrowed()));
         owed
     }
 }
@@ -301,7 +306,7 @@ fn inherit(edited: UpdateTracker<'_>, elsewhere: &[Elsewhere<'_>], entry: &mut O
         let Some(known) = other.known(&key) else { continue };
         let is_followed = !is_unbound(known) && known.uid == entry.uid;
         // That stage has seen every update, so what is not owed there was acknowledged.
-        owed.retain(|cluster, _| !(is_followed && other.accepted.contains(cluster.as_str())));
+        owed.retain(|cluster, _| !(is_followed && other.accepted.contains(&cluster.borrowed())));
         add_more(&mut inherited, other.owed(edited, known, &edited.clusters.all));
     }
     owed.extend(inherited);
@@ -320,7 +325,7 @@ fn with_what_joined_owe(edited: UpdateTracker<'_>, elsewhere: &[Elsewhere<'_>], 
     let mut new = old.clone();
     let here = pending::by_cluster(&old.pending_updates, &edited.clusters.all);
     owed.retain(|cluster, pending| here.get(cluster).is_none_or(|here| pending.outweighs(here)));
-    let more: BTreeSet<&str> = owed.keys().map(String::as_str).collect();
+    let more: BTreeSet<ClusterName<&str>> = owed.keys().map(ClusterName::borrowed).collect();
     pending::except_clusters(&mut new, &more);
     new.pending_updates.extend(pending::grouped(owed));
     new
@@ -359,7 +364,7 @@ fn weakly_acknowledged(edited: UpdateTracker<'_>, old: Option<&ObjectStatus>, ne
         now.get(*cluster)
             .is_none_or(|now| now.unacknowledged < pending.unacknowledged)
     });
-    acknowledged.find_map(|(cluster, _)| weakness(edited.row(cluster)?, &key))
+    acknowledged.find_map(|(cluster, _)| weakness(edited.row(cluster.borrowed())?, &key))
 }
 
 /// Why an acknowledgement by this row may not be of the last update.

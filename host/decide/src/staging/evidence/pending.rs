@@ -8,6 +8,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use stagegate_api::staged_status::MAX_RECORDED;
 use stagegate_api::{ObjectStatus, PendingUpdate};
 
+use crate::names::ClusterName;
 use crate::time::after;
 
 /// The most that pending updates of one stage may take in status, in bytes of JSON: a quarter of what the whole status may take.
@@ -31,7 +32,7 @@ pub struct Pending {
     pub in_quick_succession: bool,
 }
 
-pub type ByCluster = BTreeMap<String, Pending>;
+pub type ByCluster = BTreeMap<ClusterName, Pending>;
 
 impl Pending {
     pub fn of(update: &PendingUpdate) -> Self {
@@ -95,23 +96,27 @@ impl Pending {
 }
 
 /// What each cluster has not acknowledged. The stage's clusters stand for those of entries without names.
-pub fn by_cluster(updates: &[PendingUpdate], clusters: &BTreeSet<&str>) -> ByCluster {
+pub fn by_cluster(updates: &[PendingUpdate], clusters: &BTreeSet<ClusterName<&str>>) -> ByCluster {
     let mut entries = ByCluster::new();
     for update in updates {
         let pending = Pending::of(update);
         if update.clusters.is_empty() {
-            let of_it = clusters.iter().filter(|cluster| covers(update, cluster));
-            entries.extend(of_it.map(|cluster| ((*cluster).to_owned(), pending.clone())));
+            let of_it = clusters.iter().filter(|cluster| covers(update, **cluster));
+            entries.extend(of_it.map(|cluster| (cluster.owned(), pending.clone())));
         } else {
-            entries.extend(update.clusters.iter().map(|cluster| (cluster.clone(), pending.clone())));
+            let names = update
+                .clusters
+                .iter()
+                .map(|cluster| ClusterName::from(cluster.as_str()));
+            entries.extend(names.map(|cluster| (cluster, pending.clone())));
         }
     }
     entries
 }
 
 /// Whether an entry is about a cluster of the stage.
-pub fn covers(update: &PendingUpdate, cluster: &str) -> bool {
-    let is_in = |names: &[String]| names.iter().any(|name| name == cluster);
+pub fn covers(update: &PendingUpdate, cluster: ClusterName<&str>) -> bool {
+    let is_in = |names: &[String]| names.iter().any(|name| name == cluster.text());
     if update.clusters.is_empty() {
         !is_in(&update.except)
     } else {
@@ -127,7 +132,7 @@ pub fn is_compact(updates: &[PendingUpdate]) -> bool {
 pub fn grouped(pending: ByCluster) -> Vec<PendingUpdate> {
     let mut groups: BTreeMap<Pending, Vec<String>> = BTreeMap::new();
     for (cluster, pending) in pending {
-        groups.entry(pending).or_default().push(cluster);
+        groups.entry(pending).or_default().push(cluster.into());
     }
     // Who has left a stage that has passed is not forgotten there, so more may owe than are ever placed at once.
     let of = |(pending, clusters): (Pending, Vec<String>)| {
@@ -155,51 +160,58 @@ pub fn is_room_for(updates: &[PendingUpdate], others: usize) -> bool {
 /// The size of the entries as JSON, rounded up.
 pub fn bytes(updates: &[PendingUpdate]) -> usize {
     let of = |update: &PendingUpdate| {
-        let names = update.clusters.iter().chain(&update.except).map(String::as_str);
-        names_bytes(names) + update.observed_generation.len() + update.reported_at.len() + ENTRY_BYTES
+        let names = update.clusters.iter().chain(&update.except);
+        names_bytes(names.map(|cluster| ClusterName::of(cluster)))
+            + update.observed_generation.len()
+            + update.reported_at.len()
+            + ENTRY_BYTES
     };
     updates.iter().map(of).sum()
 }
 
 /// The size of a list of names as JSON, rounded up.
-pub fn names_bytes<'a>(names: impl Iterator<Item = &'a str>) -> usize {
-    names.map(|name| name.len() + 3).sum()
+pub fn names_bytes<'a>(names: impl Iterator<Item = ClusterName<&'a str>>) -> usize {
+    names.map(|name| name.text().len() + 3).sum()
 }
 
 /// Forgets what these clusters owe, and entries without names.
-pub fn drop_clusters(object: &mut ObjectStatus, clusters: &BTreeSet<&str>) {
+pub fn drop_clusters(object: &mut ObjectStatus, clusters: &BTreeSet<ClusterName<&str>>) {
     object.pending_updates.retain_mut(|update| {
-        update.clusters.retain(|cluster| !clusters.contains(cluster.as_str()));
+        update
+            .clusters
+            .retain(|cluster| !clusters.contains(&ClusterName::of(cluster)));
         !update.clusters.is_empty()
     });
 }
 
 /// Takes these clusters out of every entry.
-pub fn except_clusters(object: &mut ObjectStatus, clusters: &BTreeSet<&str>) {
+pub fn except_clusters(object: &mut ObjectStatus, clusters: &BTreeSet<ClusterName<&str>>) {
     object.pending_updates.retain_mut(|update| {
         if update.clusters.is_empty() {
-            let more = clusters.iter().map(|cluster| (*cluster).to_owned());
+            let more = clusters.iter().map(ClusterName::to_string);
             let except: BTreeSet<String> = update.except.drain(..).chain(more).collect();
             update.except = except.into_iter().collect();
             return true;
         }
-        update.clusters.retain(|cluster| !clusters.contains(cluster.as_str()));
+        update
+            .clusters
+            .retain(|cluster| !clusters.contains(&ClusterName::of(cluster)));
         !update.clusters.is_empty()
     });
 }
 
 /// Whether none of these clusters owes anything.
-pub fn is_free(updates: &[PendingUpdate], clusters: &BTreeSet<&str>) -> bool {
-    let owes = |update: &PendingUpdate| clusters.iter().any(|cluster| covers(update, cluster));
+pub fn is_free(updates: &[PendingUpdate], clusters: &BTreeSet<ClusterName<&str>>) -> bool {
+    let owes = |update: &PendingUpdate| clusters.iter().any(|cluster| covers(update, *cluster));
     !updates.iter().any(owes)
 }
 
 /// Forgets what other clusters than these owe.
-pub fn keep_clusters(object: &mut ObjectStatus, clusters: &BTreeSet<&str>) {
+pub fn keep_clusters(object: &mut ObjectStatus, clusters: &BTreeSet<ClusterName<&str>>) {
     object.pending_updates.retain_mut(|update| {
         let is_compact = update.clusters.is_empty();
         for names in [&mut update.clusters, &mut update.except] {
-            names.retain(|cluster| clusters.contains(cluster.as_str()));
+            names.retain(|cluster| clusters.contains(&ClusterName::of(cluster)));
         }
         is_compact || !update.clusters.is_empty()
     });

@@ -5,6 +5,7 @@ use stagegate_api::{ObjectStatus, PendingUpdate, UnacknowledgedUpdates};
 
 use crate::checks::finding::Finding;
 use crate::checks::reason::Reason;
+use crate::names::ClusterName;
 use crate::staging::evidence::acknowledgements::UpdateTracker;
 use crate::staging::evidence::pending::Pending;
 use crate::staging::input::binding_view;
@@ -54,8 +55,8 @@ impl UpdateTracker<'_> {
     }
 
     /// The clusters of the stage that owe it by name.
-    fn owing<'u>(&self, update: &'u PendingUpdate) -> Vec<&'u str> {
-        let names = update.clusters.iter().map(String::as_str);
+    fn owing<'u>(&self, update: &'u PendingUpdate) -> Vec<ClusterName<&'u str>> {
+        let names = update.clusters.iter().map(|cluster| ClusterName::of(cluster));
         names.filter(|cluster| self.clusters.all.contains(cluster)).collect()
     }
 
@@ -112,7 +113,7 @@ impl UpdateTracker<'_> {
 }
 
 /// The clusters as the subject of a sentence.
-fn have(clusters: &[&str]) -> String {
+fn have(clusters: &[ClusterName<&str>]) -> String {
     match clusters {
         [] => "not all clusters have".to_owned(),
         [one] => format!("cluster {one} has"),

@@ -6,7 +6,7 @@ use stagegate_api::evidence::is_evidence_collector;
 use stagegate_api::{Binding, BoundObject};
 
 use crate::checks::health::Counted;
-use crate::names::{ObjectKey, ResourceVersion, Uid};
+use crate::names::{ClusterName, ObjectKey, ResourceVersion, Uid};
 
 /// Controller owner of a Binding: the BindingPolicy it was made for.
 pub fn owner_uid(binding: &Binding) -> Option<Uid<&str>> {
@@ -21,12 +21,12 @@ pub fn objects(binding: &Binding) -> Vec<&BoundObject> {
     binding.spec.workload.objects().collect()
 }
 
-pub fn destinations(binding: &Binding) -> Vec<&str> {
+pub fn destinations(binding: &Binding) -> Vec<ClusterName<&str>> {
     binding
         .spec
         .destinations
         .iter()
-        .map(|destination| destination.cluster_id.as_str())
+        .map(|destination| ClusterName::of(&destination.cluster_id))
         .collect()
 }
 

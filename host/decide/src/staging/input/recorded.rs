@@ -4,11 +4,16 @@ use std::collections::BTreeMap;
 
 use stagegate_api::{ObjectStatus, Outcome, StageStatus};
 
-use crate::names::{ObjectKey, ResourceVersion, Uid};
+use crate::names::{ClusterName, ObjectKey, ResourceVersion, Uid};
 
 /// Whether an entry was made before the placement was opened, so that no Binding has been compared with it yet.
 pub fn is_unbound(recorded: &ObjectStatus) -> bool {
     recorded.resource_version.is_none()
+}
+
+/// The clusters of the set that was accepted last.
+pub fn destinations(record: &StageStatus) -> impl ExactSizeIterator<Item = ClusterName<&str>> {
+    record.destinations.iter().map(|cluster| ClusterName::of(cluster))
 }
 
 /// Which object of its name an entry is about.

@@ -10,6 +10,7 @@ use crate::checks::finding::Finding;
 use crate::checks::health::Tally;
 use crate::checks::question::Question;
 use crate::checks::reason::Reason;
+use crate::names::ClusterName;
 use crate::staging::evidence::{Clusters, ObjectTracker, Placed, UpdateTracker, binding::destinations_of};
 use crate::staging::input::{
     StageInput, binding_view,
@@ -115,7 +116,7 @@ fn require_acknowledged(
     placed: &Placed<'_>,
     kept: &[&BoundObject],
 ) -> Result<(), Finding> {
-    let bound: BTreeSet<&str> = destinations_of(placed).into_iter().collect();
+    let bound: BTreeSet<ClusterName<&str>> = destinations_of(placed).into_iter().collect();
     let clusters = Clusters::of([], &bound);
     let positions = positions(&placed.record.objects);
     for object in kept {

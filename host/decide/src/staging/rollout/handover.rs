@@ -12,8 +12,8 @@ use stagegate_api::{Binding, EvidenceRow, StageStatus};
 use crate::checks::finding::Finding;
 use crate::checks::question::Question;
 use crate::checks::reason::Reason;
-use crate::names::PlacementName;
-use crate::staging::input::{Facts, binding_view};
+use crate::names::{ClusterName, PlacementName};
+use crate::staging::input::{Facts, binding_view, recorded::destinations};
 
 /// What a removal rests on.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,7 +22,7 @@ pub enum HandOver {
     Apart,
     /// These clusters are shared and the later placement's rows say that the object is there; under which placement,
     /// nobody can tell without reading the inventory.
-    Unproven(Vec<String>),
+    Unproven(Vec<ClusterName>),
 }
 
 /// The later placement and the name and record of the earlier one.
@@ -104,7 +104,7 @@ fn require_taken(later: &Placed<'_>, binding: &Binding) -> Result<(), Finding> {
 }
 
 /// Each of the clusters has exactly one row about the object, and that row tells of it. `shared` is sorted, as rows are.
-fn require_rows(subject: &Subject<'_>, shared: &[String]) -> Result<(), Finding> {
+fn require_rows(subject: &Subject<'_>, shared: &[ClusterName]) -> Result<(), Finding> {
     subject.combined()?;
     let mut rows = subject.rows();
     for cluster in shared {
@@ -138,17 +138,17 @@ fn taken_generation(binding: &Binding) -> i64 {
 }
 
 /// Clusters of both. Where nobody knows the earlier one's (no Binding, no record), all of the later one's.
-fn shared_clusters(pair: Pair<'_>, settled: &Bound<'_>) -> Vec<String> {
+fn shared_clusters(pair: Pair<'_>, settled: &Bound<'_>) -> Vec<ClusterName> {
     let earlier = earlier_clusters(pair.later.facts, pair);
     let shared = settled
         .destinations
         .iter()
-        .filter(|cluster| earlier.as_ref().is_none_or(|earlier| earlier.contains(**cluster)));
-    let shared: BTreeSet<String> = shared.map(|cluster| (*cluster).to_owned()).collect();
+        .filter(|cluster| earlier.as_ref().is_none_or(|earlier| earlier.contains(cluster.text())));
+    let shared: BTreeSet<ClusterName> = shared.map(|cluster| cluster.owned()).collect();
     shared.into_iter().collect()
 }
 
-fn earlier_clusters(facts: &Facts, pair: Pair<'_>) -> Option<BTreeSet<String>> {
+fn earlier_clusters(facts: &Facts, pair: Pair<'_>) -> Option<BTreeSet<ClusterName>> {
     let binding = facts
         .bindings
         .get(pair.earlier.as_str())
@@ -157,16 +157,18 @@ fn earlier_clusters(facts: &Facts, pair: Pair<'_>) -> Option<BTreeSet<String>> {
     let bound = binding.map(|binding| {
         binding_view::destinations(binding)
             .into_iter()
-            .map(str::to_owned)
+            .map(|cluster| cluster.owned())
             .collect::<BTreeSet<_>>()
     });
-    let recorded = pair
-        .earlier_record
-        .map(|record| record.destinations.iter().cloned().collect::<BTreeSet<_>>());
+    let recorded = pair.earlier_record.map(|record| {
+        destinations(record)
+            .map(|cluster| cluster.owned())
+            .collect::<BTreeSet<_>>()
+    });
     match (bound, recorded) {
         (None, None) => None,
         (bound, recorded) => {
-            let all: BTreeSet<String> = bound.into_iter().chain(recorded).flatten().collect();
+            let all: BTreeSet<ClusterName> = bound.into_iter().chain(recorded).flatten().collect();
             // An empty set proves nothing: a restart of KubeStellar empties Bindings.
             (!all.is_empty()).then_some(all)
         }

@@ -25,7 +25,7 @@ use crate::checks::soak::Soak;
 use crate::checks::spec::Expression;
 use crate::checks::verdict::Verdict;
 use crate::counted::counted;
-use crate::names::Digest;
+use crate::names::{ClusterName, Digest};
 use crate::staging::status::stage;
 use crate::time::after;
 
@@ -314,7 +314,7 @@ impl<'a> StageEvaluator<'a> {
         kept: &[&BoundObject],
     ) -> Result<(Vec<GateObject>, Vec<GateDestination>), Finding> {
         let mut objects: Vec<GateObject> = Vec::new();
-        let mut rows: Vec<BTreeMap<&str, &EvidenceRow>> = Vec::new();
+        let mut rows: Vec<BTreeMap<ClusterName<&str>, &EvidenceRow>> = Vec::new();
         for object in kept {
             let (subject, found) = self.objects.subject(placed, object)?;
             let view = subject.combined()?;
@@ -329,17 +329,17 @@ impl<'a> StageEvaluator<'a> {
                     digest: view.digest.clone(),
                 },
             });
-            rows.push(subject.rows().iter().map(|row| (row.cluster.as_str(), row)).collect());
+            rows.push(subject.rows().iter().map(|row| (row.cluster.borrowed(), row)).collect());
         }
         let destinations = destinations_of(placed);
-        let shown = |cluster: &&str| {
+        let shown = |cluster: &ClusterName<&str>| {
             let evidence = objects
                 .iter()
                 .zip(&rows)
-                .map(|(object, rows)| gates::row_of(&object.key, rows.get(cluster).copied(), cluster))
+                .map(|(object, rows)| gates::row_of(&object.key, rows.get(cluster).copied(), *cluster))
                 .collect::<Result<_, _>>()?;
             Ok(GateDestination {
-                name: (*cluster).to_owned(),
+                name: cluster.owned(),
                 evidence,
             })
         };
@@ -435,11 +435,11 @@ impl<'a> StageEvaluator<'a> {
     fn evidence(
         &self,
         placed: &Placed<'_>,
-        (kept, destinations): (&[&BoundObject], &[&str]),
+        (kept, destinations): (&[&BoundObject], &[ClusterName<&str>]),
         record: &StageStatus,
     ) -> Result<(Digest, Tally), Finding> {
         let stage = self.objects.input.stage;
-        let accepted: BTreeSet<&str> = destinations.iter().copied().collect();
+        let accepted: BTreeSet<ClusterName<&str>> = destinations.iter().copied().collect();
         let clusters = Clusters::of([], &accepted);
         let positions = positions(&record.objects);
         let mut digests = Vec::new();
@@ -524,7 +524,7 @@ fn not_evaluated(stage: &CheckedStage, settled: &Bound<'_>, record: &mut StageSt
 }
 
 /// The clusters of the Binding in the order of evidence rows.
-pub(crate) fn sorted_destinations<'a>(placed: &Placed<'a>) -> Vec<&'a str> {
+pub(crate) fn sorted_destinations<'a>(placed: &Placed<'a>) -> Vec<ClusterName<&'a str>> {
     let mut destinations = destinations_of(placed);
     destinations.sort_unstable();
     destinations.dedup();

@@ -7,7 +7,7 @@ use stagegate_api::{BindingPolicyRef, StageState, StageStatus};
 use crate::checks::finding::Finding;
 use crate::checks::reason::Reason;
 use crate::names::{PlacementName, ResourceVersion, Uid};
-use crate::staging::input::{CheckedStage, Decoded, OwnedPlacement, Slot, binding_view};
+use crate::staging::input::{CheckedStage, Decoded, OwnedPlacement, Slot, binding_view, recorded::destinations};
 use crate::staging::rollout::Rollout;
 use crate::staging::status::stage;
 
@@ -219,7 +219,7 @@ impl<'a> Rollout<'a> {
         let binding = self.facts.bindings.get(name)?.object.as_ref()?.object()?;
         let joined = binding_view::destinations(binding)
             .into_iter()
-            .find(|cluster| !record.destinations.iter().any(|known| known == cluster))?;
+            .find(|cluster| !destinations(record).any(|known| known == *cluster))?;
         (!record.destinations.is_empty()).then(|| {
             format!("cluster {joined} joined after this stage had passed: it has the workload, and is not evaluated")
         })

@@ -10,11 +10,11 @@ use stagegate_api::staged_status::{MAX_NOT_EVALUATED, MAX_RECORDED};
 use stagegate_api::{BindingPolicyRef, BoundObject, ObjectStatus, StageState, StageStatus};
 
 use crate::checks::spec::Expression;
-use crate::names::ObjectKey;
+use crate::names::{ClusterName, ObjectKey};
 use crate::staging::evidence::{Bound, pending};
 use crate::staging::input::{
     CheckedStage, OwnedPlacement, binding_view,
-    recorded::{is_unbound, key_of, positions},
+    recorded::{destinations, is_unbound, key_of, positions},
 };
 use crate::time::round_up_to_second;
 
@@ -92,7 +92,7 @@ fn unbound(known: &ObjectStatus) -> ObjectStatus {
 /// Clusters that have left the judged stage, maybe for this one, take along what they owe.
 pub fn see_before_opening(record: &mut StageStatus, judged: &StageStatus) {
     let positions = positions(&record.objects);
-    let placed: BTreeSet<&str> = judged.destinations.iter().map(String::as_str).collect();
+    let placed: BTreeSet<ClusterName<&str>> = destinations(judged).collect();
     for known in &judged.objects {
         let mut seen = unbound(known);
         pending::drop_clusters(&mut seen, &placed);
@@ -133,8 +133,8 @@ pub struct Accepted<'a> {
 /// only collectors without results (missing or invalid ones): KubeStellar rewrites nothing then.
 pub fn settle(record: &mut StageStatus, accepted: &Accepted<'_>) {
     let Accepted { bound, own, now, .. } = accepted;
-    let clusters: BTreeSet<&str> = bound.destinations.iter().copied().collect();
-    let is_same_clusters = record.destinations.iter().map(String::as_str).collect::<BTreeSet<_>>() == clusters;
+    let clusters: BTreeSet<ClusterName<&str>> = bound.destinations.iter().copied().collect();
+    let is_same_clusters = destinations(record).collect::<BTreeSet<_>>() == clusters;
     let keys: BTreeSet<ObjectKey> = bound.objects.iter().map(|object| binding_view::key(object)).collect();
     forget_lost(record, &keys);
     let positions = positions(&record.objects);
@@ -165,7 +165,7 @@ pub fn settle(record: &mut StageStatus, accepted: &Accepted<'_>) {
             pending::keep_clusters(entry, &clusters);
         }
     }
-    record.destinations = clusters.into_iter().map(str::to_owned).collect();
+    record.destinations = clusters.iter().map(ClusterName::to_string).collect();
     record.settled_at = Some(Time(*now));
 }
 

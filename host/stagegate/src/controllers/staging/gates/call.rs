@@ -174,7 +174,7 @@ fn request_of(call: &GateCall, seen: &SeenEvidence) -> Option<wire::Request> {
     asked
         .destinations
         .iter()
-        .for_each(|destination| names.push(&destination.name));
+        .for_each(|destination| names.push(destination.name.as_str()));
     let earlier = asked.earlier.iter().map(|verdict| wire::EarlierVerdict {
         name: verdict.name.clone(),
         outcome: outcome(verdict.outcome),
@@ -333,7 +333,7 @@ mod tests {
             health: GateHealth::Healthy,
         };
         let destination = |name: &str, evidence| GateDestination {
-            name: name.to_owned(),
+            name: name.into(),
             evidence,
         };
         let mut destinations = vec![
