@@ -38,7 +38,7 @@ pub use digest::Digest;
 pub use evidence::{EvidenceRow, EvidenceView, Reported};
 pub use gate::{ConfigMapEntry, Gate, GateLimits, GateModule};
 pub use managed_cluster::{ManagedCluster, ManagedClusterSpec};
-pub use names::{ClusterName, ResourceVersion, Uid};
+pub use names::{ClusterName, ResourceVersion, StageName, Uid};
 pub use simulated_cluster::{Progressing, SimulatedCluster, SimulatedClusterRule, SimulatedClusterSpec};
 pub use staged_binding_policy::{
     PreviousStages, Stage, StageHealth, StagedBindingPolicy, StagedBindingPolicySpec, UnacknowledgedUpdates,

@@ -88,6 +88,9 @@ names! {
     /// A cluster by its inventory name.
     #[derive(PartialOrd, Ord)]
     ClusterName;
+    /// A stage by its name in the policy's spec.
+    #[derive(PartialOrd, Ord)]
+    StageName;
     /// `metadata.resourceVersion`, or that of a list. It has no order of its own: see [`ResourceVersion::is_newer_than`].
     ResourceVersion;
 }

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-pub use stagegate_api::{ClusterName, Digest, ResourceVersion, Uid};
+pub use stagegate_api::{ClusterName, Digest, ResourceVersion, StageName, Uid};
 
 const DNS_LABEL_LEN_MAX: usize = 63;
 
@@ -18,8 +18,8 @@ pub struct PlacementName(String);
 
 impl PlacementName {
     /// Of this stage of this policy.
-    pub fn of(policy: &str, stage: &str) -> Self {
-        Self(stagegate_api::stage_binding_policy_name(policy, stage))
+    pub fn of(policy: &str, stage: StageName<&str>) -> Self {
+        Self(stagegate_api::stage_binding_policy_name(policy, stage.text()))
     }
 
     /// The name that a BindingPolicy has, whatever it is.

@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use stagegate_api::{StageState, StagedBindingPolicy, StagedBindingPolicyStatus};
-use stagegate_decide::names::PlacementName;
+use stagegate_decide::names::{PlacementName, StageName};
 use stagegate_decide::staging::{Decoded, Facts, Plan, Write};
 
 use crate::server::{Server, uid_of};
@@ -84,7 +84,8 @@ impl Claims {
         let policy = &facts.policy.object;
         let name = policy.metadata.name.as_deref().unwrap_or_default();
         let stages = &policy.spec.stages;
-        let is_it = |stage: &stagegate_api::Stage| PlacementName::of(name, &stage.name).as_str() == opened;
+        let is_it =
+            |stage: &stagegate_api::Stage| PlacementName::of(name, StageName::of(&stage.name)).as_str() == opened;
         let before = stages.iter().position(is_it)?.checked_sub(1)?;
         let told = server.policies.get(name)?.status.as_ref()?;
         let told = told.stages.iter().find(|known| known.name == stages[before].name);

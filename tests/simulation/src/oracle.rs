@@ -29,7 +29,7 @@ use stagegate_api::{
     UnacknowledgedUpdates,
 };
 use stagegate_decide::binding::Selector;
-use stagegate_decide::names::{ObjectKey, PlacementName};
+use stagegate_decide::names::{ObjectKey, PlacementName, StageName};
 use stagegate_decide::staging::{Decoded, Facts, Plan, Read, Reason, Write};
 
 use crate::claims::Claims;
@@ -222,7 +222,7 @@ impl Oracle {
         let stages = &facts.policy.object.spec.stages;
         let position = stages
             .iter()
-            .position(|stage| PlacementName::of(policy, &stage.name) == placement.name)?;
+            .position(|stage| PlacementName::of(policy, StageName::of(&stage.name)) == placement.name)?;
         let before = position.checked_sub(1).map(|before| &stages[before].name)?;
         let wanted = placement.annotations.get(stagegate_api::annotation::REVISION);
         let recorded = facts
@@ -273,7 +273,9 @@ fn newly_passed(facts: &Facts, write: &Write) -> Vec<String> {
         let stages = facts.policy.object.spec.stages.get(position + 1..).unwrap_or_default();
         let policy = facts.policy.object.metadata.name.as_deref().unwrap_or_default();
         stages.iter().any(|later| {
-            let live = facts.placements.get(PlacementName::of(policy, &later.name).as_str());
+            let live = facts
+                .placements
+                .get(PlacementName::of(policy, StageName::of(&later.name)).as_str());
             live.and_then(Decoded::object)
                 .is_some_and(|live| !live.spec.cluster_selectors.is_empty())
         })
@@ -311,7 +313,7 @@ fn promoted(
     let facts = &talk.facts;
     let mut stages = facts.policy.object.spec.stages.iter();
     let spec = stages.find(|known| known.name == stage)?;
-    let name = PlacementName::of(talk.policy(), stage);
+    let name = PlacementName::of(talk.policy(), StageName::of(stage));
     let is_judged = spec.health == StageHealth::Required || spec.condition.is_some();
     let broken = |text: &str| Some(("promotion", format!("stage {stage} passes {text}")));
     if is_judged && spec.filter.as_deref() == Some(BROKEN_FILTER) {
@@ -490,7 +492,8 @@ fn uncovered(
         let policy = facts.policy.object.metadata.name.as_deref().unwrap_or_default();
         let mut stages = facts.policy.object.spec.stages.iter();
         stages.any(|stage| {
-            let is_its = Some(PlacementName::of(policy, &stage.name).as_str()) == later.metadata.name.as_deref();
+            let is_its =
+                Some(PlacementName::of(policy, StageName::of(&stage.name)).as_str()) == later.metadata.name.as_deref();
             is_its && stage.cluster_selectors == later.spec.cluster_selectors
         })
     };

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use stagegate_api::{BindingPolicy, Stage, StageHealth};
-use stagegate_decide::names::PlacementName;
+use stagegate_decide::names::{PlacementName, StageName};
 
 use crate::clusters::Member;
 use crate::controller::COLLECTOR;
@@ -73,7 +73,7 @@ impl World {
         let last = policy.spec.stages.last()?;
         let is_watched = last.health == StageHealth::Required && last.filter.is_none();
         let counts = self.script.setting.objects.first()?.counts_replicas();
-        let name = PlacementName::of(POLICY, &last.name);
+        let name = PlacementName::of(POLICY, StageName::of(&last.name));
         let binding = self.server.bindings.get(name.as_str())?;
         let key = format!("default/{}", OBJECTS[0]);
         let is_placed = |(cluster, member): &(&String, &Member)| {
@@ -185,7 +185,9 @@ impl World {
             .map(|policy| policy.spec.stages.clone());
         let stages = stages.unwrap_or_default();
         let is_stage = |name: &str| {
-            let mut names = stages.iter().map(|stage| PlacementName::of(POLICY, &stage.name));
+            let mut names = stages
+                .iter()
+                .map(|stage| PlacementName::of(POLICY, StageName::of(&stage.name)));
             names.any(|stage| stage.as_str() == name)
         };
         let owned = self

@@ -8,7 +8,7 @@ use stagegate_api::{
     BindingPolicy, BindingPolicySpec, DownsyncClause, PreviousStages, Stage, StageHealth, StagedBindingPolicy,
     StagedBindingPolicySpec, StatusCollector, StatusCollectorSpec, UnacknowledgedUpdates, evidence,
 };
-use stagegate_decide::names::PlacementName;
+use stagegate_decide::names::{PlacementName, StageName};
 
 use crate::clusters::Member;
 use crate::controller::COLLECTOR;
@@ -178,7 +178,9 @@ impl World {
 
     fn placement_name(&self, position: usize) -> String {
         let count = self.script.setting.clusters.len();
-        PlacementName::of(POLICY, STAGES[position % count]).as_str().to_owned()
+        PlacementName::of(POLICY, StageName::of(STAGES[position % count]))
+            .as_str()
+            .to_owned()
     }
 
     /// One action of the script.

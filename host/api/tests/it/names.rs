@@ -1,7 +1,7 @@
 //! Names and versions: what is stored is the text alone, and versions compare as integers or not at all.
 
 use serde_json::json;
-use stagegate_api::{ClusterName, ResourceVersion, Uid};
+use stagegate_api::{ClusterName, ResourceVersion, StageName, Uid};
 
 #[test]
 fn a_version_is_newer_only_if_both_are_integers() {
@@ -26,9 +26,10 @@ fn the_text_alone_is_stored() {
         Uid::from("u"),
         Uid::of("u"),
         ResourceVersion::of("7"),
-        ClusterName::of("dev-1")
+        ClusterName::of("dev-1"),
+        StageName::of("dev"),
     ]);
-    assert_eq!(stored, json!(["u", "u", "7", "dev-1"]));
+    assert_eq!(stored, json!(["u", "u", "7", "dev-1", "dev"]));
     let read: (Uid, ResourceVersion) = serde_json::from_value(json!(["u", "7"])).unwrap();
     assert_eq!(read, (Uid::from("u"), ResourceVersion::from("7")));
     assert!(serde_json::from_value::<ResourceVersion>(json!(7)).is_err());

@@ -9,7 +9,7 @@ use super::reason::Reason;
 use super::spec::Expression;
 use super::verdict::{Verdict, VerdictKey};
 use crate::counted::counted;
-use crate::names::Digest;
+use crate::names::{Digest, StageName};
 
 /// What a condition must be true for.
 pub struct Value<'a> {
@@ -50,7 +50,7 @@ impl<'a> Evaluator<'_, 'a> {
     /// One finding over all values. What is unknown of any of them comes before what is false for another.
     pub fn condition(
         &mut self,
-        stage: &str,
+        stage: StageName<&str>,
         condition: &Expression,
         values: Vec<Result<Value<'_>, Finding>>,
     ) -> Finding {

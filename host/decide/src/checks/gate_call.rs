@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use stagegate_api::{ConfigMapEntry, EvidencePiece};
 
 use crate::checks::verdict::VerdictKey;
-use crate::names::{ClusterName, Digest, ObjectKey, Uid};
+use crate::names::{ClusterName, Digest, ObjectKey, StageName, Uid};
 
 /// Namespaces whose ConfigMaps may be run.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
@@ -153,8 +153,8 @@ pub struct GateCall {
 pub struct GateRequest {
     /// Name of the StagedBindingPolicy.
     pub policy: String,
-    /// Name of the stage.
-    pub stage: String,
+    /// The stage.
+    pub stage: StageName,
     /// Which placement of the stage this is, counted from 1.
     pub attempt: i64,
     /// JSON text with sorted keys.

@@ -21,7 +21,7 @@ use super::reason::Reason;
 use super::spec::CheckedGate;
 use super::verdict::VerdictKey;
 use crate::health::{Health, health};
-use crate::names::{ClusterName, Digest, ObjectKey, Uid};
+use crate::names::{ClusterName, Digest, ObjectKey, StageName, Uid};
 use crate::time::after;
 use stagegate_api::printable::printable_cut;
 
@@ -76,7 +76,7 @@ pub fn questions<'s>(answers: Answers<'_>, gates: impl Iterator<Item = &'s Check
 /// spec, its name and its gates.
 pub fn refused_configs<'s>(
     answers: Answers<'_>,
-    stages: impl Iterator<Item = (usize, &'s str, &'s [CheckedGate])>,
+    stages: impl Iterator<Item = (usize, StageName<&'s str>, &'s [CheckedGate])>,
 ) -> Vec<String> {
     let mut refused = Vec::new();
     for (stage_at, stage, gates) in stages {
@@ -154,7 +154,7 @@ pub fn row_of(
 #[derive(Clone, Copy, Debug)]
 pub struct Subject<'a> {
     pub policy: &'a str,
-    pub stage: &'a str,
+    pub stage: StageName<&'a str>,
     /// The uid of what places the attempt: a number of an attempt may come again.
     pub placement: Uid<&'a str>,
     pub attempt: i64,
@@ -271,7 +271,7 @@ impl<'a> GateInput<'a> {
             memory_mib: gate.memory_mib,
             request: GateRequest {
                 policy: self.subject.policy.to_owned(),
-                stage: self.subject.stage.to_owned(),
+                stage: self.subject.stage.owned(),
                 attempt: self.subject.attempt,
                 config: gate.config.clone(),
                 objects: self.objects.clone(),
@@ -394,7 +394,7 @@ impl GateResult {
 }
 
 /// The component that the gate runs now, or what is in the way.
-fn module<'a>(answers: Answers<'a>, stage: &str, gate: &CheckedGate) -> Result<&'a Digest, Finding> {
+fn module<'a>(answers: Answers<'a>, stage: StageName<&str>, gate: &CheckedGate) -> Result<&'a Digest, Finding> {
     let who = named(stage, gate);
     let version = match version(answers, gate) {
         Ok(version) => version,
@@ -518,7 +518,7 @@ fn milliseconds(count: u64) -> SignedDuration {
     SignedDuration::from_millis(i64::try_from(count).unwrap_or(i64::MAX))
 }
 
-fn named(stage: &str, gate: &CheckedGate) -> String {
+fn named(stage: StageName<&str>, gate: &CheckedGate) -> String {
     format!("gate {} of stage {stage}", gate.name)
 }
 

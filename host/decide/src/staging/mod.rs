@@ -39,6 +39,7 @@ pub use status::is_news;
 
 use crate::checks::finding::Finding;
 use crate::checks::gates;
+use crate::names::StageName;
 use input::{placement, spec};
 use rollout::{Rollout, placing};
 use status::StatusDraft;
@@ -80,7 +81,7 @@ pub fn decide(facts: &Facts) -> Decision {
     }
     let gates_ahead = rollout
         .ahead()
-        .map(|(index, stage)| (index, stage.name.as_str(), stage.gates.as_slice()));
+        .map(|(index, stage)| (index, stage.name.borrowed(), stage.gates.as_slice()));
     let refused = gates::refused_configs(facts.answers(), gates_ahead);
     if !refused.is_empty() {
         let finding = Finding::unknown(Reason::InvalidGateConfig, refused.join("; "));
@@ -107,7 +108,7 @@ fn refuse(facts: &Facts, finding: Finding, writes: Vec<Write>) -> Decision {
         accepted: Err(finding.clone()),
         stalled: Some(finding),
         unready: None,
-        active_stage: old.active_stage,
+        active_stage: old.active_stage.map(StageName::from),
         stages: old.stages,
     };
     let (write, events) = status::write(facts, standing);

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use stagegate_api::{Binding, BindingPolicy, CombinedStatus, StagedBindingPolicy, StatusCollector, evidence, label};
-use stagegate_decide::names::PlacementName;
+use stagegate_decide::names::{PlacementName, StageName};
 use stagegate_decide::staging::{Observed, observe};
 
 use crate::server::Server;
@@ -228,7 +228,11 @@ impl Seen {
             .into_iter()
             .flat_map(|policy| &policy.spec.stages);
         let mut names: BTreeSet<String> = stages
-            .map(|stage| PlacementName::of(policy, &stage.name).as_str().to_owned())
+            .map(|stage| {
+                PlacementName::of(policy, StageName::of(&stage.name))
+                    .as_str()
+                    .to_owned()
+            })
             .collect();
         let owned = self.placements.objects.iter();
         let owned = owned.filter(|(_, object)| owners(object).any(|owner| owner == policy));
@@ -239,7 +243,7 @@ impl Seen {
     fn policies_of<'a>(&'a self, placement: &'a str) -> impl Iterator<Item = String> + 'a {
         let has_stage = move |(name, policy): &(&String, &Arc<StagedBindingPolicy>)| {
             let mut stages = policy.spec.stages.iter();
-            stages.any(|stage| PlacementName::of(name, &stage.name).as_str() == placement)
+            stages.any(|stage| PlacementName::of(name, StageName::of(&stage.name)).as_str() == placement)
         };
         let live = self.placements.objects.get(placement);
         let owners = live.into_iter().flat_map(|object| owners(object));

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use stagegate_api::{BindingPolicy, CombinedStatus, CombinedStatusView, StagedBindingPolicy, evidence};
-use stagegate_decide::names::{Digest, ObjectKey, PlacementName, ResourceVersion};
+use stagegate_decide::names::{Digest, ObjectKey, PlacementName, ResourceVersion, StageName};
 use stagegate_decide::staging::{
     BindingFacts, Compilation, Decoded, Evidence, EvidenceCollectorFacts, Facts, ObjectFacts, Plan, PolicyFacts,
     Question, Read, Settings, Verdict, VerdictKey, has_our_spec, observe,
@@ -137,7 +137,11 @@ impl Talk {
         let policy = self.policy();
         let stages = self.facts.policy.object.spec.stages.iter();
         let mut names: BTreeSet<String> = stages
-            .map(|stage| PlacementName::of(policy, &stage.name).as_str().to_owned())
+            .map(|stage| {
+                PlacementName::of(policy, StageName::of(&stage.name))
+                    .as_str()
+                    .to_owned()
+            })
             .collect();
         names.extend(seen.placements_of(policy));
         names.extend(self.facts.placements.keys().cloned());

@@ -3,7 +3,7 @@
 
 use crate::staging::input::{
     Decoded, ObjectFacts, ObjectMeta, StageInput, binding_view,
-    recorded::{destinations, is_unbound, key_of, positions, uid},
+    recorded::{destinations, is_unbound, key_of, positions, stage_name, uid},
 };
 use crate::time::round_up_to_second;
 use std::collections::{BTreeMap, BTreeSet};
@@ -216,7 +216,7 @@ impl<'a> ObjectTracker<'a> {
                 live.is_some_and(|live| live.metadata.uid.as_deref() == Some(&placement.uid))
             })
         };
-        let others = stages.filter(|other| other.name != stage.name);
+        let others = stages.filter(|other| stage_name(other) != stage.name.borrowed());
         let elsewhere = others.map(|record| Elsewhere {
             positions: positions(&record.objects),
             accepted: if is_placed(record) {

@@ -2,13 +2,23 @@
 
 use std::collections::BTreeMap;
 
-use stagegate_api::{ObjectStatus, Outcome, StageStatus};
+use stagegate_api::{ObjectStatus, Outcome, StageStatus, StagedBindingPolicyStatus};
 
-use crate::names::{ClusterName, ObjectKey, ResourceVersion, Uid};
+use crate::names::{ClusterName, ObjectKey, ResourceVersion, StageName, Uid};
 
 /// Whether an entry was made before the placement was opened, so that no Binding has been compared with it yet.
 pub fn is_unbound(recorded: &ObjectStatus) -> bool {
     recorded.resource_version.is_none()
+}
+
+/// The stage that status calls active.
+pub fn active_stage(status: &StagedBindingPolicyStatus) -> Option<StageName<&str>> {
+    status.active_stage.as_deref().map(StageName::of)
+}
+
+/// Which stage a record is about.
+pub fn stage_name(record: &StageStatus) -> StageName<&str> {
+    StageName::of(&record.name)
 }
 
 /// The clusters of the set that was accepted last.

@@ -15,7 +15,7 @@ use crate::checks::answers::{Answers, Compilation};
 use crate::checks::question::{Question, Root};
 use crate::checks::spec::{CheckedGate, Expression, gates};
 use crate::names::is_dns_label;
-use crate::names::{Digest, PlacementName};
+use crate::names::{Digest, PlacementName, StageName};
 
 /// A policy that can be carried out.
 #[derive(Clone, Debug)]
@@ -29,7 +29,7 @@ pub struct Checked {
 
 #[derive(Clone, Debug)]
 pub struct CheckedStage {
-    pub name: String,
+    pub name: StageName,
     pub placement: PlacementName,
     pub health: StageHealth,
     pub filter: Option<Expression>,
@@ -111,8 +111,8 @@ pub fn check(policy: &StagedBindingPolicy) -> Result<Checked, Vec<String>> {
             ));
         }
         stages.push(CheckedStage {
-            name: stage.name.clone(),
-            placement: PlacementName::of(&policy.name_any(), &stage.name),
+            name: stage.name.as_str().into(),
+            placement: PlacementName::of(&policy.name_any(), StageName::of(&stage.name)),
             health: stage.health,
             filter: stage.filter.as_deref().map(|text| Expression::new(text, Root::Clause)),
             condition: stage

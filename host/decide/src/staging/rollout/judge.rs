@@ -60,7 +60,7 @@ pub fn judge(input: StageInput<'_>) -> StageResult {
         ..
     } = input;
     let mut record = stage::start_attempt(recorded, own, facts.now);
-    record.name.clone_from(&stage.name);
+    record.name = stage.name.to_string();
     let mut judging = StageEvaluator::new(input);
     let result = judging.run(&mut record);
     let finding = match result {
@@ -233,7 +233,7 @@ impl<'a> StageEvaluator<'a> {
         }
         if let Some(condition) = &stage.condition {
             let values = self.values(placed, &kept);
-            let finding = self.evaluator().condition(&stage.name, condition, values);
+            let finding = self.evaluator().condition(stage.name.borrowed(), condition, values);
             let of_condition = Note {
                 check: Some(&condition.digest),
                 ..of_evidence
@@ -275,7 +275,7 @@ impl<'a> StageEvaluator<'a> {
             answers: facts.answers(),
             subject: gates::Subject {
                 policy: facts.policy.object.metadata.name.as_deref().unwrap_or_default(),
-                stage: &stage.name,
+                stage: stage.name.borrowed(),
                 placement: own.uid(),
                 attempt: own.attempt,
             },

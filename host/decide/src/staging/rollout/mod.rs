@@ -23,7 +23,7 @@ use crate::checks::answers::Read;
 use crate::checks::finding::Finding;
 use crate::checks::question::Question;
 use crate::checks::reason::Reason;
-use crate::names::PlacementName;
+use crate::names::{PlacementName, StageName};
 use crate::staging::input::{Checked, Facts, OwnedPlacement, Slot, StageInput, placement::is_owned};
 use crate::staging::plan::{Decision, Event, Plan, Write};
 use crate::staging::rollout::judge::{READING_IS_WORTH, StageResult, follow, judge};
@@ -125,7 +125,7 @@ impl<'a> Rollout<'a> {
         let standing = match (self.active_gone(), active) {
             (Some(finding), _) => {
                 draft.stalled = Some(finding.clone());
-                self.standing_of(&finding, self.status.active_stage.clone())
+                self.standing_of(&finding, self.recorded_active())
             }
             (None, None) => {
                 let unready = self.after_completion(&mut draft, &mut records);
@@ -313,7 +313,7 @@ impl<'a> Rollout<'a> {
         }
     }
 
-    fn standing_of(&self, finding: &Finding, active_stage: Option<String>) -> StatusDraft {
+    fn standing_of(&self, finding: &Finding, active_stage: Option<StageName>) -> StatusDraft {
         let (phase, reason, message) = StatusDraft::of(finding);
         let is_paused = self.policy.spec.paused;
         StatusDraft {
@@ -382,7 +382,7 @@ impl Rollout<'_> {
         let standing = StatusDraft {
             stalled: Some(finding.clone()),
             stages,
-            ..self.standing_of(finding, self.status.active_stage.clone())
+            ..self.standing_of(finding, self.recorded_active())
         };
         let (write, events) = status::write(self.facts, standing);
         Plan {

@@ -6,8 +6,11 @@ use stagegate_api::{BindingPolicyRef, StageState, StageStatus};
 
 use crate::checks::finding::Finding;
 use crate::checks::reason::Reason;
-use crate::names::{PlacementName, ResourceVersion, Uid};
-use crate::staging::input::{CheckedStage, Decoded, OwnedPlacement, Slot, binding_view, recorded::destinations};
+use crate::names::{PlacementName, ResourceVersion, StageName, Uid};
+use crate::staging::input::{
+    CheckedStage, Decoded, OwnedPlacement, Slot, binding_view,
+    recorded::{active_stage, destinations, stage_name},
+};
 use crate::staging::rollout::Rollout;
 use crate::staging::status::stage;
 
@@ -34,7 +37,7 @@ impl<'a> Rollout<'a> {
         self.status
             .stages
             .iter()
-            .find(|record| record.name == self.stage(index).name)
+            .find(|record| stage_name(record) == self.stage(index).name.borrowed())
     }
 
     pub(crate) fn is_open_at_revision(&self, index: usize) -> bool {
@@ -90,10 +93,15 @@ impl<'a> Rollout<'a> {
         (0..self.slots.len()).find(|index| !self.has_passed(*index))
     }
 
+    /// The stage that status calls active.
+    pub(crate) fn recorded_active(&self) -> Option<StageName> {
+        active_stage(self.status).map(|stage| stage.owned())
+    }
+
     /// The latest placement is of a stage that the spec no longer has: it stays, and a human says what is meant.
     pub(crate) fn active_gone(&self) -> Option<Finding> {
         let was_active = |name: &str| {
-            let active = self.status.active_stage.as_deref();
+            let active = active_stage(self.status);
             active.is_some_and(|stage| PlacementName::of(&self.policy.name_any(), stage).as_str() == name)
         };
         let unreadable = self
@@ -133,7 +141,7 @@ impl<'a> Rollout<'a> {
     pub(crate) fn records(&self) -> Vec<StageStatus> {
         (0..self.slots.len())
             .map(|index| {
-                let name = self.stage(index).name.clone();
+                let name = self.stage(index).name.to_string();
                 let recorded = self.recorded(index);
                 let placement = self.slots[index].own().map(|own| BindingPolicyRef {
                     name: own.object.name_any(),
@@ -204,7 +212,12 @@ impl<'a> Rollout<'a> {
                 .filter_map(Slot::open)
                 .any(|own| Some(own.uid()) == uid)
         };
-        let in_spec = |record: &&StageStatus| self.checked.stages.iter().any(|stage| stage.name == record.name);
+        let in_spec = |record: &&StageStatus| {
+            self.checked
+                .stages
+                .iter()
+                .any(|stage| stage.name.borrowed() == stage_name(record))
+        };
         let gone = self
             .status
             .stages

@@ -14,7 +14,12 @@ use stagegate_api::{Outcome, Phase, StageState, StageStatus, StagedBindingPolicy
 
 use crate::checks::finding::Finding;
 use crate::checks::reason::Reason;
-use crate::staging::input::{Facts, placement::precondition};
+use crate::names::StageName;
+use crate::staging::input::{
+    Facts,
+    placement::precondition,
+    recorded::{active_stage, stage_name},
+};
 use crate::staging::plan::{Event, Write};
 use stagegate_api::printable::printable;
 
@@ -31,7 +36,7 @@ pub struct StatusDraft {
     pub stalled: Option<Finding>,
     /// What the last stage lacks after completion. `None`: it is healthy, or the rollout is not completed.
     pub unready: Option<Finding>,
-    pub active_stage: Option<String>,
+    pub active_stage: Option<StageName>,
     pub stages: Vec<StageStatus>,
 }
 
@@ -135,7 +140,7 @@ pub fn announce(facts: &Facts, mut standing: StatusDraft) -> (Write, Vec<Event>)
     events.extend(reached(&mut standing, old, generation));
     let status = StagedBindingPolicyStatus {
         observed_generation: generation,
-        active_stage: standing.active_stage.clone(),
+        active_stage: standing.active_stage.clone().map(String::from),
         phase: Some(standing.shown_phase()),
         reason: Some(standing.main().0.as_str().to_owned()),
         conditions,
@@ -211,14 +216,14 @@ fn conditions(standing: &StatusDraft, old: &[Condition], stamped: Stamped) -> Ve
 
 /// One Event for each stage that has passed.
 fn passed(standing: &StatusDraft, old: &StagedBindingPolicyStatus) -> Vec<Event> {
-    let had_passed = |name: &str, revision: Option<&String>| {
-        old.stages
-            .iter()
-            .any(|stage| stage.name == name && stage.state == StageState::Passed && stage.revision.as_ref() == revision)
+    let had_passed = |name: StageName<&str>, revision: Option<&String>| {
+        old.stages.iter().any(|stage| {
+            stage_name(stage) == name && stage.state == StageState::Passed && stage.revision.as_ref() == revision
+        })
     };
     let passed = standing.stages.iter();
     let passed = passed
-        .filter(|stage| stage.state == StageState::Passed && !had_passed(&stage.name, stage.revision.as_ref()))
+        .filter(|stage| stage.state == StageState::Passed && !had_passed(stage_name(stage), stage.revision.as_ref()))
         .map(|stage| event(Reason::StagePassed, format!("stage {} has passed", stage.name)));
     passed.collect()
 }
@@ -229,29 +234,29 @@ fn passed(standing: &StatusDraft, old: &StagedBindingPolicyStatus) -> Vec<Event>
 fn reached(standing: &mut StatusDraft, old: &StagedBindingPolicyStatus, generation: Option<i64>) -> Option<Event> {
     let (reason, message) = standing.main();
     let (reason, message) = (reason, message.to_owned());
-    let known = |name: &str| old.stages.iter().find(|stage| stage.name == name);
+    let known = |name: StageName<&str>| old.stages.iter().find(|stage| stage_name(stage) == name);
     let is_same_generation = old.observed_generation == generation;
     for stage in &mut standing.stages {
         let is_same = |known: &&StageStatus| (&known.revision, known.attempt) == (&stage.revision, stage.attempt);
-        let known = known(&stage.name).filter(|_| is_same_generation).filter(is_same);
+        let known = known(stage_name(stage)).filter(|_| is_same_generation).filter(is_same);
         stage.event_reasons = known.map(|known| known.event_reasons.clone()).unwrap_or_default();
     }
     if !reason.is_notable() {
         return None;
     }
     // A new generation clears the reported reasons, but a reason that an edit of the policy did not change is not news.
-    let active = standing.active_stage.as_deref();
+    let active = standing.active_stage.as_ref().map(StageName::borrowed);
     let attempt = |stages: &[StageStatus]| {
-        let stage = stages.iter().find(|stage| Some(stage.name.as_str()) == active);
+        let stage = stages.iter().find(|stage| Some(stage_name(stage)) == active);
         stage.and_then(|stage| stage.attempt)
     };
     let stays = old.reason.as_deref() == Some(reason.as_str())
-        && old.active_stage.as_deref() == active
+        && active_stage(old) == active
         && attempt(&old.stages) == attempt(&standing.stages);
     let record = standing
         .stages
         .iter_mut()
-        .find(|stage| Some(&stage.name) == standing.active_stage.as_ref());
+        .find(|stage| Some(stage_name(stage)) == active);
     let was_reported = match record {
         Some(record) if record.event_reasons.iter().any(|known| known == reason.as_str()) => true,
         Some(record) if record.event_reasons.len() < MAX_EVENT_REASONS => {
@@ -317,7 +322,7 @@ mod tests {
             accepted: Ok(String::new()),
             stalled: None,
             unready: Some(lacking.clone()),
-            active_stage: Some("prod".to_owned()),
+            active_stage: Some("prod".into()),
             stages: Vec::new(),
         };
         let stamped = Stamped {

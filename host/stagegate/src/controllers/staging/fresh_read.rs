@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use jiff::Timestamp;
 use stagegate_api::{Binding, StatusCollector, evidence};
-use stagegate_decide::names::PlacementName;
+use stagegate_decide::names::{PlacementName, StageName};
 use stagegate_decide::staging::{BindingFacts, Decoded, Facts, Read, Source, observe};
 use stagegate_runtime::Runtime;
 use stagegate_runtime::request::RequestError;
@@ -130,7 +130,11 @@ impl FreshReader<'_> {
     fn names(&self, policy: &str, facts: &Facts) -> BTreeSet<String> {
         let stages = facts.policy.object.spec.stages.iter();
         let mut names: BTreeSet<String> = stages
-            .map(|stage| PlacementName::of(policy, &stage.name).as_str().to_owned())
+            .map(|stage| {
+                PlacementName::of(policy, StageName::of(&stage.name))
+                    .as_str()
+                    .to_owned()
+            })
             .collect();
         names.extend(self.index().placements_of(policy));
         names.extend(facts.placements.keys().cloned());

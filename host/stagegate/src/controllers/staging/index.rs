@@ -8,7 +8,7 @@ use kube::{Resource as _, ResourceExt as _};
 use stagegate_api::{
     Binding, BindingPolicy, CombinedStatusView, StagedBindingPolicy, StatusCollector, evidence, label,
 };
-use stagegate_decide::names::PlacementName;
+use stagegate_decide::names::{PlacementName, StageName};
 use stagegate_decide::staging::{Observed, observe};
 use stagegate_runtime::few::Few;
 use stagegate_runtime::links::Links;
@@ -45,7 +45,7 @@ impl Index {
                 .spec
                 .stages
                 .iter()
-                .map(|stage| PlacementName::of(name, &stage.name).as_str().to_owned())
+                .map(|stage| PlacementName::of(name, StageName::of(&stage.name)).as_str().to_owned())
                 .collect()
         });
         let left: Vec<String> = self.stages.of(name).cloned().collect();

@@ -14,7 +14,7 @@ use stagegate_api::staged_status::{MAX_PIECE_NAME_CHARS, MAX_PIECE_VALUE_CHARS, 
 use stagegate_api::{CombinedStatus, EvidencePiece, Outcome};
 use stagegate_decide::counted::counted;
 use stagegate_decide::staging::{
-    CombinedRef, GateAnswer, GateCall, GateDestination, GateHealth, GateObject, GateVerdict, SourceEntry,
+    CombinedRef, GateAnswer, GateCall, GateDestination, GateHealth, GateObject, GateRequest, GateVerdict,
 };
 use stagegate_evaluate::gate::limits::REQUEST_BYTES_MAX;
 use stagegate_evaluate::gate::{Evaluation, Failure, Limits, wire};
@@ -76,7 +76,8 @@ impl Calls {
         let (request, digest) = (Arc::new(request), call.module.clone());
         let limits = Limits::new(call.timeout_ms, call.memory_mib);
         let begun = Instant::now();
-        let span = debug_span!("gate", policy = call.request.policy, stage = call.request.stage, gate = %call.source);
+        let span =
+            debug_span!("gate", policy = call.request.policy, stage = call.request.stage.as_str(), gate = %call.source);
         let answer = self
             .modules
             .with_loaded((&call.source, &call.module), move |sandbox| {
@@ -182,7 +183,7 @@ fn request_of(call: &GateCall, seen: &SeenEvidence) -> Option<wire::Request> {
     });
     Some(wire::Request {
         policy: asked.policy.clone(),
-        stage: asked.stage.clone(),
+        stage: asked.stage.to_string(),
         attempt: u64::try_from(asked.attempt).unwrap_or_default(),
         now_ms: milliseconds(call.now),
         config: asked.config.clone(),
@@ -263,8 +264,7 @@ pub fn unknown(at: Timestamp, message: &str) -> GateVerdict {
 }
 
 fn answered(call: &GateCall, evaluation: Evaluation) -> GateVerdict {
-    let GateCall { source, request, .. } = call;
-    tell(source, (&request.policy, &request.stage), &evaluation.log);
+    tell(call, &evaluation.log);
     kept(call.now, &evaluation.verdict)
 }
 
@@ -295,9 +295,10 @@ fn kept(at: Timestamp, verdict: &wire::Verdict) -> GateVerdict {
     }
 }
 
-fn tell(gate: &SourceEntry, (policy, stage): (&str, &str), log: &[wire::LogLine]) {
+fn tell(call: &GateCall, log: &[wire::LogLine]) {
+    let GateRequest { policy, stage, .. } = &call.request;
     for wire::LogLine { level, message } in log {
-        debug!(policy, stage, %gate, ?level, message, "a gate writes");
+        debug!(policy, stage = stage.as_str(), gate = %call.source, ?level, message, "a gate writes");
     }
 }
 
