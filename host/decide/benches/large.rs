@@ -18,7 +18,7 @@ use stagegate_api::{
     Binding, BindingPolicy, BindingPolicyStatus, CombinedStatusView, EvidenceRow, EvidenceView, Phase, Reported,
     evidence, label,
 };
-use stagegate_decide::names::ObjectKey;
+use stagegate_decide::names::{ObjectKey, PlacementName};
 use stagegate_decide::staging::{
     BindingFacts, Compilation, Decision, Decoded, EvidenceCollectorFacts, Facts, ObjectFacts, ObjectMeta, Placement,
     Plan, Question, Read, Verdict, Write, decide, observe,
@@ -237,7 +237,9 @@ impl World {
                 metadata.resource_version = Some(version);
                 metadata.generation = Some(1);
                 metadata.creation_timestamp = Some(Time(self.facts.now));
-                self.facts.placements.insert(name, Decoded::Object(Arc::new(object)));
+                self.facts
+                    .placements
+                    .insert(name.into(), Decoded::Object(Arc::new(object)));
             }
             Write::Open(placement) | Write::Update(placement) | Write::Fence(placement) => {
                 self.change(placement, version)
@@ -282,7 +284,7 @@ impl World {
 /// KubeStellar and the clusters, without delays.
 impl World {
     fn play_kubestellar(&mut self, step: usize) {
-        let names: Vec<String> = self.facts.placements.keys().cloned().collect();
+        let names: Vec<PlacementName> = self.facts.placements.keys().cloned().collect();
         for name in names {
             let version = self.next_version();
             let Some(Decoded::Object(object)) = self.facts.placements.get_mut(&name) else {
@@ -302,9 +304,9 @@ impl World {
                 object.metadata.resource_version = Some(version);
             }
             let object = Arc::clone(object);
-            self.bind(&name, &object);
+            self.bind(name.as_str(), &object);
             if !object.spec.cluster_selectors.is_empty() {
-                self.combine(&name, &object, step);
+                self.combine(name.as_str(), &object, step);
             }
         }
     }
@@ -350,7 +352,7 @@ impl World {
             object: Some(Decoded::Object(Arc::new(binding))),
             observed,
         };
-        self.facts.bindings.insert(name.to_owned(), facts);
+        self.facts.bindings.insert(name.to_owned().into(), facts);
     }
 
     /// A report of each cluster about each object: a healthy Deployment at the newest generation, as soon as the cluster's turn

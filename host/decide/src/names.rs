@@ -1,5 +1,6 @@
 //! Names and digests as types, with the limits that their users set. Must not read anything.
 
+use std::borrow::Borrow;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
@@ -9,7 +10,7 @@ pub use stagegate_api::{ClusterName, Digest, ResourceVersion, StageName, Uid};
 const DNS_LABEL_LEN_MAX: usize = 63;
 
 /// The name of a stage's BindingPolicy and Binding: `<policy>.stage.<stage>`, as the Go stager has it. It is only ever
-/// built, never parsed: a policy may be called `a.stage.b`.
+/// built, never parsed: a policy may be called `a.stage.b`. Among the facts there may also be names that no stage has.
 ///
 /// KubeStellar: BindingPolicy names become label values, at most 63 bytes; hence policy and stage together at most 56.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -29,6 +30,18 @@ impl PlacementName {
 
     /// As the API server has it.
     pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl From<String> for PlacementName {
+    fn from(name: String) -> Self {
+        Self(name)
+    }
+}
+
+impl Borrow<str> for PlacementName {
+    fn borrow(&self) -> &str {
         &self.0
     }
 }

@@ -38,7 +38,7 @@ fn world(facts: &Facts, server: &Server) -> Vec<(&'static str, Value)> {
     };
     let placements = facts.placements.iter().filter_map(|(name, placement)| {
         let object = of_kind(json!(placement.object()?), "BindingPolicy");
-        Some((name.clone(), json!({"object": object})))
+        Some((name.to_string(), json!({"object": object})))
     });
     let binding = |binding: &BindingFacts| {
         let object = binding.object.as_ref().and_then(Decoded::object);
@@ -48,7 +48,7 @@ fn world(facts: &Facts, server: &Server) -> Vec<(&'static str, Value)> {
     let bindings = facts
         .bindings
         .iter()
-        .map(|(name, facts)| (name.clone(), binding(facts)));
+        .map(|(name, facts)| (name.to_string(), binding(facts)));
     // What a decision sees is a view; the case is made of what was stored.
     let combined = facts.combined.iter().filter_map(|(key, view)| {
         let version = view.object()?.metadata.resource_version.clone()?;

@@ -518,7 +518,7 @@ fn uncovered(
         let bound = server.bindings.get(other);
         let read = facts
             .bindings
-            .get(other)
+            .get(other.as_str())
             .and_then(|entry| entry.object.as_ref()?.object());
         for destination in &binding.spec.destinations {
             // No controller reads the inventory, so none knows a cluster that a user has moved and no Binding names yet.

@@ -247,7 +247,7 @@ fn stands(facts: &Facts) -> String {
         .iter()
         .filter_map(|(name, placement)| {
             let object = placement.object()?;
-            let name = name.trim_start_matches("shop.stage.");
+            let name = name.as_str().trim_start_matches("shop.stage.");
             let place = stages.iter().position(|stage| *stage == name).unwrap_or(stages.len());
             let at = object
                 .metadata
@@ -299,7 +299,7 @@ fn silent(facts: &Facts) -> Vec<String> {
             .spec
             .stages
             .iter()
-            .any(|stage| **name == format!("shop.stage.{}", stage.name));
+            .any(|stage| name.as_str() == format!("shop.stage.{}", stage.name));
         placement
             .object()
             .is_some_and(|object| !is_stage && !object.spec.cluster_selectors.is_empty())
@@ -308,7 +308,7 @@ fn silent(facts: &Facts) -> Vec<String> {
         .map(|(name, _)| name)
         .next()
         .filter(|_| is_accepted(&status))
-        .filter(|name| !is_told_of(name));
+        .filter(|name| !is_told_of(name.as_str()));
     silent.extend(untold.map(|name| format!("{name} places the workload for no stage, and nobody says so")));
     let token = format!("{}.0", policy.metadata.generation.unwrap_or_default());
     let unfenced = facts.placements.iter().filter(|(_, placement)| {

@@ -73,7 +73,7 @@ impl Talk {
             .iter()
             .filter_map(|name| {
                 Some((
-                    name.clone(),
+                    PlacementName::from(name.clone()),
                     Decoded::Object(seen.placements.objects.get(name)?.clone()),
                 ))
             })
@@ -83,7 +83,7 @@ impl Talk {
             .filter_map(|name| {
                 let observed = seen.observed.get(name)?.clone();
                 let object = seen.bindings.objects.get(name).cloned().map(Decoded::Object);
-                Some((name.clone(), BindingFacts { object, observed }))
+                Some((name.clone().into(), BindingFacts { object, observed }))
             })
             .collect();
         let combined = seen.combined.objects.iter();
@@ -144,7 +144,7 @@ impl Talk {
             })
             .collect();
         names.extend(seen.placements_of(policy));
-        names.extend(self.facts.placements.keys().cloned());
+        names.extend(self.facts.placements.keys().map(PlacementName::to_string));
         names
     }
 
@@ -176,7 +176,7 @@ impl Talk {
                 }
                 let observed = observe(previous, object.as_deref(), now);
                 let object = object.map(Decoded::Object);
-                Some((name.clone(), BindingFacts { object, observed }))
+                Some((name.clone().into(), BindingFacts { object, observed }))
             })
             .collect();
         collectors(&mut self.facts, seen, |name| server.collectors.get(name).cloned());
@@ -192,8 +192,11 @@ impl Talk {
         };
         self.facts.policy = policy_facts(policy);
         let names = self.placement_names(seen);
-        let placement = |name: &String| -> Option<(String, Decoded<BindingPolicy>)> {
-            Some((name.clone(), Decoded::Object(server.placements.get(name)?.clone())))
+        let placement = |name: &String| -> Option<(PlacementName, Decoded<BindingPolicy>)> {
+            Some((
+                name.clone().into(),
+                Decoded::Object(server.placements.get(name)?.clone()),
+            ))
         };
         self.facts.placements = names.iter().filter_map(placement).collect();
         self.facts.now = now;

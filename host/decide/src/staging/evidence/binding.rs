@@ -59,7 +59,7 @@ impl<'a> Placed<'a> {
                 format!("no Binding {name} yet: KubeStellar writes it about 2 s after the BindingPolicy"),
             )
         };
-        let entry = self.facts.bindings.get(name.as_str()).ok_or_else(missing)?;
+        let entry = self.facts.bindings.get(name).ok_or_else(missing)?;
         match entry.object.as_ref().ok_or_else(missing)? {
             Decoded::Undecodable { error } => Err(Finding::unknown(
                 Reason::InvalidObject,

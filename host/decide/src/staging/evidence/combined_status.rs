@@ -38,7 +38,7 @@ impl<'a> Subject<'a> {
 
     /// What this process saw of the version that the Binding names.
     pub fn named(&self) -> Option<&'a NamedVersion> {
-        let placement = self.placed.stage.placement.as_str();
+        let placement = &self.placed.stage.placement;
         let observed = &self.placed.facts.bindings.get(placement)?.observed;
         observed.versions.get(&self.key().to_string())
     }
@@ -78,7 +78,7 @@ impl<'a> Subject<'a> {
     fn no_combined(&self, namespace: &str, name: &str) -> Finding {
         let (key, facts) = (self.key(), self.placed.facts);
         let text = format!("no CombinedStatus {namespace}/{name} for {key} yet");
-        let placement = self.placed.stage.placement.as_str();
+        let placement = &self.placed.stage.placement;
         let placed = &self.placed.own.object.metadata.creation_timestamp;
         let made = self
             .found
@@ -413,7 +413,7 @@ impl<'a> Subject<'a> {
     fn no_row(&self, cluster: ClusterName<&str>) -> Finding {
         let (key, facts) = (self.key(), self.placed.facts);
         let text = format!("the evidence about {key} has no row for cluster {cluster} yet");
-        let binding = facts.bindings.get(self.placed.stage.placement.as_str());
+        let binding = facts.bindings.get(&self.placed.stage.placement);
         let due = binding.map(|binding| after(binding.observed.since, facts.settings.combined()));
         match due {
             Some(due) if facts.now < due => Finding::unknown(

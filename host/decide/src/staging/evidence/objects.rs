@@ -212,7 +212,7 @@ impl<'a> ObjectTracker<'a> {
         let stages = facts.policy.object.status.iter().flat_map(|status| &status.stages);
         let is_placed = |other: &StageStatus| {
             other.binding_policy.as_ref().is_some_and(|placement| {
-                let live = facts.placements.get(&placement.name).and_then(Decoded::object);
+                let live = facts.placements.get(placement.name.as_str()).and_then(Decoded::object);
                 live.is_some_and(|live| live.metadata.uid.as_deref() == Some(&placement.uid))
             })
         };

@@ -12,7 +12,7 @@ use crate::checks::gate_call::{
     ConfigAnswer, ConfigKey, GateNamespaces, GateVerdict, ModuleFacts, Source, SourceEntry,
 };
 use crate::checks::verdict::{Verdict, VerdictKey};
-use crate::names::{Digest, ObjectKey, ResourceVersion, Uid};
+use crate::names::{Digest, ObjectKey, PlacementName, ResourceVersion, Uid};
 use crate::staging::input::observed::Observed;
 
 /// One policy and what is known of it at one instant.
@@ -49,10 +49,10 @@ pub struct Facts {
     pub collectors_changed: BTreeMap<String, Timestamp>,
     /// The BindingPolicies under a name of one of the stages, and all that this policy owns.
     #[serde(default)]
-    pub placements: BTreeMap<String, Decoded<BindingPolicy>>,
+    pub placements: BTreeMap<PlacementName, Decoded<BindingPolicy>>,
     /// The Bindings of those names.
     #[serde(default)]
-    pub bindings: BTreeMap<String, BindingFacts>,
+    pub bindings: BTreeMap<PlacementName, BindingFacts>,
     /// What metadata reads of bound objects answered.
     #[serde(default)]
     pub objects: BTreeMap<ObjectKey, ObjectFacts>,

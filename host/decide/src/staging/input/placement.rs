@@ -81,7 +81,7 @@ impl std::fmt::Display for FencingToken {
 
 impl<'a> Slot<'a> {
     pub fn of(facts: &'a Facts, name: &PlacementName) -> Self {
-        match facts.placements.get(name.as_str()) {
+        match facts.placements.get(name) {
             None => Self::Absent,
             Some(Decoded::Undecodable { error }) => Self::Undecodable(error),
             Some(Decoded::Object(object)) => Self::of_object(facts, object),

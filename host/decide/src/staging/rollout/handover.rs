@@ -151,7 +151,7 @@ fn shared_clusters(pair: Pair<'_>, settled: &Bound<'_>) -> Vec<ClusterName> {
 fn earlier_clusters(facts: &Facts, pair: Pair<'_>) -> Option<BTreeSet<ClusterName>> {
     let binding = facts
         .bindings
-        .get(pair.earlier.as_str())
+        .get(pair.earlier)
         .and_then(|entry| entry.object.as_ref())
         .and_then(|binding| binding.object());
     let bound = binding.map(|binding| {

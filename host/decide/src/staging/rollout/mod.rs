@@ -88,7 +88,7 @@ impl<'a> Rollout<'a> {
             .iter()
             .map(|stage| Slot::of(facts, &stage.placement))
             .collect();
-        let is_stage = |name: &str| checked.stages.iter().any(|stage| stage.placement.as_str() == name);
+        let is_stage = |name: &PlacementName| checked.stages.iter().any(|stage| stage.placement == *name);
         let gone = facts
             .placements
             .iter()

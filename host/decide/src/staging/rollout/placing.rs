@@ -91,7 +91,7 @@ impl Rollout<'_> {
                 if self
                     .facts
                     .bindings
-                    .get(name.as_str())
+                    .get(name)
                     .is_some_and(|entry| entry.object.is_some()) =>
             {
                 Finding::unknown(

@@ -22,11 +22,8 @@ impl<'a> Rollout<'a> {
         &self.checked.stages[index]
     }
 
-    pub(crate) fn is_stage(&self, placement: &str) -> bool {
-        self.checked
-            .stages
-            .iter()
-            .any(|stage| stage.placement.as_str() == placement)
+    pub(crate) fn is_stage(&self, placement: &PlacementName) -> bool {
+        self.checked.stages.iter().any(|stage| stage.placement == *placement)
     }
 
     pub(crate) fn last(&self) -> usize {
@@ -100,9 +97,9 @@ impl<'a> Rollout<'a> {
 
     /// The latest placement is of a stage that the spec no longer has: it stays, and a human says what is meant.
     pub(crate) fn active_gone(&self) -> Option<Finding> {
-        let was_active = |name: &str| {
+        let was_active = |name: &PlacementName| {
             let active = active_stage(self.status);
-            active.is_some_and(|stage| PlacementName::of(&self.policy.name_any(), stage).as_str() == name)
+            active.is_some_and(|stage| PlacementName::of(&self.policy.name_any(), stage) == *name)
         };
         let unreadable = self
             .facts
@@ -123,7 +120,8 @@ impl<'a> Rollout<'a> {
         }
         let none_at_revision = !(0..self.slots.len()).any(|index| self.is_open_at_revision(index));
         let gone = self.gone.iter().filter_map(Slot::open).find(|own| {
-            was_active(&own.object.name_any()) || (none_at_revision && own.revision == self.checked.revision)
+            was_active(&PlacementName::of_object(own.object))
+                || (none_at_revision && own.revision == self.checked.revision)
         })?;
         let name = gone.object.name_any();
         Some(Finding::unknown(
@@ -228,7 +226,7 @@ impl<'a> Rollout<'a> {
 
     /// A cluster that joined a stage after it had passed is reported, not evaluated.
     pub(crate) fn joined(&self, index: usize, record: &StageStatus) -> Option<String> {
-        let name = self.stage(index).placement.as_str();
+        let name = &self.stage(index).placement;
         let binding = self.facts.bindings.get(name)?.object.as_ref()?.object()?;
         let joined = binding_view::destinations(binding)
             .into_iter()

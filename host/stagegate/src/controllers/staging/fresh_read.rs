@@ -62,11 +62,12 @@ impl FreshReader<'_> {
         facts.policy = gather::policy_facts(&read);
         self.recover_status(policy, facts).await?;
         let named = self.names(policy, facts);
-        facts.placements = if named.is_subset(&names) {
+        let placed = if named.is_subset(&names) {
             placed
         } else {
             placements.each(&named).await?
         };
+        facts.placements = placed.into_iter().map(|(name, object)| (name.into(), object)).collect();
         facts.now = self.runtime.clock.now();
         Ok(true)
     }
@@ -137,7 +138,7 @@ impl FreshReader<'_> {
             })
             .collect();
         names.extend(self.index().placements_of(policy));
-        names.extend(facts.placements.keys().cloned());
+        names.extend(facts.placements.keys().map(PlacementName::to_string));
         names
     }
 
@@ -154,7 +155,7 @@ impl FreshReader<'_> {
         names: &BTreeSet<String>,
         mut read: BTreeMap<String, Decoded<Binding>>,
         now: Timestamp,
-    ) -> BTreeMap<String, BindingFacts> {
+    ) -> BTreeMap<PlacementName, BindingFacts> {
         let index = self.index();
         let facts = names.iter().filter_map(|name| {
             let object = read.remove(name);
@@ -164,7 +165,7 @@ impl FreshReader<'_> {
             }
             let binding = object.as_ref().and_then(|decoded| decoded.object());
             let observed = observe(previous, binding, now);
-            Some((name.clone(), BindingFacts { object, observed }))
+            Some((name.clone().into(), BindingFacts { object, observed }))
         });
         facts.collect()
     }

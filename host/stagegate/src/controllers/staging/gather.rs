@@ -10,6 +10,7 @@ use stagegate_api::{
     BindingPolicy, CombinedStatusView, StagedBindingPolicy, StagedBindingPolicySpec, StatusCollector,
     StatusCollectorSpec, evidence,
 };
+use stagegate_decide::names::PlacementName;
 use stagegate_decide::staging::{
     BindingFacts, Decoded, EvidenceCollectorFacts, Facts, PolicyFacts, Read, Settings, has_our_spec,
 };
@@ -88,8 +89,8 @@ pub fn facts(
 
 /// What there is of a policy's placements, by name.
 struct Placed {
-    placements: BTreeMap<String, Decoded<BindingPolicy>>,
-    bindings: BTreeMap<String, BindingFacts>,
+    placements: BTreeMap<PlacementName, Decoded<BindingPolicy>>,
+    bindings: BTreeMap<PlacementName, BindingFacts>,
     combined: BTreeMap<String, Decoded<CombinedStatusView>>,
 }
 
@@ -105,11 +106,11 @@ fn placed(policy: &str, stores: &Stores, index: &Mutex<Index>) -> Placed {
     drop(index);
     let placements = names.into_iter().filter_map(|name| {
         let placement = stores.placements.named(&name)?;
-        Some((name, decoded(&placement)))
+        Some((name.into(), decoded(&placement)))
     });
     let bindings = observed.into_iter().map(|(name, observed)| {
         let object = stores.bindings.named(&name).map(|binding| decoded(&binding));
-        (name, BindingFacts { object, observed })
+        (name.into(), BindingFacts { object, observed })
     });
     let combined = ids.into_iter().filter_map(|id| {
         let combined = stores.combined.get(&id)?;
@@ -170,8 +171,8 @@ pub fn evidence_facts(collector: &Guarded<StatusCollector>, ours_since: Option<T
 /// All that clauses of the policy, of its placements and of their Bindings name.
 pub fn collectors_named(
     policy: &StagedBindingPolicy,
-    placements: &BTreeMap<String, Decoded<BindingPolicy>>,
-    bindings: &BTreeMap<String, BindingFacts>,
+    placements: &BTreeMap<PlacementName, Decoded<BindingPolicy>>,
+    bindings: &BTreeMap<PlacementName, BindingFacts>,
 ) -> BTreeSet<String> {
     let placed = placements
         .values()
