@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use stagegate_api::{StageState, StagedBindingPolicy, StagedBindingPolicyStatus};
 use stagegate_decide::names::{PlacementName, StageName};
-use stagegate_decide::staging::{Decoded, Facts, Plan, Write};
+use stagegate_decide::staging::{Decoded, Facts, Plan, Reason, Write};
 
 use crate::server::{Server, uid_of};
 
@@ -19,7 +19,7 @@ type Fence = (i64, u64);
 #[derive(Clone, Debug, Default)]
 pub struct Claims {
     /// Events about what holds a stage, with all that may make them news.
-    said: BTreeSet<(String, Fence, String, String)>,
+    said: BTreeSet<(String, Fence, String, Reason)>,
     /// The newest view on which all was done that was to be done while a placement, by its uid, was closed.
     fences: BTreeMap<String, Fence>,
 }
@@ -123,7 +123,7 @@ impl Claims {
         let held = plan
             .events
             .iter()
-            .find(|event| Some(&event.reason) == status.reason.as_ref())?;
+            .find(|event| Some(event.reason.as_str()) == status.reason.as_deref())?;
         let stage = status.active_stage.clone().unwrap_or_default();
         let record = status.stages.iter().find(|known| known.name == stage)?;
         let attempt = record.attempt?;
@@ -133,12 +133,12 @@ impl Claims {
             format!("{uid} {}", placement.unwrap_or_default()),
             (fence.0, u64::try_from(attempt).unwrap_or_default()),
             stage,
-            held.reason.clone(),
+            held.reason,
         );
         (!self.said.insert(said)).then(|| {
             (
                 "once",
-                format!("the Event {} comes again: {}", held.reason, held.message),
+                format!("the Event {} comes again: {}", held.reason.as_str(), held.message),
             )
         })
     }

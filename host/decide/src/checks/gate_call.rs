@@ -10,6 +10,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use stagegate_api::{ConfigMapEntry, EvidencePiece};
 
+use crate::checks::reason::Reason;
 use crate::checks::verdict::VerdictKey;
 use crate::names::{ClusterName, Digest, ObjectKey, StageName, Uid};
 
@@ -243,7 +244,7 @@ pub struct EarlierVerdict {
     /// What it said.
     pub outcome: stagegate_api::Outcome,
     /// Why.
-    pub reason: String,
+    pub reason: Reason,
 }
 
 /// The answer to [`Question::Gate`](super::question::Question::Gate).

@@ -114,7 +114,7 @@ pub fn earlier_condition(finding: &Finding) -> EarlierVerdict {
     EarlierVerdict {
         name: "condition".to_owned(),
         outcome: finding.outcome,
-        reason: finding.reason.as_str().to_owned(),
+        reason: finding.reason,
     }
 }
 
@@ -224,7 +224,7 @@ impl<'a> GateInput<'a> {
             earlier.push(EarlierVerdict {
                 name: told.check.clone(),
                 outcome: told.finding.outcome,
-                reason: told.finding.reason.as_str().to_owned(),
+                reason: told.finding.reason,
             });
             let has_failed = told.finding.outcome == Outcome::Fail;
             answered.gates.push(told);

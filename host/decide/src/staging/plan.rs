@@ -9,6 +9,7 @@ use serde::Serialize;
 use stagegate_api::{BindingPolicy, BindingPolicySpec, StagedBindingPolicyStatus, StatusCollector};
 
 use crate::checks::question::Question;
+use crate::checks::reason::Reason;
 use crate::names::{PlacementName, ResourceVersion, Uid};
 
 /// What to do about one policy now.
@@ -112,8 +113,8 @@ pub struct Precondition {
 pub struct Event {
     /// Of type Warning; else Normal.
     pub warning: bool,
-    /// One of [`Reason`](crate::staging::Reason).
-    pub reason: String,
+    /// The reason word that the Event has.
+    pub reason: Reason,
     /// At most 1,024 characters (events.k8s.io).
     pub message: String,
 }

@@ -62,7 +62,7 @@ pub fn unprintable(plan: &Plan, facts: &Facts) -> Vec<String> {
         }
     }
     let events = plan.events.iter();
-    texts.extend(events.map(|event| (format!("Event {}", event.reason), event.message.as_str())));
+    texts.extend(events.map(|event| (format!("Event {}", event.reason.as_str()), event.message.as_str())));
     // In addition to control characters: those that change the direction of writing, end a line, or are invisible.
     let is_bad = |c: char| {
         c.is_control() || "\u{61c}\u{200b}\u{200e}\u{200f}\u{2028}\u{2029}\u{202e}\u{2066}\u{feff}".contains(c)

@@ -37,7 +37,7 @@ impl Rollout<'_> {
             );
             draft.events.push(Event {
                 warning: true,
-                reason: Reason::EditedAfterCompletion.as_str().to_owned(),
+                reason: Reason::EditedAfterCompletion,
                 message: text.clone(),
             });
             record.message = Some(text);

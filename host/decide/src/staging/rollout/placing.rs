@@ -188,7 +188,7 @@ impl Rollout<'_> {
         };
         draft.events.push(Event {
             warning: false,
-            reason: Reason::StageOpened.as_str().to_owned(),
+            reason: Reason::StageOpened,
             message: text,
         });
         draft.writes.push(match &self.slots[index] {

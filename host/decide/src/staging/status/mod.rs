@@ -271,7 +271,7 @@ fn reached(standing: &mut StatusDraft, old: &StagedBindingPolicyStatus, generati
 fn event(reason: Reason, message: String) -> Event {
     Event {
         warning: reason.is_warning(),
-        reason: reason.as_str().to_owned(),
+        reason,
         message,
     }
 }

@@ -31,14 +31,12 @@ pub(super) fn of_writes(plan: &Plan) -> impl Iterator<Item = &Event> {
 }
 
 fn is_of_a_write(event: &Event) -> bool {
-    event.reason == Reason::StageOpened.as_str()
+    event.reason == Reason::StageOpened
 }
 
 /// Whether people wait for the Event, and status may not show it later.
 fn is_milestone(event: &Event) -> bool {
-    [Reason::StagePassed, Reason::Completed]
-        .iter()
-        .any(|reason| event.reason == reason.as_str())
+    matches!(event.reason, Reason::StagePassed | Reason::Completed)
 }
 
 pub(super) fn announce<'a>(runtime: &Runtime, facts: &Facts, events: impl Iterator<Item = &'a Event>) {
@@ -46,7 +44,7 @@ pub(super) fn announce<'a>(runtime: &Runtime, facts: &Facts, events: impl Iterat
         let name = facts.policy.object.name_any();
         info!(
             policy = name,
-            reason = event.reason,
+            reason = event.reason.as_str(),
             warning = event.warning,
             "{}",
             event.message
@@ -55,7 +53,7 @@ pub(super) fn announce<'a>(runtime: &Runtime, facts: &Facts, events: impl Iterat
             about: reference(&facts.policy.object),
             warning: event.warning,
             is_milestone: is_milestone(event),
-            reason: event.reason.clone(),
+            reason: event.reason.as_str().to_owned(),
             note: event.message.clone(),
         });
     }
@@ -90,7 +88,7 @@ pub(super) fn put_off_late(runtime: &Runtime, facts: &Facts, memory: &mut Memory
             about: reference(&facts.policy.object),
             warning: true,
             is_milestone: false,
-            reason: "EvidenceExpired".to_owned(),
+            reason: Reason::EvidenceExpired.as_str().to_owned(),
             note: note.to_owned(),
         });
     }

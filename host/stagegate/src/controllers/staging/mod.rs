@@ -173,17 +173,15 @@ impl Controller for Staging {
         }
         self.memories().insert(policy.clone(), memory);
         result.map_err(|failure| {
-            let (reason, error) = match failure {
-                Failure::Read(error) => ("ReadFailed", error),
-                Failure::Write(error) => ("WriteFailed", error),
-            };
+            let reason = failure.reason().to_owned();
+            let (Failure::Read(error) | Failure::Write(error)) = failure;
             if !error.is_outdated() && !error.is_withheld() {
                 let note = format!("{}; trying again later", error.chain());
                 self.runtime.events.send(Notice {
                     about,
                     warning: true,
                     is_milestone: false,
-                    reason: reason.to_owned(),
+                    reason,
                     note,
                 });
             }

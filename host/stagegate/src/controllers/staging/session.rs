@@ -34,6 +34,16 @@ pub enum Failure {
     Write(RequestError),
 }
 
+impl Failure {
+    /// As the Event about it has it.
+    pub const fn reason(&self) -> &'static str {
+        match self {
+            Self::Read(_) => "ReadFailed",
+            Self::Write(_) => "WriteFailed",
+        }
+    }
+}
+
 impl From<RequestError> for Failure {
     fn from(error: RequestError) -> Self {
         Self::Read(error)

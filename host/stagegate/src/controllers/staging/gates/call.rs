@@ -179,7 +179,7 @@ fn request_of(call: &GateCall, seen: &SeenEvidence) -> Option<wire::Request> {
     let earlier = asked.earlier.iter().map(|verdict| wire::EarlierVerdict {
         name: verdict.name.clone(),
         outcome: outcome(verdict.outcome),
-        reason: verdict.reason.clone(),
+        reason: verdict.reason.as_str().to_owned(),
     });
     Some(wire::Request {
         policy: asked.policy.clone(),
