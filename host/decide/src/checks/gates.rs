@@ -11,6 +11,7 @@ use stagegate_api::staged_status::{MAX_PIECE_NAME_CHARS, MAX_PIECE_VALUE_CHARS, 
 use stagegate_api::{CheckStatus, EvidencePiece, EvidenceRow, Outcome, Reported};
 
 use super::answers::{Answers, Read};
+use super::check::Check;
 use super::finding::Finding;
 use super::gate_call::{
     ConfigAnswer, ConfigKey, EarlierVerdict, GateAnswer, GateCall, GateDestination, GateEvidenceRow, GateHealth,
@@ -112,7 +113,7 @@ fn recorded<'r>(checks: &'r [CheckStatus], gate: &CheckedGate) -> Option<&'r Che
 /// The condition's answer, as gates see it.
 pub fn earlier_condition(finding: &Finding) -> EarlierVerdict {
     EarlierVerdict {
-        name: "condition".to_owned(),
+        name: Check::Condition.as_str().to_owned(),
         outcome: finding.outcome,
         reason: finding.reason,
     }

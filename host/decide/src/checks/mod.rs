@@ -1,6 +1,7 @@
 //! Evaluating the checks of a stage: health, condition, gates and soak. Must not know what is placed, nor where.
 
 pub(crate) mod answers;
+pub(crate) mod check;
 pub(crate) mod evaluate;
 pub(crate) mod finding;
 pub(crate) mod gate_call;

@@ -4,15 +4,16 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use stagegate_api::{CheckStatus, Outcome};
 
+use super::check::Check;
 use super::finding::Finding;
 use super::gates::GateResult;
 use crate::names::Digest;
 
 /// Puts a check's answer into the record; its time changes only when the answer does. An answer other than Pass keeps the digest
 /// of the first evidence that gave it: the same answer to newer evidence decides nothing, so nothing is written for it.
-pub fn note_check(checks: &mut Vec<CheckStatus>, name: &str, finding: &Finding, note: Note<'_>) {
+pub fn note_check(checks: &mut Vec<CheckStatus>, of: Check, finding: &Finding, note: Note<'_>) {
     let mut check = CheckStatus {
-        name: name.to_owned(),
+        name: of.as_str().to_owned(),
         outcome: finding.outcome,
         reason: finding.reason.as_str().to_owned(),
         message: finding.message.clone(),
@@ -23,7 +24,7 @@ pub fn note_check(checks: &mut Vec<CheckStatus>, name: &str, finding: &Finding, 
         valid_until: None,
         evaluated_at: None,
     };
-    if let Some(old) = checks.iter().find(|old| old.name == name) {
+    if let Some(old) = of.last(checks) {
         let is_same =
             (&old.reason, &old.message, &old.check_digest) == (&check.reason, &check.message, &check.check_digest);
         if is_same && old.outcome == check.outcome && check.outcome != Outcome::Pass {
@@ -35,13 +36,13 @@ pub fn note_check(checks: &mut Vec<CheckStatus>, name: &str, finding: &Finding, 
 
 /// The recorded evidence check, unless a soak depends on it: after a restart, a soak's evidence is compared with the current one.
 pub fn evidence_of_no_soak(checks: &[CheckStatus], passing_since: Option<&Time>) -> Option<CheckStatus> {
-    let known = checks.iter().find(|check| check.name == "evidence");
+    let known = Check::Evidence.last(checks);
     known.filter(|_| passing_since.is_none()).cloned()
 }
 
 /// As long as a stage does not pass, newer evidence that is as complete as before is not worth a write of status.
 pub fn keep_evidence(checks: &mut [CheckStatus], before: Option<CheckStatus>) {
-    let now = checks.iter_mut().find(|check| check.name == "evidence");
+    let now = checks.iter_mut().find(|check| Check::Evidence.is_of(check));
     if let Some((now, before)) = now.zip(before)
         && (now.outcome, &now.reason, &now.message) == (before.outcome, &before.reason, &before.message)
     {
@@ -111,6 +112,7 @@ mod tests {
     use stagegate_api::StageStatus;
 
     use super::{Note, evidence_of_no_soak, keep_evidence, note_check};
+    use crate::checks::check::Check;
     use crate::checks::finding::Finding;
     use crate::checks::reason::Reason;
     use crate::names::Digest;
@@ -122,7 +124,7 @@ mod tests {
             evidence: Some(&Digest::of(evidence)),
             now: Timestamp::from_second(second).unwrap(),
         };
-        note_check(&mut record.checks, "evidence", finding, note);
+        note_check(&mut record.checks, Check::Evidence, finding, note);
     }
 
     #[test]

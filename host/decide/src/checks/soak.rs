@@ -5,6 +5,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use stagegate_api::{CheckStatus, Outcome};
 
 use super::answers::Answers;
+use super::check::Check;
 use super::finding::Finding;
 use super::reason::Reason;
 use super::record::{Note, Progress, note_check};
@@ -43,7 +44,7 @@ impl Soak<'_> {
         if let Some(waits_for) = self.waits_for {
             *passing_since = None;
             let finding = Finding::unknown(Reason::Soaking, waits_for);
-            note_check(checks, "soak", &finding, note);
+            note_check(checks, Check::Soak, &finding, note);
             return Err(finding);
         }
         if self.may_have_been_broken(checks) {
@@ -62,7 +63,7 @@ impl Soak<'_> {
             )
             .wake_at(until)
         };
-        note_check(checks, "soak", &finding, note);
+        note_check(checks, Check::Soak, &finding, note);
         if finding.outcome == Outcome::Pass {
             Ok(passed)
         } else {
@@ -75,7 +76,7 @@ impl Soak<'_> {
         let (Some(watching_since), Some(recorded)) = (self.answers.watching_since, self.recorded) else {
             return false;
         };
-        let evidence = |checks: &[CheckStatus]| checks.iter().find(|check| check.name == "evidence").cloned();
+        let evidence = |checks: &[CheckStatus]| Check::Evidence.last(checks).cloned();
         let digest = |check: Option<CheckStatus>| check.and_then(|check| check.evidence_digest);
         let recorded = evidence(recorded);
         let time = recorded

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use stagegate_api::{ObjectStatus, Outcome, StageStatus, StagedBindingPolicyStatus};
 
+use crate::checks::check::Check;
 use crate::names::{ClusterName, ObjectKey, ResourceVersion, StageName, Uid};
 
 /// Whether an entry was made before the placement was opened, so that no Binding has been compared with it yet.
@@ -53,6 +54,6 @@ pub fn key_of(object: &ObjectStatus) -> ObjectKey {
 
 /// Whether every cluster was last found to report on every object that is judged.
 pub fn has_complete_evidence(record: &StageStatus) -> bool {
-    let evidence = record.checks.iter().find(|check| check.name == "evidence");
+    let evidence = Check::Evidence.last(&record.checks);
     evidence.is_some_and(|check| check.outcome == Outcome::Pass)
 }

@@ -12,6 +12,7 @@ use stagegate_api::{
 };
 
 use crate::checks::answers::{Answers, Compilation};
+use crate::checks::check::Check;
 use crate::checks::question::{Question, Root};
 use crate::checks::spec::{CheckedGate, Expression, gates};
 use crate::names::is_dns_label;
@@ -57,13 +58,13 @@ impl CheckedStage {
 
     /// Whether a check of this name in status is one that the stage has (still).
     pub fn has_check(&self, name: &str) -> bool {
-        match name {
-            "health" => self.requires_health(),
-            "condition" => self.condition.is_some(),
-            "filter" => self.filter.is_some(),
-            "soak" => self.soak.is_some(),
-            "evidence" => true,
-            name => self.gates.iter().any(|gate| gate.check_name() == name),
+        match Check::named(name) {
+            Some(Check::Health) => self.requires_health(),
+            Some(Check::Condition) => self.condition.is_some(),
+            Some(Check::Filter) => self.filter.is_some(),
+            Some(Check::Soak) => self.soak.is_some(),
+            Some(Check::Evidence) => true,
+            None => self.gates.iter().any(|gate| gate.check_name() == name),
         }
     }
 }

@@ -13,6 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::{SignedDuration, Timestamp};
 use stagegate_api::{BoundObject, EvidenceRow, ObjectStatus, Outcome, StageState, StageStatus};
 
+use crate::checks::check::Check;
 use crate::checks::evaluate::{self, Evaluator, worst};
 use crate::checks::finding::Finding;
 use crate::checks::gate_call::{CombinedRef, EarlierVerdict, GateDestination, GateObject};
@@ -187,7 +188,7 @@ impl<'a> StageEvaluator<'a> {
         let kept = match self.kept(&settled.objects, record) {
             Ok(kept) => kept,
             Err(finding) => {
-                note_check(&mut record.checks, "filter", &finding, note);
+                note_check(&mut record.checks, Check::Filter, &finding, note);
                 return Err(finding);
             }
         };
@@ -198,7 +199,7 @@ impl<'a> StageEvaluator<'a> {
             Ok(complete) => complete,
             Err(finding) => {
                 if !finding.is_restart {
-                    note_check(&mut record.checks, "evidence", &finding, note);
+                    note_check(&mut record.checks, Check::Evidence, &finding, note);
                 }
                 return Err(finding);
             }
@@ -217,7 +218,7 @@ impl<'a> StageEvaluator<'a> {
         };
         note_check(
             &mut record.checks,
-            "evidence",
+            Check::Evidence,
             &Finding::pass(Reason::Complete, text),
             of_evidence,
         );
@@ -228,7 +229,7 @@ impl<'a> StageEvaluator<'a> {
         if stage.requires_health() {
             let finding = health.finding();
             // No digest: newer evidence alone changes nothing in status, while a new message tells how far the rollout is.
-            note_check(&mut record.checks, "health", &finding, note);
+            note_check(&mut record.checks, Check::Health, &finding, note);
             findings.push(finding);
         }
         if let Some(condition) = &stage.condition {
@@ -238,7 +239,7 @@ impl<'a> StageEvaluator<'a> {
                 check: Some(&condition.digest),
                 ..of_evidence
             };
-            note_check(&mut record.checks, "condition", &finding, of_condition);
+            note_check(&mut record.checks, Check::Condition, &finding, of_condition);
             said = Some(gates::earlier_condition(&finding));
             findings.push(finding);
         }
@@ -418,7 +419,7 @@ impl<'a> StageEvaluator<'a> {
         let text = format!("keeps {} of {}", kept.len(), counted(objects.len(), "bound object"));
         note_check(
             &mut record.checks,
-            "filter",
+            Check::Filter,
             &Finding::pass(Reason::Complete, text),
             note,
         );
@@ -510,7 +511,7 @@ fn is_unsettled(object: &ObjectStatus) -> bool {
 
 /// A stage without checks needs only its Binding.
 fn not_evaluated(stage: &CheckedStage, settled: &Bound<'_>, record: &mut StageStatus) -> Finding {
-    record.checks.retain(|check| check.name == "soak");
+    record.checks.retain(|check| Check::Soak.is_of(check));
     record.not_evaluated.clear();
     Finding::pass(
         Reason::PlacedNotEvaluated,

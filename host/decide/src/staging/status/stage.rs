@@ -9,6 +9,7 @@ use kube::ResourceExt as _;
 use stagegate_api::staged_status::{MAX_NOT_EVALUATED, MAX_RECORDED};
 use stagegate_api::{BindingPolicyRef, BoundObject, ObjectStatus, StageState, StageStatus};
 
+use crate::checks::check::Check;
 use crate::checks::spec::Expression;
 use crate::names::{ClusterName, ObjectKey};
 use crate::staging::evidence::{Bound, pending};
@@ -172,14 +173,14 @@ pub fn settle(record: &mut StageStatus, accepted: &Accepted<'_>) {
 /// Whether a check of the stage has not been asked before as it is now, or was asked of other objects: it has passed for no
 /// time yet. Gates are compared one by one ([`crate::checks::gates::GateResult::goes_on_from`]).
 pub fn is_asked_anew(record: &StageStatus, stage: &CheckedStage) -> bool {
-    let known = |name: &str| record.checks.iter().find(|check| check.name == name);
-    let is_known = |name: &str, expression: Option<&Expression>| {
-        let digest = known(name).and_then(|check| check.check_digest.as_deref());
+    let is_known = |check: Check, expression: Option<&Expression>| {
+        let last = check.last(&record.checks);
+        let digest = last.and_then(|last| last.check_digest.as_deref());
         digest == expression.map(|expression| expression.digest.as_str())
     };
-    let is_condition_known = stage.condition.is_none() || is_known("condition", stage.condition.as_ref());
-    let is_health_known = !stage.requires_health() || known("health").is_some();
-    !(is_known("filter", stage.filter.as_ref()) && is_condition_known && is_health_known)
+    let is_condition_known = stage.condition.is_none() || is_known(Check::Condition, stage.condition.as_ref());
+    let is_health_known = !stage.requires_health() || Check::Health.last(&record.checks).is_some();
+    !(is_known(Check::Filter, stage.filter.as_ref()) && is_condition_known && is_health_known)
 }
 
 /// Of objects that the Binding names no more, those stay known that were updated: a cluster that is out of reach still has the last
