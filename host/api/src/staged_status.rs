@@ -79,6 +79,20 @@ pub enum Phase {
     Stalled,
 }
 
+impl Phase {
+    /// As status has it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Progressing => "Progressing",
+            Self::Holding => "Holding",
+            Self::Paused => "Paused",
+            Self::Completed => "Completed",
+            Self::Failed => "Failed",
+            Self::Stalled => "Stalled",
+        }
+    }
+}
+
 /// What is known about one stage.
 #[derive(Clone, Debug, Default, Deserialize, KubeSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]

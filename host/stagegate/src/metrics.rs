@@ -11,6 +11,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::Registry;
+use stagegate_api::{Outcome, Phase};
 use stagegate_runtime::metrics::seconds;
 
 /// The kinds that are told apart in numbers: those that are watched, and `events` and `leases`, which are only written or asked for.
@@ -31,6 +32,36 @@ pub const KINDS: &[&str] = &[
 
 type CounterBy = Family<[(&'static str, &'static str); 1], Counter>;
 type GaugeBy = Family<[(&'static str, &'static str); 1], Gauge>;
+
+/// The phase that a policy is counted in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CountedPhase {
+    /// The stored policy cannot be decoded.
+    InvalidObject,
+    /// It has no status yet, or one without a phase.
+    None,
+    Of(Phase),
+}
+
+impl CountedPhase {
+    const fn as_str(self) -> &'static str {
+        match self {
+            Self::InvalidObject => "InvalidObject",
+            Self::None => "None",
+            Self::Of(phase) => phase.as_str(),
+        }
+    }
+}
+
+/// An outcome as a label.
+const fn label(outcome: Outcome) -> &'static str {
+    match outcome {
+        Outcome::Pass => "pass",
+        Outcome::Hold => "hold",
+        Outcome::Fail => "fail",
+        Outcome::Unknown => "unknown",
+    }
+}
 
 /// The numbers of rollouts.
 pub struct RolloutMetrics {
@@ -75,8 +106,8 @@ impl Default for RolloutMetrics {
             policies: Family::default(),
         };
         metrics.register();
-        for outcome in ["pass", "hold", "fail", "unknown"] {
-            drop(metrics.gate_verdicts.get_or_create(&[("outcome", outcome)]));
+        for outcome in [Outcome::Pass, Outcome::Hold, Outcome::Fail, Outcome::Unknown] {
+            drop(metrics.gate_verdicts.get_or_create(&[("outcome", label(outcome))]));
         }
         metrics
     }
@@ -125,8 +156,8 @@ impl RolloutMetrics {
         self.compilations.get()
     }
 
-    pub fn gate_verdict(&self, outcome: &'static str, took: Duration) {
-        self.gate_verdicts.get_or_create(&[("outcome", outcome)]).inc();
+    pub fn gate_verdict(&self, outcome: Outcome, took: Duration) {
+        self.gate_verdicts.get_or_create(&[("outcome", label(outcome))]).inc();
         self.gate_seconds.observe(took.as_secs_f64());
     }
 
@@ -139,15 +170,15 @@ impl RolloutMetrics {
     }
 
     /// A policy has come to this phase, and left that one.
-    pub fn policy(&self, left: Option<&'static str>, reached: Option<&'static str>) {
+    pub fn policy(&self, left: Option<CountedPhase>, reached: Option<CountedPhase>) {
         if left == reached {
             return;
         }
         if let Some(phase) = left {
-            self.policies.get_or_create(&[("phase", phase)]).dec();
+            self.policies.get_or_create(&[("phase", phase.as_str())]).dec();
         }
         if let Some(phase) = reached {
-            self.policies.get_or_create(&[("phase", phase)]).inc();
+            self.policies.get_or_create(&[("phase", phase.as_str())]).inc();
         }
     }
 

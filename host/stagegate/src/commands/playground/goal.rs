@@ -60,14 +60,7 @@ impl Ended {
     /// As it stands in the summary of `-o json`.
     pub fn as_str(self) -> &'static str {
         match self {
-            Self::Reached(phase) | Self::InVain(phase) => match phase {
-                Phase::Progressing => "Progressing",
-                Phase::Holding => "Holding",
-                Phase::Paused => "Paused",
-                Phase::Completed => "Completed",
-                Phase::Failed => "Failed",
-                Phase::Stalled => "Stalled",
-            },
+            Self::Reached(phase) | Self::InVain(phase) => phase.as_str(),
             Self::TimedOut => "TimedOut",
             Self::Interrupted => "Interrupted",
         }

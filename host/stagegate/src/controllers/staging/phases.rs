@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use stagegate_api::{Phase, StagedBindingPolicy};
+use stagegate_api::StagedBindingPolicy;
 use stagegate_runtime::store::Change;
 
 use crate::controllers::kinds::Guarded;
-use crate::metrics::RolloutMetrics;
+use crate::metrics::{CountedPhase, RolloutMetrics};
 
 /// Counts policies from where they were to where they are.
 pub fn counted(
@@ -15,16 +15,11 @@ pub fn counted(
     move |change| metrics.policy(change.before().as_ref().map(phase), change.after.map(phase))
 }
 
-/// As status has it.
-fn phase(policy: &Arc<Guarded<StagedBindingPolicy>>) -> &'static str {
-    let Ok(policy) = &policy.0 else { return "InvalidObject" };
-    match policy.status.as_ref().and_then(|status| status.phase) {
-        None => "None",
-        Some(Phase::Progressing) => "Progressing",
-        Some(Phase::Holding) => "Holding",
-        Some(Phase::Paused) => "Paused",
-        Some(Phase::Completed) => "Completed",
-        Some(Phase::Failed) => "Failed",
-        Some(Phase::Stalled) => "Stalled",
-    }
+/// Where the policy stands.
+fn phase(policy: &Arc<Guarded<StagedBindingPolicy>>) -> CountedPhase {
+    let Ok(policy) = &policy.0 else {
+        return CountedPhase::InvalidObject;
+    };
+    let phase = policy.status.as_ref().and_then(|status| status.phase);
+    phase.map_or(CountedPhase::None, CountedPhase::Of)
 }

@@ -93,7 +93,7 @@ impl Calls {
             Ok(Ok(evaluation)) => Called::Verdict(answered(call, evaluation), Lasting::Yes),
         };
         if let Called::Verdict(verdict, _) = &called {
-            self.metrics.gate_verdict(word(&verdict.answer), begun.elapsed());
+            self.metrics.gate_verdict(outcome_of(&verdict.answer), begun.elapsed());
         }
         Ok(called)
     }
@@ -235,12 +235,12 @@ fn milliseconds(at: Timestamp) -> u64 {
     u64::try_from(at.as_millisecond()).unwrap_or_default()
 }
 
-const fn word(answer: &GateAnswer) -> &'static str {
+const fn outcome_of(answer: &GateAnswer) -> Outcome {
     match answer {
-        GateAnswer::Pass { .. } => "pass",
-        GateAnswer::Hold { .. } => "hold",
-        GateAnswer::Fail { .. } => "fail",
-        GateAnswer::Unknown { .. } => "unknown",
+        GateAnswer::Pass { .. } => Outcome::Pass,
+        GateAnswer::Hold { .. } => Outcome::Hold,
+        GateAnswer::Fail { .. } => Outcome::Fail,
+        GateAnswer::Unknown { .. } => Outcome::Unknown,
     }
 }
 
