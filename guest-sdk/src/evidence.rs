@@ -19,7 +19,7 @@ impl Request {
     pub fn evidence(&self) -> Result<impl Iterator<Item = Evidence<'_>>, Error> {
         if self.objects.is_empty() || self.destinations.is_empty() {
             return Err(Error::new(
-                "the request has no object or no destination: there is nothing to judge",
+                "the request has no object or no destination: there is nothing to evaluate",
             ));
         }
         for object in &self.objects {

@@ -97,7 +97,7 @@ struct Worker<C: Controller> {
 }
 
 impl<C: Controller> Worker<C> {
-    /// Waits for this process to lead. In the first term all that the watches told of waits in the queue. In a later one
+    /// Waits for this process to lead. In the first term all that the watches reported waits in the queue. In a later one
     /// the keys do whose objects others have changed meanwhile; what follows from leading again is in no event.
     async fn begin_term(&mut self) {
         // The sender lives as long as the runtime.
@@ -193,7 +193,7 @@ async fn reconcile<C: Controller>(controller: Arc<C>, key: C::Key, metrics: Arc<
                 (Reconciled::Conflict, Ended::Failed)
             }
             Err(error) if error.is_outdated() => {
-                debug!(error = error.chain(), "the world moved on; trying again");
+                debug!(error = error.chain(), "an object has changed meanwhile; trying again");
                 (Reconciled::Conflict, Ended::Failed)
             }
             Err(error) => {

@@ -127,7 +127,7 @@ impl RuntimeMetrics {
         registry.register("api_request_duration_seconds", help, self.request_seconds.clone());
         let help = "Writes that the API server accepted";
         registry.register("writes", help, self.writes.clone());
-        let help = "Writes refused because the object had moved on; KubeStellar makes them routine";
+        let help = "Writes refused because the object had changed; KubeStellar makes them routine";
         registry.register("write_conflicts", help, self.conflicts.clone());
         self.watch_counts.register(registry);
         let help = "Kubernetes Events that were not written: too many, or refused";

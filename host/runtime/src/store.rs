@@ -138,10 +138,10 @@ type Listener<T> = Box<dyn Fn(&Change<'_, T>) + Send + Sync>;
 pub struct Store<T> {
     objects: RwLock<BTreeMap<ObjectId, Kept<T>>>,
     packing: OnceLock<Packing<T>>,
-    /// Held while a change is taken in and told, so that changes are told in order.
+    /// Held while a change is applied and its listeners are notified, so that they are notified in order.
     listeners: Mutex<Vec<Listener<T>>>,
     listing: watch::Sender<Listing>,
-    /// The newest version that a list, an event or a bookmark of this kind told of.
+    /// The newest version that a list, an event or a bookmark of this kind has reported.
     seen: AtomicU64,
 }
 
@@ -150,7 +150,7 @@ pub struct Store<T> {
 pub enum Listing {
     /// Never so far; `cause` is the last error, if there was one.
     Missing { cause: Option<String> },
-    /// The last list was taken in at this time.
+    /// The last list was applied at this time.
     At(Instant),
 }
 
@@ -167,7 +167,7 @@ impl<T> Default for Store<T> {
 }
 
 impl<T> Store<T> {
-    /// From now on objects are packed. To be called before the first one is taken in.
+    /// From now on objects are packed. To be called before the first one is stored.
     pub fn pack(&self, packing: Packing<T>) {
         let _is_first = self.packing.set(packing);
     }

@@ -79,6 +79,30 @@ pub struct Cluster {
 }
 
 /// What to do about one BindingPolicy now. An empty plan means that the cluster is as it should be.
+///
+/// ```
+/// use std::collections::BTreeMap;
+///
+/// use stagegate_api::BindingPolicy;
+/// use stagegate_decide::binding::{Facts, Write, decide};
+///
+/// let policy: BindingPolicy = serde_json::from_value(serde_json::json!({
+///     "apiVersion": "control.kubestellar.io/v1alpha1",
+///     "kind": "BindingPolicy",
+///     "metadata": {"name": "nginx", "uid": "1", "resourceVersion": "7", "generation": 1},
+///     "spec": {"clusterSelectors": [{"matchLabels": {"env": "dev"}}], "downsync": []},
+/// }))?;
+/// let plan = decide(&Facts {
+///     policy: &policy,
+///     objects: &[],
+///     namespaces: &BTreeMap::new(),
+///     clusters: &[],
+///     binding: None,
+///     adds_finalizer: false,
+/// });
+/// assert!(matches!(plan.writes[0], Write::CreateBinding(_)));
+/// # Ok::<(), serde_json::Error>(())
+/// ```
 pub fn decide(facts: &Facts) -> Plan {
     let policy = facts.policy;
     let Some(precondition) = precondition(&policy.metadata) else {

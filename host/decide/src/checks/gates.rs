@@ -2,7 +2,7 @@
 //! a verdict is a fact, and where it is missing or too old, a question.
 //!
 //! A verdict counts for its module, config, evidence and attempt (its key) and for as long as the gate says. When
-//! everything was read anew, only a verdict of that very instant counts, so that all checks of the last round have one `now`.
+//! everything was read again, only a verdict of that very instant counts, so that all checks of the last round have one `now`.
 
 use std::collections::BTreeSet;
 
@@ -229,7 +229,7 @@ impl<'a> GateInput<'a> {
             });
             let has_failed = told.finding.outcome == Outcome::Fail;
             answered.gates.push(told);
-            // What the others say changes nothing, and a no must be on record before anything moves on.
+            // What the others say changes nothing, and a no must be on record before anything else happens.
             if has_failed {
                 return answered;
             }

@@ -62,7 +62,7 @@ reasons! {
     EvidenceExpired => false, "The evidence was too old when the next stage was to be opened, so it is read again.";
     KubeStellarSilent => false, "KubeStellar has not answered a change for longer than it ever takes: look whether its controller-manager runs.";
     // What stalls it until a person acts.
-    BindingPolicyNotOwned => true, "A BindingPolicy has the name of a stage and belongs to nobody or to another policy: delete or rename it.";
+    BindingPolicyNotOwned => true, "A BindingPolicy has the name of a stage and has no owner or belongs to another policy: delete or rename it.";
     EvidenceCollectorNotOwned => true, "A StatusCollector has the name of the controller's own one: delete or rename it.";
     ActiveStageRemoved => true, "The spec no longer has the stage that is placed: put it back, or delete its BindingPolicy.";
     BindingPolicyNotStored => true, "The API server stores a BindingPolicy without a field of `downsync`: its CRD is older than that field.";
@@ -90,7 +90,7 @@ reasons! {
     StatusCollectorInvalid => true, "KubeStellar reports an error in a StatusCollector.";
     StatusCollectorChanged => false, "A StatusCollector was changed after KubeStellar last combined the statuses.";
     CombinedStatusMissing => false, "KubeStellar has written no CombinedStatus of an object yet.";
-    CombinedStatusNotOwned => true, "A CombinedStatus has been written by somebody other than KubeStellar.";
+    CombinedStatusNotOwned => true, "A CombinedStatus was not written by KubeStellar.";
     CombinedStatusTooLarge => true, "A CombinedStatus is larger than the API server stores.";
     CombinedStatusStale => false, "The CombinedStatus is older than this placement.";
     CollectorNotCombined => false, "The CombinedStatus lacks the results of a StatusCollector, or has those of another one.";

@@ -128,6 +128,22 @@ pub fn questions<'a>(facts: &Facts<'a>) -> Vec<Question<'a>> {
 }
 
 /// What to do about the CombinedStatus of one object and one BindingPolicy.
+///
+/// ```
+/// use std::collections::BTreeMap;
+///
+/// use stagegate_decide::combine::{Facts, Plan, WorkloadObject, decide};
+///
+/// // No Binding names the object, and there is no CombinedStatus of it: nothing is to be done.
+/// let plan = decide(&Facts {
+///     object: &WorkloadObject::default(),
+///     binding: None,
+///     collectors: &BTreeMap::new(),
+///     existing: &[],
+///     report_namespace_exists: false,
+/// });
+/// assert_eq!(plan, Plan::default());
+/// ```
 pub fn decide(facts: &Facts) -> Plan {
     let wanted = bound(facts).filter(|(_, bound)| !bound.status_collectors.is_empty());
     let wanted = wanted.and_then(|(binding, bound)| combined(facts, binding, bound));

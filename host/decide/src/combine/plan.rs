@@ -5,7 +5,7 @@ use stagegate_api::{BindingStatus, CombinedStatus, StatusCollectorStatus};
 
 use crate::staging::Precondition;
 
-/// Writes in the order they are made; the first that fails ends the plan, and the facts are read anew.
+/// Writes in the order they are made; the first that fails ends the plan, and the facts are read again.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Plan {
     /// In the order they are made.

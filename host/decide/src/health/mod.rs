@@ -65,6 +65,20 @@ impl Health {
 }
 
 /// The health of an object of this kind, by its API group and plural, in the cluster of the row.
+///
+/// ```
+/// use stagegate_api::{EvidenceRow, Reported};
+/// use stagegate_decide::health::{Health, health};
+///
+/// let row: EvidenceRow = serde_json::from_value(serde_json::json!({
+///     "cluster": "dev-1", "at": {"At": {"seconds": 1_767_600_000}}, "gen": "2",
+///     "desired": 3, "total": 3, "updated": 1, "ready": 3, "available": 3,
+/// }))?;
+/// let Health::Progressing(text) = health("apps", "deployments", &row) else { panic!() };
+/// assert_eq!(text, "has 1 of 3 replicas updated");
+/// assert_eq!(health("", "configmaps", &EvidenceRow { at: Reported::WithoutStatus, ..row }), Health::Healthy);
+/// # Ok::<(), serde_json::Error>(())
+/// ```
 pub fn health(group: &str, resource: &str, row: &EvidenceRow) -> Health {
     if row.at == Reported::Never {
         return Health::progressing("has not been reported");

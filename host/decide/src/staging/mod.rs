@@ -45,6 +45,32 @@ use rollout::{Rollout, placing};
 use status::StatusDraft;
 
 /// What to do about one policy now.
+///
+/// Facts that the watches have brought, without any answer, give the first questions:
+///
+/// ```
+/// use stagegate_decide::staging::{Decision, Facts, Question, decide};
+///
+/// let facts: Facts = serde_json::from_value(serde_json::json!({
+///     "now": "2026-01-05T09:00:00Z",
+///     "policy": {"object": {
+///         "apiVersion": "community.kubestellar.io/v1alpha1",
+///         "kind": "StagedBindingPolicy",
+///         "metadata": {"name": "nginx", "uid": "1", "resourceVersion": "7", "generation": 1},
+///         "spec": {
+///             "downsync": [{"resources": ["deployments"]}],
+///             "stages": [{
+///                 "name": "dev",
+///                 "clusterSelectors": [{"matchLabels": {"env": "dev"}}],
+///                 "condition": "obj.spec.replicas > 1",
+///             }],
+///         },
+///     }},
+/// }))?;
+/// let Decision::Ask(questions) = decide(&facts) else { panic!("no plan without knowing whether the condition compiles") };
+/// assert!(matches!(questions.as_slice(), [Question::Compile { .. }]));
+/// # Ok::<(), serde_json::Error>(())
+/// ```
 pub fn decide(facts: &Facts) -> Decision {
     let policy = &facts.policy.object;
     if policy.metadata.deletion_timestamp.is_some() || !placement::is_identified(&policy.metadata) {

@@ -142,7 +142,7 @@ impl Feed {
         }
     }
 
-    /// Lines for what changed since the cursor, which moves on; `None` when the resource is no longer served.
+    /// Lines for what changed since the cursor, which advances; `None` when the resource is no longer served.
     fn changes(&mut self) -> Option<Vec<u8>> {
         let (changes, current) = {
             let state = self.server.state();

@@ -40,7 +40,7 @@ pub enum FailureKind {
     /// The request is larger than [`super::limits::REQUEST_BYTES_MAX`].
     RequestTooLarge,
     AnswerTooLarge,
-    /// The answer is no verdict: a reason that is empty, JSON that does not fit.
+    /// The answer is not a verdict: a reason that is empty, JSON that does not fit.
     AnswerInvalid,
     /// The guest said that it could not judge.
     GuestError,

@@ -17,7 +17,7 @@ pub(super) fn verdict(text: &str) -> Result<Verdict, Failure> {
     serde_json::from_str(text).map_err(|error| {
         Failure::new(
             FailureKind::AnswerInvalid,
-            format_args!("the answer is no verdict: {error}"),
+            format_args!("the answer is not a verdict: {error}"),
         )
     })
 }
@@ -26,7 +26,7 @@ pub(super) fn description(text: &str) -> Result<Description, Failure> {
     serde_json::from_str(text).map_err(|error| {
         Failure::new(
             FailureKind::AnswerInvalid,
-            format_args!("the answer is no description: {error}"),
+            format_args!("the answer is not a description: {error}"),
         )
     })
 }

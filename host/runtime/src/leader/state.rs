@@ -70,7 +70,7 @@ impl LeaderState {
         }
     }
 
-    /// Told when it changes. Two changes that follow each other closely may be told as one, so whoever is told has a new
+    /// Changes of leadership. Two that follow each other closely may arrive as one, so whoever receives a change has a new
     /// term before it, whatever it says.
     pub fn leadership(&self) -> watch::Receiver<Leadership> {
         self.leadership.subscribe()

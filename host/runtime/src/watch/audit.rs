@@ -13,7 +13,7 @@ use super::list::Listed;
 use crate::order::order;
 use crate::store::{ObjectId, Store, Version};
 
-/// From one list of a kind to the next, however long the comparison takes: what is kept back just after one is on the next.
+/// From one list of a kind to the next, however long the comparison takes: what is withheld just after one is on the next.
 const EVERY: Duration = Duration::from_secs(7 * 60);
 /// So that not all kinds are listed at once, each waits up to so much longer, by the hash of its name.
 const SPREAD: Duration = Duration::from_secs(60);
@@ -80,7 +80,7 @@ impl Audit {
         self.due = Instant::now() + WAIT_MAX;
     }
 
-    /// Whether the watch is past the list's version with an event of `next`, which was not taken in yet.
+    /// Whether the watch is past the list's version with an event of `next`, which was not applied yet.
     pub fn is_ripe(&self, next: Option<u64>) -> bool {
         let of = self.pending.as_ref().and_then(|pending| pending.version);
         of.zip(next).is_some_and(|(of, next)| next > of)

@@ -28,12 +28,12 @@ pub enum WatchError {
     /// The connection broke; nothing is lost, as the position is known.
     #[error("reading the watch")]
     Broken(#[source] kube::Error),
-    /// An event that is not understood: what it told is lost.
+    /// An event that is not understood: its content is lost.
     #[error("reading an event")]
     Unreadable(#[source] kube::Error),
-    /// The server gives up this watch; what it could not tell is lost.
+    /// The server ends this watch; events may be lost.
     #[error("the server ended the watch: {} {}: {}", .0.code, .0.reason, .0.message)]
-    Told(Box<Status>),
+    EndedByServer(Box<Status>),
     #[error("no answer within {} s", ANSWER_MAX.as_secs())]
     NoAnswer,
     /// Nothing is lost, but a server that ends every watch at once must not be asked without pause.
@@ -54,7 +54,7 @@ impl WatchError {
 
     /// Only a new list tells what the watch did not.
     pub fn loses_events(&self) -> bool {
-        matches!(self, Self::Unreadable(_) | Self::Told(_)) || self.is_code(410)
+        matches!(self, Self::Unreadable(_) | Self::EndedByServer(_)) || self.is_code(410)
     }
 
     /// The server's own words where it has answered.
@@ -91,7 +91,7 @@ impl WatchError {
             Self::List(kube::Error::Api(status))
             | Self::Begin(kube::Error::Api(status))
             | Self::Broken(kube::Error::Api(status))
-            | Self::Told(status) => Some(status),
+            | Self::EndedByServer(status) => Some(status),
             _ => None,
         }
     }

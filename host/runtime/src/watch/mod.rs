@@ -5,7 +5,7 @@
 //! an answer that never comes, goes on past an event that it could not read, and shows neither the version of a list
 //! nor bookmarks, without which nobody can tell that a server answers from an older state than another did before.
 //!
-//! Invariants: the store never goes back to an older state; an event is taken in once; a list comes in whole or not at
+//! Invariants: the store never goes back to an older state; an event is applied once; a list is applied whole or not at
 //! all; whatever a server keeps back is found within ten minutes.
 
 mod audit;
@@ -44,7 +44,7 @@ pub enum ManagedFields {
     Dropped,
     /// For kinds whose field times are read.
     Kept,
-    /// Shown to somebody before the object is taken in, and then dropped.
+    /// Shown to somebody before the object is stored, and then dropped.
     Shown(Arc<dyn Fn(&ObjectMeta) + Send + Sync>),
 }
 
@@ -118,7 +118,7 @@ where
         listed.position
     }
 
-    /// An older state is not taken in, unless it is all there is: then versions begin anew, and so does everything here. While
+    /// An older state is not applied, unless it is all there is: then versions begin anew, and so does everything here. While
     /// there is no answer nobody knows what there is.
     fn meet_older(&mut self, trouble: &WatchError) {
         let WatchError::Older { listed, seen } = trouble else {
@@ -200,7 +200,7 @@ where
                 object.meta().resource_version.clone().unwrap_or_default()
             }
             WatchEvent::Bookmark(bookmark) => bookmark.metadata.resource_version.clone(),
-            WatchEvent::Error(status) => return Err(WatchError::Told(status.clone().boxed())),
+            WatchEvent::Error(status) => return Err(WatchError::EndedByServer(status.clone().boxed())),
         };
         let is_bookmark = matches!(event, WatchEvent::Bookmark(_));
         let (before, after) = (order(&position.version), order(&version));
@@ -249,7 +249,7 @@ where
     }
 
     fn differs(&self) -> Over {
-        warn!(kind = self.kind, "the watch has not told everything: listing anew");
+        warn!(kind = self.kind, "the watch has missed events: listing again");
         Over::List
     }
 

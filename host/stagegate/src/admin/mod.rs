@@ -40,7 +40,7 @@ const CONNECTIONS_MAX: usize = 64;
 /// After the system refused to hand out a connection, for lack of file descriptors say.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(200);
 
-/// What is told of a process.
+/// What a process reports about itself.
 #[derive(Clone, Debug)]
 pub struct About {
     pub health: Health,

@@ -1,7 +1,7 @@
 //! Detections of KubeStellar's own controllers. `binding` and `combine` do their work where none runs; beside a live one two
 //! writers would undo each other's writes for ever, and empty Bindings take workloads from clusters. Must not write.
 //!
-//! Every object of three kinds is looked at before it is taken in, so that nothing is decided before the first list of
+//! Every object of three kinds is looked at before it is stored, so that nothing is decided before the first list of
 //! each has been searched, and nothing is written after a trace has come by a watch.
 
 use std::fmt;

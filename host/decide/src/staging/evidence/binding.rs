@@ -1,4 +1,4 @@
-//! Whether the Binding of a placement is ours, whole and at rest. Must not look at any status.
+//! Whether the Binding of a placement is ours, whole and unchanged for long enough. Must not look at any status.
 
 use crate::staging::input::{
     BindingFacts, CheckedStage, Decoded, Facts, OwnedPlacement, StageInput, binding_view,
@@ -84,7 +84,7 @@ impl<'a> Placed<'a> {
         }
     }
 
-    /// The Binding, if it is whole and has been at rest for long enough.
+    /// The Binding, if it is whole and has stayed unchanged for long enough.
     pub fn complete(&self) -> Result<Bound<'a>, Finding> {
         let (entry, binding) = self.binding()?;
         let name = &self.stage.placement;
@@ -243,7 +243,7 @@ impl<'a> Placed<'a> {
         let settings = self.facts.settings;
         if !is_lost {
             let text = format!(
-                "Binding {name} last changed at {since:.1}: its set counts after {} ms at rest",
+                "Binding {name} last changed at {since:.1}: its set counts once it has stayed unchanged for {} ms",
                 settings.settle_ms
             );
             return Finding::unknown(Reason::Settling, text);

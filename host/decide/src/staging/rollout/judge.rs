@@ -30,7 +30,7 @@ use crate::names::{ClusterName, Digest};
 use crate::staging::status::stage;
 use crate::time::after;
 
-/// How long what was read anew may be acted on, beside the time that the stage's gates may take. KubeStellar takes seconds
+/// How long a fresh reading may be acted on, beside the time that the stage's gates may take. KubeStellar takes seconds
 /// to tell of a cluster that fails.
 pub(crate) const READING_IS_WORTH: SignedDuration = SignedDuration::from_secs(30);
 

@@ -153,7 +153,7 @@ fn of_condition(stage: &Stage<'_>, pointer: &str, text: &str) -> Vec<Finding> {
             .iter()
             .all(|clause| clauses::names_only_kinds_without_status(clause.value));
     if nothing_judged {
-        let message = "every clause names only kinds for which no cluster returns a status: nothing is there to judge";
+        let message = "every clause names only kinds for which no cluster returns a status: nothing can be evaluated";
         let advice = "remove the condition and give the stage a soak, or downsync what it is about";
         findings.push(Finding::error(manifest, place(), "nothing-to-judge", message).advise(advice));
     }

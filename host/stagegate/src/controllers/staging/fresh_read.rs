@@ -142,7 +142,7 @@ impl FreshReader<'_> {
         names
     }
 
-    /// What the watch has told of.
+    /// What the watch has reported.
     fn combined_of(&self, placements: &BTreeSet<String>) -> BTreeSet<ObjectId> {
         let index = self.index();
         let ids = placements.iter().flat_map(|name| index.combined_of(name));

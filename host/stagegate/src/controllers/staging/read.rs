@@ -111,7 +111,7 @@ pub async fn status(client: &Client, policy: &str) -> Result<Option<StagedBindin
 type Combined = (BTreeMap<String, Decoded<CombinedStatusView>>, ResourceVersion);
 
 /// The CombinedStatuses of these BindingPolicies, at one version of their collection. Where few are `known` these alone are
-/// read: what the server looks through for a label grows with the cluster. One that the watch has not told of is missing then,
+/// read: what the server looks through for a label grows with the cluster. One that the watch has not reported is missing then,
 /// until it has.
 ///
 /// A list without a resourceVersion parameter is served from the newest state (Kubernetes API concepts, "resource

@@ -100,36 +100,36 @@ mod tests {
 
     #[test]
     fn our_own_status_is_replaced_at_once_however_often_it_changes() {
-        let (mut contest, now) = (StatusBackoff::default(), Instant::now());
+        let (mut backoff, now) = (StatusBackoff::default(), Instant::now());
         for nth in 0..9 {
             let found = digest(&format!("ours {nth}"));
-            assert_eq!(contest.pause(&found, now), Duration::ZERO);
-            contest.note(&found, digest(&format!("ours {}", nth + 1)), now);
+            assert_eq!(backoff.pause(&found, now), Duration::ZERO);
+            backoff.note(&found, digest(&format!("ours {}", nth + 1)), now);
         }
     }
 
     #[test]
     fn somebody_elses_is_replaced_once_at_once_and_then_ever_more_rarely() {
-        let (mut contest, mut now) = (StatusBackoff::default(), Instant::now());
-        contest.note(&digest("none"), digest("ours"), now);
+        let (mut backoff, mut now) = (StatusBackoff::default(), Instant::now());
+        backoff.note(&digest("none"), digest("ours"), now);
         let mut pauses = Vec::new();
         for _ in 0..9 {
-            let pause = contest.pause(&digest("theirs"), now);
+            let pause = backoff.pause(&digest("theirs"), now);
             pauses.push(pause.as_secs());
             now += pause;
-            assert_eq!(contest.pause(&digest("theirs"), now), Duration::ZERO);
-            contest.note(&digest("theirs"), digest("ours"), now);
+            assert_eq!(backoff.pause(&digest("theirs"), now), Duration::ZERO);
+            backoff.note(&digest("theirs"), digest("ours"), now);
         }
         assert_eq!(pauses, [0, 1, 2, 4, 8, 16, 32, 60, 60]);
         assert_eq!(
-            contest.pause(&digest("ours"), now),
+            backoff.pause(&digest("ours"), now),
             Duration::ZERO,
             "they have left it as it is"
         );
         now += Duration::from_secs(300);
-        contest.note(&digest("theirs"), digest("ours"), now);
+        backoff.note(&digest("theirs"), digest("ours"), now);
         assert_eq!(
-            contest.pause(&digest("theirs"), now),
+            backoff.pause(&digest("theirs"), now),
             Duration::ZERO,
             "that was long ago"
         );

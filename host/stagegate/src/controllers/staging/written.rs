@@ -1,4 +1,4 @@
-//! The versions that this process has written and the watches have not told of yet. Must not keep a policy waiting for long: a
+//! The versions that this process has written and the watches have not reported yet. Must not keep a policy waiting for long: a
 //! watch that has fallen silent tells of nothing.
 //!
 //! What is decided on an older view is refused by the API server, and everything has to be read again.
@@ -40,7 +40,7 @@ impl WrittenVersions {
         self.until = Some(Instant::now() + BEHIND_MAX);
     }
 
-    /// How long to wait, at most, until the watches have told of all of it.
+    /// How long to wait, at most, until the watches have reported all of it.
     pub fn wait(&mut self, policy: &str, stores: &Stores) -> Option<Duration> {
         let left = self.until?.checked_duration_since(Instant::now()).unwrap_or_default();
         let of_policy = self
