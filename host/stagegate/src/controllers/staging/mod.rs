@@ -161,12 +161,13 @@ impl Controller for Staging {
         reader.recover_status(policy, &mut facts).await?;
         let about = reference(&facts.policy.object);
         let session = Session {
+            policy,
             runtime: &self.runtime,
             options: &self.options,
             gates: &self.gates,
             reader,
         };
-        let result = session.run(policy, Reading { facts, begun }, &mut memory).await;
+        let result = session.run(Reading { facts, begun }, &mut memory).await;
         if result.is_err() {
             // Waiting for the watches would look like success to those who count failures in a row.
             memory.written = WrittenVersions::default();

@@ -53,6 +53,8 @@ impl From<RequestError> for Failure {
 /// What a reconcile works with.
 #[derive(Clone, Copy)]
 pub struct Session<'a> {
+    /// The name of the policy.
+    pub policy: &'a str,
     pub runtime: &'a Runtime,
     pub options: &'a StagingOptions,
     pub gates: &'a Gates,
@@ -61,7 +63,8 @@ pub struct Session<'a> {
 
 impl Session<'_> {
     /// Questions and answers, then the writes.
-    pub async fn run(&self, policy: &str, mut reading: Reading, memory: &mut Memory) -> Result<Next, Failure> {
+    pub async fn run(&self, mut reading: Reading, memory: &mut Memory) -> Result<Next, Failure> {
+        let policy = self.policy;
         let mut conflicts = 0;
         let mut talk = GateSession::default();
         let means = Means {
@@ -86,7 +89,7 @@ impl Session<'_> {
                 }
                 Decision::Act(mut plan) => {
                     let left_for = memory.status_backoff.leave(&mut plan, &reading.facts);
-                    match self.act(policy, &plan, &mut reading, memory).await {
+                    match self.act(&plan, &mut reading, memory).await {
                         Ok(next) => return Ok(earlier(next, left_for)),
                         Err(error) if error.is_outdated() && conflicts < CONFLICTS_MAX => {
                             conflicts += 1;
@@ -107,13 +110,8 @@ impl Session<'_> {
     }
 
     /// Carries the plan out and says when to look again.
-    async fn act(
-        &self,
-        policy: &str,
-        plan: &Plan,
-        reading: &mut Reading,
-        memory: &mut Memory,
-    ) -> Result<Next, RequestError> {
+    async fn act(&self, plan: &Plan, reading: &mut Reading, memory: &mut Memory) -> Result<Next, RequestError> {
+        let policy = self.policy;
         let executor = Executor {
             runtime: self.runtime,
             metrics: &self.options.metrics,
