@@ -215,7 +215,7 @@ fn evidence_is_there_for_every_object_in_every_cluster_or_not_at_all() {
         "b has never reported on deployments shop/web"
     );
     request.objects.clear();
-    assert!(error(request.evidence().map(drop)).contains("nothing to judge"));
+    assert!(error(request.evidence().map(drop)).contains("nothing to evaluate"));
 }
 
 #[test]

@@ -325,7 +325,7 @@ fn every_kind_says_in_its_own_way_that_it_starts_is_well_and_has_failed() {
             ("", "Pod"),
             &bare,
             "/phase",
-            ["\"Pending\"", "\"RunningReplicas\"", "\"Failed\""],
+            ["\"Pending\"", "\"Running\"", "\"Failed\""],
         ),
         (
             ("", "Pod"),
