@@ -14,6 +14,7 @@ mod difference;
 pub mod kubestellar;
 pub mod oracle;
 mod peace;
+mod plots;
 pub mod queue;
 pub mod run;
 pub mod script;

@@ -2,7 +2,7 @@
 
 use crate::queue::Millis;
 use crate::seeded::Seeded;
-use crate::story;
+use crate::{plots, story};
 
 /// When an action comes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -215,7 +215,10 @@ impl Script {
     #[must_use]
     pub fn drawn(seed: u64) -> Self {
         let mut chance = Seeded::new(seed, 1);
-        // Most runs tell a story; in the others anything may come at any time.
+        // Half of the runs follow a plot, most others tell a story, and in the rest anything may come at any time.
+        if chance.once_in(2) {
+            return plots::drawn(seed, &mut chance);
+        }
         if !chance.once_in(4) {
             return story::told(seed, &mut chance);
         }

@@ -1,0 +1,23 @@
+//! Scripts that each lead to the one state which a single rule is for, with random times and settings around it. Drawn at random, that
+//! state would hardly ever be reached. Must not carry anything out.
+
+mod evidence;
+mod lives;
+mod placements;
+mod updates;
+
+use crate::script::{Action, Script, Setting, When};
+use crate::seeded::Seeded;
+
+/// Draws what happens, and in which world.
+type Plot = fn(&mut Seeded) -> (Setting, Vec<(When, Action)>);
+
+const ALL: [&[Plot]; 4] = [updates::PLOTS, lives::PLOTS, evidence::PLOTS, placements::PLOTS];
+
+/// One of the plots.
+pub fn drawn(seed: u64, chance: &mut Seeded) -> Script {
+    let plots: Vec<Plot> = ALL.concat();
+    let plot = plots[chance.below(plots.len())];
+    let (setting, actions) = plot(chance);
+    Script { seed, actions, setting }
+}
