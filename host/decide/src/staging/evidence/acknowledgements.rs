@@ -1,7 +1,7 @@
 //! Updated objects: whether every cluster has acknowledged each update. Must not judge whether the update works there.
 //!
 //! The only trace of an update that comes back from a cluster is `gen` (observedGeneration there, counted by the
-//! cluster) and `at` (when its status last changed, whole seconds). A cluster owes an acknowledgement for each update;
+//! cluster) and `at` (when its status last changed, whole seconds). Each update has to be acknowledged by each cluster;
 //! transport may merge updates, so one is enough if none follows for a while.
 
 use crate::staging::input::{
@@ -33,9 +33,9 @@ pub(crate) fn counted_generation(bound: &BoundObject, found: &ObjectMeta) -> Opt
 /// A cluster and its row.
 type Reporting<'a> = (ClusterName<&'a str>, Option<&'a EvidenceRow>);
 
-/// What a cluster owes from now on.
+/// What a cluster has to acknowledge from now on.
 #[derive(Clone, Copy, Debug)]
-struct Debt {
+struct Requirement {
     edits: i64,
     /// When the last of the updates was made, if a time tells it.
     updated: Option<Timestamp>,
@@ -53,7 +53,7 @@ struct Update {
     is_made_anew: bool,
 }
 
-/// The clusters of a stage that owe acknowledgements.
+/// The clusters of a stage that have to acknowledge updates.
 #[derive(Clone, Debug)]
 pub struct Clusters<'a> {
     /// Those of the Binding and of the set that was accepted last.
@@ -105,7 +105,7 @@ pub(crate) struct Begun<'r> {
     pub(crate) recorded: Option<&'r ObjectStatus>,
     /// An older object of this name is known.
     pub(crate) is_made_anew: bool,
-    /// What clusters owed. Of an object that was made anew they still owe it: to them, that is one more update.
+    /// The updates that were pending. They stay pending for an object that was made anew: to its clusters, that is one more update.
     pub(crate) pending: &'r [PendingUpdate],
 }
 
@@ -143,7 +143,7 @@ impl<'a> UpdateTracker<'a> {
         if is_as_before && !self.is_unproven {
             return record;
         }
-        let old_reports = if edits > 0 {
+        let mut old_reports = if edits > 0 {
             Vec::new()
         } else {
             self.old_reports(&record, recorded)
@@ -151,7 +151,7 @@ impl<'a> UpdateTracker<'a> {
         if is_as_before && old_reports.is_empty() {
             return record;
         }
-        let mut owed = pending::by_cluster(pending, &self.clusters.all);
+        let mut required = pending::by_cluster(pending, &self.clusters.all);
         if edits > 0 {
             let updated = match recorded {
                 None if is_made_anew => self.found.made_at,
@@ -162,16 +162,18 @@ impl<'a> UpdateTracker<'a> {
                 at: updated,
                 is_made_anew,
             };
-            self.owe(&mut owed, update, recorded);
+            self.require_acknowledgements(&mut required, update, recorded);
         }
-        for (reporting, debt) in old_reports {
-            if !owed.contains_key(reporting.0.text()) {
-                self.add(&mut owed, reporting, debt);
+        old_reports.retain(|((cluster, _), _)| !required.contains_key(cluster.text()));
+        let updated = record.edited_at.as_ref().map(|time| time.0);
+        self.acknowledge(&mut required, updated);
+        for ((cluster, row), requirement) in old_reports {
+            let mut pending = self.required_of(row, requirement);
+            if self.is_still_pending(&mut pending, row, updated) {
+                required.insert(cluster.owned(), pending);
             }
         }
-        let updated = record.edited_at.as_ref().map(|time| time.0);
-        self.acknowledge(&mut owed, updated);
-        record.pending_updates = pending::grouped(owed);
+        record.pending_updates = pending::grouped(required);
         record
     }
 
@@ -216,17 +218,8 @@ impl<'a> UpdateTracker<'a> {
         &self,
         clusters: &'c BTreeSet<ClusterName<&'c str>>,
     ) -> impl Iterator<Item = (ClusterName<&'c str>, Option<&'a EvidenceRow>)> {
-        let mut rows = self.rows.iter().peekable();
-        clusters.iter().map(move |cluster| {
-            while let Some(row) = rows.peek() {
-                match row.cluster.borrowed().cmp(cluster) {
-                    Ordering::Less => drop(rows.next()),
-                    Ordering::Equal => return (*cluster, rows.next()),
-                    Ordering::Greater => break,
-                }
-            }
-            (*cluster, None)
-        })
+        let mut rows = InOrder(self.rows);
+        clusters.iter().map(move |cluster| (*cluster, rows.row(*cluster)))
     }
 
     pub fn row(&self, cluster: ClusterName<&str>) -> Option<&'a EvidenceRow> {
@@ -236,7 +229,7 @@ impl<'a> UpdateTracker<'a> {
 
     fn identity(&self, recorded: Option<&ObjectStatus>) -> ObjectStatus {
         // While nothing is delivered (createOnly), the last delivered generation stays on record: a later change of
-        // createOnly then finds what is owed.
+        // createOnly then finds what is pending.
         let generation = match recorded {
             Some(recorded) if self.bound.create_only => recorded.generation,
             _ => self.generation(),
@@ -274,8 +267,8 @@ impl<'a> UpdateTracker<'a> {
             Some(recorded) if recorded.generation == Some(generation) && known.is_some() => known.map(|time| time.0),
             Some(recorded) if recorded.generation.is_some_and(|before| before != generation) => {
                 // An update that only removes fields leaves no time in managedFields; now is the latest that it can be.
-                let told = self.found.edited_at.filter(|_| self.is_time_of_update(Some(recorded)));
-                Some(told.unwrap_or_else(|| round_up_to_second(self.now).0))
+                let edited_at = self.found.edited_at.filter(|_| self.is_time_of_update(Some(recorded)));
+                Some(edited_at.unwrap_or_else(|| round_up_to_second(self.now).0))
             }
             _ => self.found.edited_at,
         }
@@ -286,8 +279,10 @@ impl<'a> UpdateTracker<'a> {
     fn is_time_of_update(&self, recorded: Option<&ObjectStatus>) -> bool {
         let Some(recorded) = recorded else { return false };
         let before = recorded.edited_at.as_ref().map(|time| time.0).or(self.found.made_at);
-        let told = self.found.edited_at;
-        told.zip(before).is_some_and(|(told, before)| told > before)
+        let edited_at = self.found.edited_at;
+        edited_at
+            .zip(before)
+            .is_some_and(|(edited_at, before)| edited_at > before)
     }
 
     fn edits_since(&self, recorded: Option<&ObjectStatus>) -> i64 {
@@ -320,7 +315,7 @@ impl<'a> UpdateTracker<'a> {
         generation > 1 && !self.found.edited_at.zip(self.placed_since).is_some_and(is_before)
     }
 
-    fn owe(&self, owed: &mut ByCluster, update: Update, recorded: Option<&ObjectStatus>) {
+    fn require_acknowledgements(&self, required: &mut ByCluster, update: Update, recorded: Option<&ObjectStatus>) {
         let Update {
             edits,
             at,
@@ -335,7 +330,7 @@ impl<'a> UpdateTracker<'a> {
             // The update was made and acknowledged before this process looked: the report is later than the update, and so old that
             // transport has nothing more to deliver. Where this process has not seen the Binding name the version, KubeStellar may
             // have been late, and the report is in doubt.
-            if !owed.contains_key(cluster.text())
+            if !required.contains_key(cluster.text())
                 && self.named_since.is_some()
                 && reported_after.is_some_and(|at| self.now.duration_since(at) >= self.settings.unseen_update())
             {
@@ -348,16 +343,16 @@ impl<'a> UpdateTracker<'a> {
                 .filter(|_| recorded.is_none() && !is_old && !is_of_older_object));
             let acknowledged_at = in_doubt_since.map(|_| round_up_to_second(self.now).0);
             let edits = edits.saturating_add(self.missed_before(row, recorded));
-            let debt = Debt {
+            let requirement = Requirement {
                 edits,
                 updated: at,
                 acknowledged_at,
             };
-            self.add(owed, (cluster, row), debt);
+            self.add(required, (cluster, row), requirement);
         }
         // A cluster that has moved to another stage still gets the update.
         let has_left = |cluster: &ClusterName| !self.clusters.all.contains(&cluster.borrowed());
-        for (_, pending) in owed.iter_mut().filter(|(cluster, _)| has_left(cluster)) {
+        for (_, pending) in required.iter_mut().filter(|(cluster, _)| has_left(cluster)) {
             pending.follow(edits, at, self.settings.unseen_update());
             pending.acknowledged_at = None;
         }
@@ -378,23 +373,29 @@ impl<'a> UpdateTracker<'a> {
         }
     }
 
-    fn add(&self, owed: &mut ByCluster, (cluster, row): Reporting<'_>, debt: Debt) {
-        let Debt {
+    fn add(&self, required: &mut ByCluster, (cluster, row): Reporting<'_>, requirement: Requirement) {
+        if let Some(pending) = required.get_mut(cluster.text()) {
+            pending.follow(requirement.edits, requirement.updated, self.settings.unseen_update());
+            pending.edited_at = round_up_to_second(self.now).0;
+            pending.acknowledged_at = requirement.acknowledged_at;
+        } else {
+            required.insert(cluster.owned(), self.required_of(row, requirement));
+        }
+    }
+
+    /// What is pending for a cluster with this row for which nothing was pending.
+    fn required_of(&self, row: Option<&EvidenceRow>, requirement: Requirement) -> Pending {
+        let Requirement {
             edits,
             updated,
             acknowledged_at,
-        } = debt;
+        } = requirement;
         let (now, window) = (round_up_to_second(self.now).0, self.settings.unseen_update());
-        if let Some(pending) = owed.get_mut(cluster.text()) {
-            pending.follow(edits, updated, window);
-            pending.edited_at = now;
-            pending.acknowledged_at = acknowledged_at;
-            return;
-        }
-        // A cluster that has reported no status yet owes one acknowledgement more: its first status may be about the older version.
+        // A cluster that has reported no status yet has to send one acknowledgement more: its first status may be about the older
+        // version.
         let has_status = row.is_some_and(|row| matches!(row.at, Reported::At { .. }));
         let first = i64::from(!has_status);
-        let pending = Pending {
+        Pending {
             unacknowledged: edits.saturating_add(first),
             in_quick_succession: edits > 1 && updated.is_none_or(|updated| self.now.duration_since(updated) < window),
             observed_generation: row.map(|row| row.r#gen.clone()).unwrap_or_default(),
@@ -402,13 +403,12 @@ impl<'a> UpdateTracker<'a> {
             since: now,
             edited_at: now,
             acknowledged_at: acknowledged_at.map(|answered| answered.min(now)),
-        };
-        owed.insert(cluster.owned(), pending);
+        }
     }
 
     /// A cluster or an object that is new to the stage may have a report from before the last update: the cluster was away
     /// meanwhile, or another BindingPolicy placed the object.
-    fn old_reports(&self, record: &ObjectStatus, recorded: Option<&ObjectStatus>) -> Vec<(Reporting<'a>, Debt)> {
+    fn old_reports(&self, record: &ObjectStatus, recorded: Option<&ObjectStatus>) -> Vec<(Reporting<'a>, Requirement)> {
         let is_first_sight = recorded.is_none_or(is_unbound) || self.is_unproven;
         // A report that is older than an object which was never updated is about another object of its name.
         let made = self
@@ -425,36 +425,44 @@ impl<'a> UpdateTracker<'a> {
         } else {
             &self.clusters.new
         };
-        // There may be a thousand rows for each object: a cluster is looked up only for a report that is in doubt.
-        let debt = |row: &'a EvidenceRow| {
-            let is_old = self.reported_before(row, updated);
+        // There may be a thousand rows for each object: what is the same for all is computed once, and a cluster is looked up only
+        // for a report that is in doubt.
+        let now = round_up_to_second(self.now).0;
+        let may_have_joined = has_accepted || !is_first_sight;
+        let is_of_before_opening = self.is_of_before_opening();
+        let delivers_since = self.delivers_since();
+        let (not_before, surely_after) = (self.first_not_before(updated), self.first_surely_after(updated));
+        let mut names = clusters.iter().peekable();
+        let requirement = |row: &'a EvidenceRow| {
+            let is_old = at_of(row).is_some_and(|seconds| seconds < not_before);
             // If the report is of this version after all, nothing more will come.
             let in_doubt_since = || {
-                let has_joined =
-                    (has_accepted || !is_first_sight) && self.clusters.new.contains(&row.cluster.borrowed());
-                if has_joined && self.may_be_from_before(row, updated) {
-                    return Some(round_up_to_second(self.now).0);
+                let may_be_from_before = may_have_joined && self.may_be_from_before(row, updated);
+                if may_be_from_before && self.clusters.new.contains(&row.cluster.borrowed()) {
+                    return Some(now);
                 }
-                let is_from_before = is_first_sight && self.is_of_before_opening(row);
-                self.delivers_since()
-                    .filter(|_| is_from_before && !self.is_surely_after(row, updated))
+                let is_from_before = is_first_sight && is_of_before_opening(row);
+                let is_surely_after = at_of(row).is_some_and(|seconds| seconds >= surely_after);
+                delivers_since.filter(|_| is_from_before && !is_surely_after)
             };
             let acknowledged_at = match (is_old, edited) {
                 (true, Some(_)) => None,
                 // The cluster counts generations of its own from 1 again.
-                (true, None) => Some(round_up_to_second(self.now).0),
-                (false, _) => Some(in_doubt_since().filter(|_| edited.is_some())?),
+                (true, None) => Some(now),
+                (false, Some(_)) => Some(in_doubt_since()?),
+                (false, None) => return None,
             };
-            let cluster = clusters.get(&row.cluster.borrowed())?;
+            while names.next_if(|name| **name < row.cluster.borrowed()).is_some() {}
+            let cluster = names.next_if(|name| **name == row.cluster.borrowed())?;
             let edits = if is_old { missed(record.generation) } else { 1 };
-            let debt = Debt {
+            let requirement = Requirement {
                 edits,
                 updated: Some(updated),
                 acknowledged_at,
             };
-            Some(((*cluster, Some(row)), debt))
+            Some(((*cluster, Some(row)), requirement))
         };
-        self.rows.iter().filter_map(debt).collect()
+        self.rows.iter().filter_map(requirement).collect()
     }
 
     /// Whether the report of a cluster that has just joined may be about the version before the last update, as another BindingPolicy
@@ -464,28 +472,51 @@ impl<'a> UpdateTracker<'a> {
         matches!(row.at, Reported::At { .. }) && is_recent
     }
 
-    fn acknowledge(&self, owed: &mut ByCluster, updated: Option<Timestamp>) {
-        let window = self.settings.unseen_update();
-        owed.retain(|cluster, pending| {
-            let row = self.row(cluster.borrowed());
-            if row.is_some_and(|row| at_of(row).is_none()) {
-                pending.forget_report(round_up_to_second(self.now).0);
-            }
-            if let Some(row) = row.filter(|row| is_acknowledgement(pending, row)) {
-                // A report that is older than the update was only unreadable until now. It takes one off what is owed, but only
-                // a real acknowledgement starts the wait for merged ones.
-                let is_older = pending.reported_at.is_empty()
-                    && pending.observed_generation.is_empty()
-                    && self.reported_before(row, pending.edited_at);
-                pending.unacknowledged = pending.unacknowledged.saturating_sub(1);
-                pending.observed_generation.clone_from(&row.r#gen);
-                pending.reported_at = at_text(&row.at);
-                pending.acknowledged_at = (!is_older).then(|| pending.after_first(round_up_to_second(self.now).0));
-            }
-            let silent_since = pending.silent_since(self.reported_after_update(row, updated, pending));
-            let is_merged = silent_since.is_some_and(|since| self.now.duration_since(since) >= window);
-            pending.unacknowledged > 0 && !is_merged
-        });
+    fn acknowledge(&self, required: &mut ByCluster, updated: Option<Timestamp>) {
+        let mut rows = InOrder(self.rows);
+        required.retain(|cluster, pending| self.is_still_pending(pending, rows.row(cluster.borrowed()), updated));
+    }
+
+    /// Notes in `pending` what the cluster's row acknowledges.
+    fn is_still_pending(&self, pending: &mut Pending, row: Option<&EvidenceRow>, updated: Option<Timestamp>) -> bool {
+        if row.is_some_and(|row| at_of(row).is_none()) {
+            pending.forget_report(round_up_to_second(self.now).0);
+        }
+        if let Some(row) = row.filter(|row| is_acknowledgement(pending, row)) {
+            // A report that is older than the update was only unreadable until now. It takes one off the pending number, but
+            // only a real acknowledgement starts the wait for merged ones.
+            let is_older = pending.reported_at.is_empty()
+                && pending.observed_generation.is_empty()
+                && self.reported_before(row, pending.edited_at);
+            pending.unacknowledged = pending.unacknowledged.saturating_sub(1);
+            pending.observed_generation.clone_from(&row.r#gen);
+            pending.reported_at = at_text(&row.at);
+            pending.acknowledged_at = (!is_older).then(|| pending.after_first(round_up_to_second(self.now).0));
+        }
+        let silent_since = pending.silent_since(self.reported_after_update(row, updated, pending));
+        let is_merged =
+            silent_since.is_some_and(|since| self.now.duration_since(since) >= self.settings.unseen_update());
+        pending.unacknowledged > 0 && !is_merged
+    }
+}
+
+/// Rows that are asked for in the order of their clusters, which is their own.
+struct InOrder<'a>(&'a [EvidenceRow]);
+
+impl<'a> InOrder<'a> {
+    /// Most often the next row is the one that is asked for.
+    fn row(&mut self, cluster: ClusterName<&str>) -> Option<&'a EvidenceRow> {
+        let order = |row: &EvidenceRow| row.cluster.borrowed().cmp(&cluster);
+        let found = match order(self.0.first()?) {
+            Ordering::Equal => Ok(0),
+            Ordering::Greater => Err(0),
+            Ordering::Less => self.0.binary_search_by(order),
+        };
+        let (Ok(at) | Err(at)) = found;
+        self.0 = &self.0[at..];
+        let (row, rest) = found.ok().and(self.0.split_first())?;
+        self.0 = rest;
+        Some(row)
     }
 }
 

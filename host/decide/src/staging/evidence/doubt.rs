@@ -14,7 +14,7 @@ impl UpdateTracker<'_> {
     /// The finding while a report may be about an older version or an older object, because it was made for another placement
     /// before this one. An update that only removes fields leaves no timestamp, so there may have been one since. The report
     /// counts when the placement is so old that transport has nothing more to deliver, or when the cluster reports again. If the
-    /// report may be older than the last update, the cluster also owes an acknowledgement of the generation.
+    /// report may be older than the last update, the cluster also has to acknowledge the generation.
     pub(crate) fn doubtful(&self) -> Option<Finding> {
         let ends = self
             .doubt_ends()
@@ -24,7 +24,8 @@ impl UpdateTracker<'_> {
             let made = self.found.made_at.filter(|_| self.generation() == Some(1));
             made.is_some_and(|made| self.reported_after(row, made).is_some())
         };
-        let mut rows = self.rows.iter().filter(|row| self.is_of_before_opening(row));
+        let is_of_before_opening = self.is_of_before_opening();
+        let mut rows = self.rows.iter().filter(|row| is_of_before_opening(row));
         let row = rows.find(|row| !is_of_it(row))?;
         let text = format!(
             "cluster {} reported on {} before the stage was opened, so the report may be about an older version: it counts from \
@@ -52,17 +53,18 @@ impl UpdateTracker<'_> {
         self.known_since.or(self.named_since)
     }
 
-    /// Whether the report was made before the placement delivered anything to any cluster, and transport may still have something
-    /// to deliver: then the report is about another placement's object.
-    pub(crate) fn is_of_before_opening(&self, row: &EvidenceRow) -> bool {
-        let Some(placed) = self.placed_since.filter(|_| self.doubt_ends().is_some()) else {
-            return false;
-        };
-        let opened = self.opened_at.map_or(placed.as_second(), |opened| {
-            placed.as_second().max(opened.as_second().saturating_sub(1))
+    /// Whether a report was made before the placement delivered anything to any cluster, and transport may still have something
+    /// to deliver: then the report is about another placement's object. The same for all rows, of which there may be thousands.
+    pub(crate) fn is_of_before_opening(&self) -> impl Fn(&EvidenceRow) -> bool + use<> {
+        let placed = self.placed_since.filter(|_| self.doubt_ends().is_some());
+        let end = placed.map(|placed| {
+            let opened = self.opened_at.map_or(placed.as_second(), |opened| {
+                placed.as_second().max(opened.as_second().saturating_sub(1))
+            });
+            let bound = self.bound_since().map(|bound| self.first_not_before(bound));
+            bound.map_or(opened, |bound| opened.max(bound))
         });
-        matches!(row.at, Reported::At { seconds } if seconds < opened)
-            || self.bound_since().is_some_and(|bound| self.reported_before(row, bound))
+        move |row| matches!((row.at, end), (Reported::At { seconds }, Some(end)) if seconds < end)
     }
 
     /// The finding while a cluster may still get, or report, the version before an update, and this policy has no record from before that

@@ -93,19 +93,19 @@ impl<'a> ObjectTracker<'a> {
         Ok((subject, found))
     }
 
-    /// Brings the record of each object up to date with its updates and the clusters' acknowledgements. A cluster that owes one
+    /// Brings the record of each object up to date with its updates and the clusters' acknowledgements. A cluster with a pending update
     /// holds its stage until a set without that cluster is accepted, even if the Binding loses the cluster for a while, as during
     /// a restart of KubeStellar.
     pub(crate) fn track(&mut self, placed: &Placed<'_>, objects: &[&BoundObject], record: &mut StageStatus) {
         let accepted: Vec<ClusterName> = destinations(record).map(|cluster| cluster.owned()).collect();
         let accepted: BTreeSet<ClusterName<&str>> = accepted.iter().map(ClusterName::borrowed).collect();
         let clusters = Clusters::of(destinations_of(placed), &accepted);
-        // A closed placement's Binding has objects but no clusters: it is not known yet which clusters will owe an update.
+        // A closed placement's Binding has objects but no clusters: it is not known yet which clusters will have to acknowledge an update.
         if clusters.all.is_empty() {
             return;
         }
         let has_room = self.has_room_for_names(placed, (objects, &clusters), record);
-        let elsewhere = self.elsewhere();
+        let elsewhere = self.elsewhere(&clusters);
         // Only a stage that is judged accepts another set.
         let has_joined = !clusters.new.is_empty() && record.state == StageState::Active;
         let positions = positions(&record.objects);
@@ -130,10 +130,10 @@ impl<'a> ObjectTracker<'a> {
             let is_first_sight = |old: &ObjectStatus| accepted.is_empty() && is_unbound(old);
             let joined = old
                 .filter(|old| has_joined && !is_first_sight(old))
-                .map(|old| with_what_joined_owe(edited, &elsewhere, old));
+                .map(|old| with_updates_of_joined(edited, &elsewhere, old));
             let old = joined.as_ref().or(old);
             let known = old.map_or(&[][..], |old| &old.pending_updates);
-            // Reports from before an update that was seen long ago are owed by name.
+            // Updates that were seen long ago are pending by cluster name.
             let is_updated = || edited.begin(old).edits > 0;
             let is_compact =
                 pending::is_compact(known) || (pending::is_free(known, &clusters.all) && !has_room && is_updated());
@@ -174,8 +174,8 @@ impl<'a> ObjectTracker<'a> {
         (objects, clusters): (&[&BoundObject], &Clusters<'_>),
         record: &StageStatus,
     ) -> bool {
-        let owes = |entry: &&ObjectStatus| !pending::is_free(&entry.pending_updates, &clusters.all);
-        let known = record.objects.iter().filter(owes).count();
+        let is_pending = |entry: &&ObjectStatus| !pending::is_free(&entry.pending_updates, &clusters.all);
+        let known = record.objects.iter().filter(is_pending).count();
         let positions = positions(&record.objects);
         let is_updated = |object: &&&BoundObject| {
             let old = positions
@@ -206,8 +206,12 @@ impl<'a> ObjectTracker<'a> {
         Err(Finding::unknown(Reason::TooManyUpdates, text).wake_at(look_again))
     }
 
-    /// The records of the other stages, of those whose placement is gone, too: what clusters owe there they owe wherever they go.
-    fn elsewhere(&self) -> Vec<Elsewhere<'a>> {
+    /// The records of the other stages, of those whose placement is gone, too: an update that is pending there stays pending
+    /// wherever its cluster goes.
+    fn elsewhere<'c>(&self, here: &'c Clusters<'c>) -> Vec<Elsewhere<'c>>
+    where
+        'a: 'c,
+    {
         let StageInput { facts, stage, .. } = self.input;
         let stages = facts.policy.object.status.iter().flat_map(|status| &status.stages);
         let is_placed = |other: &StageStatus| {
@@ -217,14 +221,19 @@ impl<'a> ObjectTracker<'a> {
             })
         };
         let others = stages.filter(|other| stage_name(other) != stage.name.borrowed());
-        let elsewhere = others.map(|record| Elsewhere {
-            positions: positions(&record.objects),
-            accepted: if is_placed(record) {
+        let elsewhere = others.map(|record| {
+            let accepted: BTreeSet<ClusterName<&str>> = if is_placed(record) {
                 destinations(record).collect()
             } else {
                 BTreeSet::new()
-            },
-            record,
+            };
+            Elsewhere {
+                positions: positions(&record.objects),
+                all: Shared::of(&here.all, &accepted),
+                new: Shared::of(&here.new, &accepted),
+                accepted,
+                record,
+            }
         });
         elsewhere.collect()
     }
@@ -251,6 +260,24 @@ struct Elsewhere<'a> {
     positions: BTreeMap<ObjectKey, usize>,
     /// The clusters that it has accepted, while it is placed.
     accepted: BTreeSet<ClusterName<&'a str>>,
+    all: Shared<'a>,
+    new: Shared<'a>,
+}
+
+/// Clusters of the judged stage, and those of them that another stage has accepted: the same for each object.
+struct Shared<'a> {
+    clusters: &'a BTreeSet<ClusterName<&'a str>>,
+    accepted: Clusters<'a>,
+}
+
+impl<'a> Shared<'a> {
+    fn of(clusters: &'a BTreeSet<ClusterName<&'a str>>, accepted: &BTreeSet<ClusterName<&'a str>>) -> Self {
+        let accepted = Clusters {
+            all: clusters.intersection(accepted).copied().collect(),
+            new: BTreeSet::new(),
+        };
+        Self { clusters, accepted }
+    }
 }
 
 impl Elsewhere<'_> {
@@ -258,13 +285,8 @@ impl Elsewhere<'_> {
         self.positions.get(key).and_then(|at| self.record.objects.get(*at))
     }
 
-    /// What these clusters owe by the other stage's record, as of now.
-    fn owed(
-        &self,
-        edited: UpdateTracker<'_>,
-        known: &ObjectStatus,
-        clusters: &BTreeSet<ClusterName<&str>>,
-    ) -> ByCluster {
+    /// The updates that are pending for these clusters by the other stage's record, as of now.
+    fn pending_updates(&self, edited: UpdateTracker<'_>, known: &ObjectStatus, shared: &Shared<'_>) -> ByCluster {
         // Which clusters an entry without names was about is not known when the placement is gone.
         let is_named = |update: &PendingUpdate, cluster: ClusterName<&str>| {
             pending::covers(update, cluster) && (self.accepted.is_empty() || !update.clusters.is_empty())
@@ -272,62 +294,68 @@ impl Elsewhere<'_> {
         let is_known = |cluster: &ClusterName<&str>| {
             self.accepted.contains(cluster) || known.pending_updates.iter().any(|update| is_named(update, *cluster))
         };
-        let there = Clusters {
-            all: clusters.iter().copied().filter(is_known).collect(),
-            new: BTreeSet::new(),
+        let with_named;
+        let there = if known.pending_updates.is_empty() {
+            &shared.accepted
+        } else {
+            with_named = Clusters {
+                all: shared.clusters.iter().copied().filter(is_known).collect(),
+                new: BTreeSet::new(),
+            };
+            &with_named
         };
         let there = UpdateTracker {
-            clusters: &there,
+            clusters: there,
             ..edited
         };
-        let mut owed = pending::by_cluster(&there.advance(Some(known)).pending_updates, &there.clusters.all);
-        owed.retain(|cluster, _| there.clusters.all.contains(&cluster.borrowed()));
-        owed
+        let mut required = pending::by_cluster(&there.advance(Some(known)).pending_updates, &there.clusters.all);
+        required.retain(|cluster, _| there.clusters.all.contains(&cluster.borrowed()));
+        required
     }
 }
 
 /// Of what several records say of one cluster, the most counts; of two that say as much, the one that no silence ends.
-fn add_more(owed: &mut ByCluster, others: ByCluster) {
+fn add_more(required: &mut ByCluster, others: ByCluster) {
     for (cluster, pending) in others {
-        if owed.get(&cluster).is_none_or(|known| pending.outweighs(known)) {
-            owed.insert(cluster, pending);
+        if required.get(&cluster).is_none_or(|known| pending.outweighs(known)) {
+            required.insert(cluster, pending);
         }
     }
 }
 
-/// The object is new to this stage, but another stage has placed it, too: what its clusters owe there, they owe here. Their old
+/// The object is new to this stage, but another stage has placed it, too: an update that is pending there is pending here. Their old
 /// status counts at once under the new placement, so an update made between the last round and this stage's Binding would
 /// be judged by reports from before it.
 fn inherit(edited: UpdateTracker<'_>, elsewhere: &[Elsewhere<'_>], entry: &mut ObjectStatus) {
     let key = key_of(entry);
-    let mut owed = pending::by_cluster(&entry.pending_updates, &edited.clusters.all);
+    let mut required = pending::by_cluster(&entry.pending_updates, &edited.clusters.all);
     let mut inherited = ByCluster::new();
     for other in elsewhere {
         let Some(known) = other.known(&key) else { continue };
         let is_followed = !is_unbound(known) && known.uid == entry.uid;
-        // That stage has seen every update, so what is not owed there was acknowledged.
-        owed.retain(|cluster, _| !(is_followed && other.accepted.contains(&cluster.borrowed())));
-        add_more(&mut inherited, other.owed(edited, known, &edited.clusters.all));
+        // That stage has seen every update, so what is not pending there was acknowledged.
+        required.retain(|cluster, _| !(is_followed && other.accepted.contains(&cluster.borrowed())));
+        add_more(&mut inherited, other.pending_updates(edited, known, &other.all));
     }
-    owed.extend(inherited);
-    entry.pending_updates = pending::grouped(owed);
+    required.extend(inherited);
+    entry.pending_updates = pending::grouped(required);
 }
 
 /// The same for clusters that have joined this stage since, for instance because their labels changed: adds what the records of other
-/// stages say that they owe.
-fn with_what_joined_owe(edited: UpdateTracker<'_>, elsewhere: &[Elsewhere<'_>], old: &ObjectStatus) -> ObjectStatus {
+/// stages have as pending for them.
+fn with_updates_of_joined(edited: UpdateTracker<'_>, elsewhere: &[Elsewhere<'_>], old: &ObjectStatus) -> ObjectStatus {
     let key = key_of(old);
-    let mut owed = ByCluster::new();
+    let mut required = ByCluster::new();
     for other in elsewhere {
         let Some(known) = other.known(&key) else { continue };
-        add_more(&mut owed, other.owed(edited, known, &edited.clusters.new));
+        add_more(&mut required, other.pending_updates(edited, known, &other.new));
     }
     let mut new = old.clone();
     let here = pending::by_cluster(&old.pending_updates, &edited.clusters.all);
-    owed.retain(|cluster, pending| here.get(cluster).is_none_or(|here| pending.outweighs(here)));
-    let more: BTreeSet<ClusterName<&str>> = owed.keys().map(ClusterName::borrowed).collect();
+    required.retain(|cluster, pending| here.get(cluster).is_none_or(|here| pending.outweighs(here)));
+    let more: BTreeSet<ClusterName<&str>> = required.keys().map(ClusterName::borrowed).collect();
     pending::except_clusters(&mut new, &more);
-    new.pending_updates.extend(pending::grouped(owed));
+    new.pending_updates.extend(pending::grouped(required));
     new
 }
 

@@ -9,12 +9,16 @@ use crate::staging::input::binding_view;
 use crate::time::after;
 
 impl UpdateTracker<'_> {
-    /// Whether the cluster's last report is surely older than `time`. Reports have whole seconds; clocks of API servers may
-    /// differ by the settle time.
+    /// Whether the cluster's last report is surely older than `time`.
     pub(crate) fn reported_before(&self, row: &EvidenceRow, time: Timestamp) -> bool {
-        let Reported::At { seconds } = row.at else { return false };
-        let end = seconds.saturating_add(1).saturating_mul(1_000);
-        end.saturating_add(self.settings.settle_ms) < time.as_millisecond()
+        matches!(row.at, Reported::At { seconds } if seconds < self.first_not_before(time))
+    }
+
+    /// Reports of earlier seconds than this are surely older than `time`. Reports have whole seconds; clocks of API servers may
+    /// differ by the settle time.
+    pub(crate) fn first_not_before(&self, time: Timestamp) -> i64 {
+        let end = time.as_millisecond().saturating_sub(self.settings.settle_ms);
+        seconds_rounded_up(end).saturating_sub(1)
     }
 
     /// Whether the cluster's last report is surely older than the last update of which a time tells.
@@ -40,9 +44,13 @@ impl UpdateTracker<'_> {
 
     /// Whether the report is later than the update by more than clocks may differ.
     pub(crate) fn is_surely_after(&self, row: &EvidenceRow, edited_at: Timestamp) -> bool {
-        let Reported::At { seconds } = row.at else { return false };
+        matches!(row.at, Reported::At { seconds } if seconds >= self.first_surely_after(edited_at))
+    }
+
+    /// Reports of this second and of later ones are later than the update by more than clocks may differ.
+    pub(crate) fn first_surely_after(&self, edited_at: Timestamp) -> i64 {
         let end = edited_at.as_second().saturating_add(1).saturating_mul(1_000);
-        seconds.saturating_mul(1_000) >= end.saturating_add(self.settings.settle_ms)
+        seconds_rounded_up(end.saturating_add(self.settings.settle_ms))
     }
 
     /// When the cluster reported, if that is after the last update. An earlier acknowledgement, for instance one made just before
@@ -65,4 +73,8 @@ impl UpdateTracker<'_> {
         };
         Timestamp::from_second(seconds).ok().filter(|_| is_after)
     }
+}
+
+const fn seconds_rounded_up(milliseconds: i64) -> i64 {
+    milliseconds.div_euclid(1_000) + (milliseconds.rem_euclid(1_000) > 0) as i64
 }
