@@ -207,7 +207,7 @@ impl World {
                 };
                 self.facts.objects.insert(key, answer);
             }
-            Question::ReadAnew => {
+            Question::FreshRead => {
                 self.facts.read = Read::Anew {
                     baseline: self.version.to_string().into(),
                     began_at: None,

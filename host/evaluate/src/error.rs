@@ -47,15 +47,15 @@ impl CompileError {
             (Ok(line @ 1..), Ok(column @ 1..)) => Some((line, column)),
             _ => None,
         };
-        let mut told = String::new();
+        let mut texts = String::new();
         for error in errors.errors.iter().take(PARSE_ERRORS) {
-            let separator = if told.is_empty() { "" } else { "; " };
-            told = format!(
-                "{told}{separator}{}",
+            let separator = if texts.is_empty() { "" } else { "; " };
+            texts = format!(
+                "{texts}{separator}{}",
                 cut(&syntax(&error.msg), MESSAGE_CHARS / PARSE_ERRORS)
             );
         }
-        let error = CompileError::new(format!("syntax error: {told}"));
+        let error = CompileError::new(format!("syntax error: {texts}"));
         match errors.errors.first().and_then(|first| place(first.pos)) {
             Some(first) => error.at(first),
             None => error,

@@ -147,7 +147,7 @@ impl<K: Clone + Debug + Eq + Hash + Ord> Queue<K> {
         self.changed.notify_one();
     }
 
-    /// The next key that is due; waits for one. The caller owes a call of [`Self::end`].
+    /// The next key that is due; waits for one. The caller must call [`Self::end`] afterwards.
     pub async fn next(&self) -> K {
         loop {
             let changed = self.changed.notified();

@@ -381,23 +381,23 @@ mod tests {
             pack: |object| serde_json::to_vec(object).ok().map(Arc::from),
             unpack: |bytes| serde_json::from_slice(bytes).unwrap(),
         });
-        let told: Arc<Mutex<Vec<Notified>>> = Arc::default();
-        let telling = told.clone();
+        let notified: Arc<Mutex<Vec<Notified>>> = Arc::default();
+        let telling = notified.clone();
         store.listen(move |change: &Change<'_, ConfigMap>| {
             let (before, after) = (change.before(), change.after);
-            let told = (
+            let notified = (
                 change.id.name.clone(),
                 before.as_deref().map(value),
                 after.map(|after| value(after)),
             );
-            telling.lock().unwrap().push(told);
+            telling.lock().unwrap().push(notified);
         });
-        (store, told)
+        (store, notified)
     }
 
     #[test]
     fn packed_objects_are_told_and_given_as_they_were() {
-        let (store, told) = store();
+        let (store, notified) = store();
         let kept = |object: ConfigMap| (ObjectId::of(object.meta()), store.kept(Arc::new(object)));
         let some = |text: &str| Some(text.to_owned());
         store.replace(vec![kept(config_map("a", 1, "one")), kept(config_map("b", 2, "two"))]);
@@ -419,7 +419,7 @@ mod tests {
             ("c", some("five"), some("six")),
         ];
         let expected = expected.map(|(name, before, after)| (name.to_owned(), before, after));
-        assert_eq!(*told.lock().unwrap(), expected);
+        assert_eq!(*notified.lock().unwrap(), expected);
         let id = ObjectId::cluster_scoped("c");
         assert_eq!(store.get(&id).as_deref(), Some(&config_map("c", 6, "six")));
         assert_eq!(store.version_of(&id), Some(6));

@@ -116,7 +116,7 @@ pub enum ProtocolError {
     #[error("a message of {length} bytes; at most {limit} are taken")]
     TooLong { length: u64, limit: usize },
     #[error("a message that does not decode: {0}")]
-    Undecodable(postcard::Error),
+    Malformed(postcard::Error),
     #[error("a message with {0} bytes too many")]
     Trailing(usize),
 }
@@ -224,12 +224,12 @@ pub fn receive(from: &mut impl Read) -> Result<(Nonce, Request<'static>), Protoc
 
 /// An answer to the request of that nonce; the child's side. One that is too long becomes a failure that says so.
 pub fn reply(out: &mut impl Write, nonce: Nonce, answer: &Answer) -> Result<(), ProtocolError> {
-    let mut bytes = frame(Kind::Answer, nonce, answer).map_err(ProtocolError::Undecodable)?;
+    let mut bytes = frame(Kind::Answer, nonce, answer).map_err(ProtocolError::Malformed)?;
     if bytes.len() - HEAD_BYTES > ANSWER_BYTES_MAX {
         let message = format!("the answer has more than {ANSWER_BYTES_MAX} bytes");
         let said = Err(Failure::new(FailureKind::AnswerTooLarge, message));
         let is_last = answer.is_last;
-        bytes = frame(Kind::Answer, nonce, &Answer { said, is_last }).map_err(ProtocolError::Undecodable)?;
+        bytes = frame(Kind::Answer, nonce, &Answer { said, is_last }).map_err(ProtocolError::Malformed)?;
     }
     out.write_all(&bytes)?;
     Ok(out.flush()?)
@@ -240,7 +240,7 @@ pub fn reply_compiled(out: &mut impl Write, nonce: Nonce, compiled: &Compiled) -
     let (head, body) = match compiled {
         Compiled::Artifact(artifact) => (head(Kind::Artifact, nonce, artifact.len()), artifact.as_slice()),
         Compiled::Failure(failure) => {
-            let bytes = frame(Kind::Answer, nonce, failure).map_err(ProtocolError::Undecodable)?;
+            let bytes = frame(Kind::Answer, nonce, failure).map_err(ProtocolError::Malformed)?;
             out.write_all(&bytes)?;
             return Ok(out.flush()?);
         }
@@ -329,7 +329,7 @@ fn frame(kind: Kind, nonce: Nonce, body: &impl Serialize) -> Result<Vec<u8>, pos
 }
 
 fn decode<T: DeserializeOwned>(body: &[u8]) -> Result<T, ProtocolError> {
-    let (value, rest) = postcard::take_from_bytes(body).map_err(ProtocolError::Undecodable)?;
+    let (value, rest) = postcard::take_from_bytes(body).map_err(ProtocolError::Malformed)?;
     if rest.is_empty() {
         Ok(value)
     } else {

@@ -106,8 +106,8 @@ impl Scrape {
         let help = "1 when the kind was listed as a whole; 0: what needs it waits";
         gauges(encoder, ("watch_listed", help), ("kind", listed))?;
         let silent = by_label.iter().filter_map(|(label, watches)| {
-            let told = watches.iter().filter_map(|watched| watched.last_told());
-            Some((*label, told.min()?.elapsed().as_secs_f64()))
+            let last = watches.iter().filter_map(|watched| watched.last_event());
+            Some((*label, last.min()?.elapsed().as_secs_f64()))
         });
         let help = "Time since the last list, event or bookmark; a bookmark comes every minute";
         gauges(encoder, ("watch_last_event_age_seconds", help), ("kind", silent))

@@ -291,7 +291,7 @@ impl World {
             }
             self.counts.decisions += 1;
             match decide(&talk.facts) {
-                Decision::Ask(questions) if questions.contains(&Question::ReadAnew) => {
+                Decision::Ask(questions) if questions.contains(&Question::FreshRead) => {
                     talk.step = Step::ReadCombined;
                     return Next::Request;
                 }

@@ -203,7 +203,7 @@ impl<'a> GateInput<'a> {
             &self.destinations,
         ));
         for gate in self.gates {
-            let told = match self.ready(gate) {
+            let result = match self.ready(gate) {
                 Err(finding) => GateResult::of(gate, finding),
                 Ok(module) => {
                     let key = VerdictKey {
@@ -218,17 +218,17 @@ impl<'a> GateInput<'a> {
                     GateResult {
                         evidence_digest: Some(key.evidence),
                         module: Some(module.clone()),
-                        ..self.told(gate, verdict)
+                        ..self.result(gate, verdict)
                     }
                 }
             };
             earlier.push(EarlierVerdict {
-                name: told.check.clone(),
-                outcome: told.finding.outcome,
-                reason: told.finding.reason,
+                name: result.check.clone(),
+                outcome: result.finding.outcome,
+                reason: result.finding.reason,
             });
-            let has_failed = told.finding.outcome == Outcome::Fail;
-            answered.gates.push(told);
+            let has_failed = result.finding.outcome == Outcome::Fail;
+            answered.gates.push(result);
             // What the others say changes nothing, and a no must be on record before anything else happens.
             if has_failed {
                 return answered;
@@ -318,7 +318,7 @@ impl<'a> GateInput<'a> {
         Some(after(verdict.at, wait.max(ASKED_AGAIN_AFTER)))
     }
 
-    fn told(&self, gate: &CheckedGate, verdict: &GateVerdict) -> GateResult {
+    fn result(&self, gate: &CheckedGate, verdict: &GateVerdict) -> GateResult {
         let who = named(self.subject.stage, gate);
         let finding = match &verdict.answer {
             GateAnswer::Pass { valid_for_ms: Some(0) } => Finding::unknown(

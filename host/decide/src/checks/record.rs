@@ -51,18 +51,18 @@ pub fn keep_evidence(checks: &mut [CheckStatus], before: Option<CheckStatus>) {
 }
 
 /// Puts a gate's answer into the record in the same way.
-pub fn note_gate(checks: &mut Vec<CheckStatus>, told: &GateResult, is_soaking: bool, now: Timestamp) {
+pub fn note_gate(checks: &mut Vec<CheckStatus>, result: &GateResult, is_soaking: bool, now: Timestamp) {
     let check = CheckStatus {
-        name: told.check.clone(),
-        outcome: told.finding.outcome,
-        reason: told.finding.reason.as_str().to_owned(),
-        message: told.finding.message.clone(),
-        check_digest: Some(told.check_digest.to_string()),
-        evidence_digest: told.evidence_digest.as_ref().map(Digest::to_string),
-        module_digest: told.module_digest(),
-        evidence: told.pieces.clone(),
+        name: result.check.clone(),
+        outcome: result.finding.outcome,
+        reason: result.finding.reason.as_str().to_owned(),
+        message: result.finding.message.clone(),
+        check_digest: Some(result.check_digest.to_string()),
+        evidence_digest: result.evidence_digest.as_ref().map(Digest::to_string),
+        module_digest: result.module_digest(),
+        evidence: result.pieces.clone(),
         // Cut to whole seconds: a pass is not made longer by being stored.
-        valid_until: told
+        valid_until: result
             .valid_until
             .filter(|_| is_soaking)
             .and_then(|until| Timestamp::from_second(until.as_second()).ok())
@@ -153,8 +153,8 @@ mod tests {
             let before = evidence_of_no_soak(&record.checks, record.passing_since.as_ref());
             note(&mut record, &pass, "second", 2);
             keep_evidence(&mut record.checks, before);
-            let told = if is_soaking { "second" } else { "first" };
-            assert_eq!(record.checks[0].evidence_digest, Some(Digest::of(told).to_string()));
+            let evidence = if is_soaking { "second" } else { "first" };
+            assert_eq!(record.checks[0].evidence_digest, Some(Digest::of(evidence).to_string()));
         }
     }
 }

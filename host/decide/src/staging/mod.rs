@@ -79,7 +79,7 @@ pub fn decide(facts: &Facts) -> Decision {
     if placing::is_view_stale(facts) {
         return Decision::Act(Plan::default());
     }
-    if let Some(error) = &facts.policy.undecodable {
+    if let Some(error) = &facts.policy.invalid {
         let text = format!("the stored policy cannot be read ({error}): apply it again as the CRD describes it");
         let finding = Finding::unknown(Reason::InvalidObject, text);
         return refuse(facts, finding, placing::fences_of_refused(facts));
@@ -123,7 +123,7 @@ fn refuse(facts: &Facts, finding: Finding, writes: Vec<Write>) -> Decision {
     for stage in old.stages.iter_mut().filter(|stage| stage.state != StageState::Passed) {
         stage.passing_since = None;
     }
-    let standing = StatusDraft {
+    let status_draft = StatusDraft {
         phase: if facts.policy.object.spec.paused {
             Phase::Paused
         } else {
@@ -137,7 +137,7 @@ fn refuse(facts: &Facts, finding: Finding, writes: Vec<Write>) -> Decision {
         active_stage: old.active_stage.map(StageName::from),
         stages: old.stages,
     };
-    let (write, events) = status::write(facts, standing);
+    let (write, events) = status::write(facts, status_draft);
     Decision::Act(Plan {
         writes: writes.into_iter().chain(write).collect(),
         events,

@@ -419,10 +419,10 @@ fn one_at_a_time(world: Value, answers: &Answers, seeded: &mut Seeded) -> Result
             Decision::Ask(questions) => questions,
         };
         seeded.shuffle(&mut questions);
-        match questions.into_iter().find(|question| *question != Question::ReadAnew) {
+        match questions.into_iter().find(|question| *question != Question::FreshRead) {
             Some(question) => answer(&mut facts, question, answers),
             None => {
-                facts = world::read_anew(&world, facts)?;
+                facts = world::fresh_read(&world, facts)?;
             }
         }
     }

@@ -95,12 +95,7 @@ fn walk(value: &Value, at: &mut String, changes: &mut Vec<Change>) {
     errors(value, at, changes);
     let is_decoded = value.get("object").is_some_and(|object| object.get("kind").is_some());
     if is_decoded {
-        push(
-            changes,
-            at,
-            How::ErrorText,
-            Some(json!({"undecodable": {"error": "torn"}})),
-        );
+        push(changes, at, How::ErrorText, Some(json!({"invalid": {"error": "torn"}})));
     }
     let members: Vec<(String, &Value)> = match value {
         Value::String(text) => return of_text(text, at, changes),

@@ -40,14 +40,14 @@ pub fn unset(pointer: String) -> Change {
 pub fn losses() -> Vec<Change> {
     let row = |index: usize| format!("{COMBINED}/results/1/rows/{index}");
     let cell = |index: usize, column: usize| format!("{}/columns/{column}/string", row(index));
-    let undecodable = || json!({"undecodable": {"error": "torn"}});
+    let invalid = || json!({"invalid": {"error": "torn"}});
     let mut losses = vec![
         unset("/combined/default~1web-uid.dev-uid".to_owned()),
-        set("/combined/default~1web-uid.dev-uid".to_owned(), undecodable()),
-        set(format!("{BINDING}/object"), undecodable()),
-        set("/placements/shop.stage.dev".to_owned(), undecodable()),
-        set("/placements/shop.stage.prod".to_owned(), undecodable()),
-        set("/policy/undecodable".to_owned(), json!("torn")),
+        set("/combined/default~1web-uid.dev-uid".to_owned(), invalid()),
+        set(format!("{BINDING}/object"), invalid()),
+        set("/placements/shop.stage.dev".to_owned(), invalid()),
+        set("/placements/shop.stage.prod".to_owned(), invalid()),
+        set("/policy/invalid".to_owned(), json!("torn")),
         set(format!("{BINDING}/object"), Value::Null),
         unset(BINDING.to_owned()),
         unset("/collectors/available".to_owned()),
@@ -201,7 +201,7 @@ fn a_placement_is_removed_only_while_the_next_one_has_proof() {
         unset("/combined/default~1web-uid.prod-uid".to_owned()),
         set(
             "/combined/default~1web-uid.prod-uid".to_owned(),
-            json!({"undecodable": {"error": "torn"}}),
+            json!({"invalid": {"error": "torn"}}),
         ),
         unset(format!("{pointer}/results/1")),
         unset(format!("{pointer}/results/1/rows/1")),
@@ -221,7 +221,7 @@ fn a_placement_is_removed_only_while_the_next_one_has_proof() {
         set(format!("{pointer}/metadata/labels"), json!({})),
         set(
             "/bindings/shop.stage.prod/object".to_owned(),
-            json!({"undecodable": {"error": "torn"}}),
+            json!({"invalid": {"error": "torn"}}),
         ),
         set("/bindings/shop.stage.prod/object".to_owned(), Value::Null),
         set(
@@ -238,7 +238,7 @@ fn a_placement_is_removed_only_while_the_next_one_has_proof() {
         ),
         set(
             "/placements/shop.stage.prod".to_owned(),
-            json!({"undecodable": {"error": "torn"}}),
+            json!({"invalid": {"error": "torn"}}),
         ),
         set("/policy/object/spec/paused".to_owned(), json!(true)),
     ];

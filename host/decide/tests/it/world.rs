@@ -216,12 +216,12 @@ pub fn settle(mut world: Value, known: Option<&Facts>, answers: &Answers, anew: 
         };
         for question in questions {
             asked.insert(kind(&question).to_owned());
-            if question == Question::ReadAnew {
+            if question == Question::FreshRead {
                 if facts.read != Read::Cached {
                     return Err("asked to read anew twice".to_owned());
                 }
                 anew.apply(&mut world)?;
-                facts = read_anew(&world, facts)?;
+                facts = fresh_read(&world, facts)?;
             } else {
                 if let Question::Check {
                     evidence: Evidence::Clause(clause),
@@ -259,7 +259,7 @@ fn kind(question: &Question) -> &'static str {
         Question::Module { .. } => "module",
         Question::Config { .. } => "config",
         Question::Gate(_) => "gate",
-        Question::ReadAnew => "read anew",
+        Question::FreshRead => "read anew",
     }
 }
 
@@ -337,7 +337,7 @@ pub fn answer(facts: &mut Facts, question: Question, answers: &Answers) {
             };
             facts.gate_verdicts.insert(call.key, verdict);
         }
-        Question::ReadAnew => {}
+        Question::FreshRead => {}
     }
 }
 
@@ -367,7 +367,7 @@ pub fn status_after(plan: &Plan, facts: &Facts) -> StagedBindingPolicyStatus {
 }
 
 /// The facts of the world as a reading of everything gives them; answers about expressions and gates stay.
-pub fn read_anew(world: &Value, known: Facts) -> Result<Facts, String> {
+pub fn fresh_read(world: &Value, known: Facts) -> Result<Facts, String> {
     Ok(Facts {
         read: Read::Anew {
             baseline: BASELINE.into(),

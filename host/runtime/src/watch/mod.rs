@@ -217,7 +217,7 @@ where
         if self.audit.is_ripe(untold) && !self.audit.agrees(&self.store) {
             return Ok(self.differs());
         }
-        self.watched.told();
+        self.watched.note_event();
         self.store.see(after);
         position.version = version;
         match event {

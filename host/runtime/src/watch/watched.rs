@@ -34,7 +34,7 @@ struct State {
     is_listed: bool,
     /// Since when a watch runs; none between two.
     running_since: Option<Instant>,
-    last_told: Option<Instant>,
+    last_event: Option<Instant>,
     trouble: Option<WatchFailure>,
 }
 
@@ -82,8 +82,8 @@ impl Watched {
     }
 
     /// When a list, an event or a bookmark came last.
-    pub fn last_told(&self) -> Option<Instant> {
-        self.state().last_told
+    pub fn last_event(&self) -> Option<Instant> {
+        self.state().last_event
     }
 
     /// A trouble is over when the server has told something since, or when a watch has held.
@@ -109,7 +109,7 @@ impl Watched {
     pub(super) fn listed(&self) {
         let mut state = self.state();
         state.is_listed = true;
-        state.last_told = Some(Instant::now());
+        state.last_event = Some(Instant::now());
     }
 
     pub(super) fn watching(&self) {
@@ -117,9 +117,9 @@ impl Watched {
         self.state().running_since = Some(Instant::now());
     }
 
-    pub(super) fn told(&self) {
+    pub(super) fn note_event(&self) {
         let mut state = self.state();
-        state.last_told = Some(Instant::now());
+        state.last_event = Some(Instant::now());
         state.trouble = None;
     }
 

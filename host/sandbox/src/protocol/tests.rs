@@ -230,16 +230,16 @@ fn a_length_that_lies_is_refused_before_it_costs_memory() {
     let encoded = Encoded::new(&Request::Describe).unwrap();
     let mut frame = answered(encoded.nonce, &held());
     let length = u32::try_from(frame.len() - HEAD_BYTES).unwrap();
-    let mut told = |length: u32| {
+    let mut read_length = |length: u32| {
         frame[HEAD_BYTES - 4..HEAD_BYTES].copy_from_slice(&length.to_le_bytes());
         encoded.answer(&mut frame.as_slice()).unwrap_err()
     };
-    assert!(matches!(told(u32::MAX), ProtocolError::TooLong { .. }));
+    assert!(matches!(read_length(u32::MAX), ProtocolError::TooLong { .. }));
     assert!(matches!(
-        told(u32::try_from(ANSWER_BYTES_MAX).unwrap()),
+        read_length(u32::try_from(ANSWER_BYTES_MAX).unwrap()),
         ProtocolError::Io(_)
     ));
-    assert!(matches!(told(length - 1), ProtocolError::Undecodable(_)));
+    assert!(matches!(read_length(length - 1), ProtocolError::Malformed(_)));
     frame.push(0);
     frame[HEAD_BYTES - 4..HEAD_BYTES].copy_from_slice(&(length + 1).to_le_bytes());
     assert!(matches!(

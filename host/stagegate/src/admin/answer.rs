@@ -63,11 +63,11 @@ pub fn router(answers: Arc<Answers>) -> Router {
 }
 
 async fn livez(State(answers): State<Arc<Answers>>, RawQuery(query): RawQuery) -> Response {
-    told(&answers.live(), "livez", query.as_deref())
+    respond(&answers.live(), "livez", query.as_deref())
 }
 
 async fn readyz(State(answers): State<Arc<Answers>>, RawQuery(query): RawQuery) -> Response {
-    told(&answers.ready(), "readyz", query.as_deref())
+    respond(&answers.ready(), "readyz", query.as_deref())
 }
 
 async fn metrics(State(answers): State<Arc<Answers>>) -> Response {
@@ -78,7 +78,7 @@ async fn metrics(State(answers): State<Arc<Answers>>) -> Response {
 }
 
 /// `ok`, or a line for each check: when one has failed, or when `?verbose` asks for them.
-fn told(checks: &[Check], name: &str, query: Option<&str>) -> Response {
+fn respond(checks: &[Check], name: &str, query: Option<&str>) -> Response {
     let is_verbose = query.is_some_and(|query| {
         let mut pairs = query.split('&');
         pairs.any(|pair| pair == "verbose" || pair.starts_with("verbose="))

@@ -25,11 +25,11 @@ pub struct Pulse {
 impl Pulse {
     pub fn start() -> Self {
         let last = Arc::new(Mutex::new(Instant::now()));
-        let told = last.clone();
+        let beaten_at = last.clone();
         let beating = tokio::spawn(async move {
             loop {
                 if spawn_blocking(beats).await.unwrap_or(false) {
-                    *told.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+                    *beaten_at.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
                 }
                 sleep(EVERY).await;
             }

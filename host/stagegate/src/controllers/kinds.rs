@@ -128,7 +128,7 @@ where
 pub fn decoded<K>(guarded: &Guarded<K>) -> Decoded<K> {
     match &guarded.0 {
         Ok(object) => Decoded::Object(object.clone()),
-        Err(invalid) => Decoded::Undecodable {
+        Err(invalid) => Decoded::Invalid {
             error: invalid.error.clone(),
         },
     }

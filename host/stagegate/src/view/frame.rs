@@ -115,7 +115,7 @@ fn of_stage(name: &str, record: Option<&StageStatus>, width: usize, now: Timesta
             record
                 .objects
                 .iter()
-                .flat_map(|object| owed(object, &record.destinations)),
+                .flat_map(|object| pending_lines(object, &record.destinations)),
         );
         if !record.not_evaluated.is_empty() {
             lines.push(Line::default().and(
@@ -152,7 +152,7 @@ fn of_check(check: &CheckStatus) -> Line {
 
 /// The clusters of the stage that have not acknowledged an update, and what each last reported. One that has left the stage does not
 /// hold it up.
-fn owed(object: &ObjectStatus, destinations: &[String]) -> Vec<Line> {
+fn pending_lines(object: &ObjectStatus, destinations: &[String]) -> Vec<Line> {
     let namespace = object
         .namespace
         .as_ref()

@@ -11,7 +11,7 @@ use super::text::{explained, milliseconds, seconds};
 /// The changes of one moment, a line each, without line ends whatever the changes' texts hold. The check that gives the
 /// phase its reason is left out, unless it shows evidence: it would say the same once more.
 pub fn texts(changes: &[Change], elapsed: Duration) -> Vec<String> {
-    let told = |check: &Change| {
+    let is_repeated = |check: &Change| {
         let What::Check {
             reason,
             message,
@@ -31,7 +31,7 @@ pub fn texts(changes: &[Change], elapsed: Duration) -> Vec<String> {
     };
     changes
         .iter()
-        .filter(|change| !told(change))
+        .filter(|change| !is_repeated(change))
         .map(|change| text(change, elapsed))
         .collect()
 }

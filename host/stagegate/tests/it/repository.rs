@@ -364,6 +364,11 @@ const RETIRED: &[&str] = &[
     "contest",
     "Imitation",
     "imitate",
+    "Debt",
+    "owe",
+    "owes",
+    "owed",
+    "ReadAnew",
 ];
 
 #[test]

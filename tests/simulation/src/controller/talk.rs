@@ -266,7 +266,7 @@ impl Talk {
                     is_answered = true;
                 }
                 // The conversation reads; no policy of this world has gates.
-                Question::ReadAnew | Question::Module { .. } | Question::Config { .. } | Question::Gate(_) => {}
+                Question::FreshRead | Question::Module { .. } | Question::Config { .. } | Question::Gate(_) => {}
             }
         }
         (wanted, is_answered)
@@ -287,7 +287,7 @@ impl Memory {
 fn policy_facts(policy: &Arc<StagedBindingPolicy>) -> PolicyFacts {
     PolicyFacts {
         object: policy.clone(),
-        undecodable: None,
+        invalid: None,
     }
 }
 

@@ -61,7 +61,7 @@ impl<'a> Placed<'a> {
         };
         let entry = self.facts.bindings.get(name).ok_or_else(missing)?;
         match entry.object.as_ref().ok_or_else(missing)? {
-            Decoded::Undecodable { error } => Err(Finding::unknown(
+            Decoded::Invalid { error } => Err(Finding::unknown(
                 Reason::InvalidObject,
                 format!("Binding {name} cannot be read ({error}): another KubeStellar version may have written it"),
             )),

@@ -55,7 +55,7 @@ impl<'a> Subject<'a> {
         let key = self.key();
         match self.placed.facts.combined.get(&format!("{namespace}/{name}")) {
             None => Err(self.no_combined(&namespace, &name)),
-            Some(Decoded::Undecodable { error }) => Err(Finding::unknown(
+            Some(Decoded::Invalid { error }) => Err(Finding::unknown(
                 Reason::InvalidObject,
                 format!(
                     "CombinedStatus {namespace}/{name} of {key} cannot be read ({error}): delete it, and \

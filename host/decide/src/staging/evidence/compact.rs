@@ -58,13 +58,13 @@ impl UpdateTracker<'_> {
     }
 
     /// A cluster that has joined since the updates were made reports a generation of its own: it is no part of an entry without
-    /// names, and owes an acknowledgement only if its report is from before the last update.
+    /// names, and has to acknowledge it only if its report is from before the last update.
     fn except_new_clusters(&self, updates: &mut Vec<PendingUpdate>, edited_at: Option<Timestamp>) -> Option<()> {
         let is_accepted = self.clusters.new.len() < self.clusters.all.len();
         if !is_accepted || self.clusters.new.is_empty() || !is_compact(updates) {
             return Some(());
         }
-        let mut owing = BTreeSet::new();
+        let mut pending_clusters = BTreeSet::new();
         for update in updates.iter_mut().filter(|update| update.clusters.is_empty()) {
             let known: BTreeSet<String> = update.except.drain(..).collect();
             let joined: Vec<ClusterName<&str>> = self
@@ -74,20 +74,20 @@ impl UpdateTracker<'_> {
                 .copied()
                 .filter(|cluster| !known.contains(cluster.text()))
                 .collect();
-            owing.extend(joined.iter().copied());
+            pending_clusters.extend(joined.iter().copied());
             let all: BTreeSet<String> = known
                 .into_iter()
                 .chain(joined.iter().map(ClusterName::to_string))
                 .collect();
             update.except = all.into_iter().collect();
         }
-        let rows = self.reported_by(&owing);
+        let rows = self.reported_by(&pending_clusters);
         let is_old = |row: &EvidenceRow| edited_at.is_some_and(|edited| self.reported_before(row, edited));
-        let owing = rows
+        let pending_clusters = rows
             .filter(|(_, row)| row.is_some_and(is_old))
             .map(|(cluster, _)| cluster)
             .collect();
-        updates.extend(self.compact(&owing, 1)?);
+        updates.extend(self.compact(&pending_clusters, 1)?);
         Some(())
     }
 

@@ -134,7 +134,7 @@ pub fn grouped(pending: ByCluster) -> Vec<PendingUpdate> {
     for (cluster, pending) in pending {
         groups.entry(pending).or_default().push(cluster.into());
     }
-    // Who has left a stage that has passed is not forgotten there, so more may owe than are ever placed at once.
+    // Clusters that have left a stage that has passed are not forgotten there, so updates may be pending for more than are ever placed at once.
     let of = |(pending, clusters): (Pending, Vec<String>)| {
         let update = |clusters: &[String]| PendingUpdate {
             clusters: clusters.to_vec(),
@@ -174,7 +174,7 @@ pub fn names_bytes<'a>(names: impl Iterator<Item = ClusterName<&'a str>>) -> usi
     names.map(|name| name.text().len() + 3).sum()
 }
 
-/// Forgets what these clusters owe, and entries without names.
+/// Removes the pending updates of these clusters, and entries without names.
 pub fn drop_clusters(object: &mut ObjectStatus, clusters: &BTreeSet<ClusterName<&str>>) {
     object.pending_updates.retain_mut(|update| {
         update
@@ -200,13 +200,13 @@ pub fn except_clusters(object: &mut ObjectStatus, clusters: &BTreeSet<ClusterNam
     });
 }
 
-/// Whether none of these clusters owes anything.
+/// Whether no update is pending for these clusters.
 pub fn is_free(updates: &[PendingUpdate], clusters: &BTreeSet<ClusterName<&str>>) -> bool {
-    let owes = |update: &PendingUpdate| clusters.iter().any(|cluster| covers(update, *cluster));
-    !updates.iter().any(owes)
+    let is_pending = |update: &PendingUpdate| clusters.iter().any(|cluster| covers(update, *cluster));
+    !updates.iter().any(is_pending)
 }
 
-/// Forgets what other clusters than these owe.
+/// Removes the pending updates of all other clusters.
 pub fn keep_clusters(object: &mut ObjectStatus, clusters: &BTreeSet<ClusterName<&str>>) {
     object.pending_updates.retain_mut(|update| {
         let is_compact = update.clusters.is_empty();

@@ -18,7 +18,10 @@ impl UpdateTracker<'_> {
         let (mut overdue, mut pending): (Option<Finding>, Option<Finding>) = (None, None);
         for update in record.pending_updates.iter().filter(|update| self.is_of_stage(update)) {
             let updated = record.edited_at.as_ref().map(|time| time.0);
-            let rows = self.owing(update).into_iter().map(|cluster| self.row(cluster));
+            let rows = self
+                .pending_clusters(update)
+                .into_iter()
+                .map(|cluster| self.row(cluster));
             let known = Pending::of(update);
             let reported = rows
                 .filter_map(|row| self.reported_after_update(row, updated, &known))
@@ -49,13 +52,13 @@ impl UpdateTracker<'_> {
             .or_else(|| self.of_another_object())
     }
 
-    /// Whether clusters of the stage owe it, not only some that have left.
+    /// Whether it is pending for clusters of the stage, not only for some that have left.
     fn is_of_stage(&self, update: &PendingUpdate) -> bool {
-        update.clusters.is_empty() || !self.owing(update).is_empty()
+        update.clusters.is_empty() || !self.pending_clusters(update).is_empty()
     }
 
-    /// The clusters of the stage that owe it by name.
-    fn owing<'u>(&self, update: &'u PendingUpdate) -> Vec<ClusterName<&'u str>> {
+    /// The clusters of the stage for which it is pending by name.
+    fn pending_clusters<'u>(&self, update: &'u PendingUpdate) -> Vec<ClusterName<&'u str>> {
         let names = update.clusters.iter().map(|cluster| ClusterName::of(cluster));
         names.filter(|cluster| self.clusters.all.contains(cluster)).collect()
     }
@@ -83,7 +86,7 @@ impl UpdateTracker<'_> {
             format!(
                 "{} not acknowledged {which} of {} (generation {}): {why}; {}, or set \
                  unacknowledgedUpdates: Ignore on this stage",
-                have(&self.owing(update)),
+                have(&self.pending_clusters(update)),
                 binding_view::key(self.bound),
                 self.found.generation.unwrap_or_default(),
                 if self.bound.create_only {
@@ -104,7 +107,7 @@ impl UpdateTracker<'_> {
             Reason::UpdateUnacknowledged,
             format!(
                 "{} not acknowledged {count} of {} (generation {})",
-                have(&self.owing(update)),
+                have(&self.pending_clusters(update)),
                 binding_view::key(self.bound),
                 self.found.generation.unwrap_or_default()
             ),

@@ -162,7 +162,7 @@ pub enum Decoded<T> {
     /// Shared with whoever watches it: facts are gathered anew for every decision.
     Object(Arc<T>),
     /// It is there, and its fields are not those of its kind.
-    Undecodable {
+    Invalid {
         /// Why it could not be decoded; holds no part of the object.
         error: String,
     },
@@ -173,7 +173,7 @@ impl<T> Decoded<T> {
     pub fn object(&self) -> Option<&T> {
         match self {
             Self::Object(object) => Some(object.as_ref()),
-            Self::Undecodable { .. } => None,
+            Self::Invalid { .. } => None,
         }
     }
 }
@@ -186,7 +186,7 @@ pub struct PolicyFacts {
     pub object: Arc<StagedBindingPolicy>,
     /// Set when the stored spec could not be decoded (then `object` holds an empty one).
     #[serde(default)]
-    pub undecodable: Option<String>,
+    pub invalid: Option<String>,
 }
 
 /// The controller's own StatusCollector.

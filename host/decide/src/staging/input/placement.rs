@@ -16,7 +16,7 @@ use crate::staging::plan::Precondition;
 pub enum Slot<'a> {
     Absent,
     /// It is there, but nobody can tell what it says.
-    Undecodable(&'a str),
+    Invalid(&'a str),
     /// Not owned by this policy: never touched.
     Foreign,
     /// Ours, being deleted.
@@ -83,7 +83,7 @@ impl<'a> Slot<'a> {
     pub fn of(facts: &'a Facts, name: &PlacementName) -> Self {
         match facts.placements.get(name) {
             None => Self::Absent,
-            Some(Decoded::Undecodable { error }) => Self::Undecodable(error),
+            Some(Decoded::Invalid { error }) => Self::Invalid(error),
             Some(Decoded::Object(object)) => Self::of_object(facts, object),
         }
     }
@@ -97,7 +97,7 @@ impl<'a> Slot<'a> {
         }
         let own = OwnedPlacement::of(object);
         if !is_identified(object.meta()) {
-            return Self::Undecodable("it has no uid or no resourceVersion");
+            return Self::Invalid("it has no uid or no resourceVersion");
         }
         if object.spec.cluster_selectors.is_empty() {
             Self::Closed(own)
@@ -123,7 +123,7 @@ impl<'a> Slot<'a> {
 
     /// Whether something may be placed under this name that cannot be seen now.
     pub fn may_be_open(&self) -> bool {
-        matches!(self, Self::Undecodable(_) | Self::Foreign)
+        matches!(self, Self::Invalid(_) | Self::Foreign)
     }
 
     pub fn closed(&self) -> Option<&OwnedPlacement<'a>> {

@@ -109,7 +109,7 @@ fn watch_health(input: StageInput<'_>) -> Option<(Finding, Vec<Question>)> {
     Some((finding, judging.objects.questions))
 }
 
-/// Fails while a cluster of the Binding owes an acknowledgement of an update. A cluster that has left the Binding does not count: no set
+/// Fails while a cluster of the Binding has not acknowledged an update. A cluster that has left the Binding does not count: no set
 /// is accepted after completion, so its entry stays until the spec changes.
 fn require_acknowledged(
     tracker: &ObjectTracker<'_>,

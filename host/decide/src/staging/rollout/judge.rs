@@ -290,19 +290,19 @@ impl<'a> StageEvaluator<'a> {
         let timeouts = stage.gates.iter().map(|gate| i64::from(gate.timeout_ms)).sum();
         let reading_ends = after(facts.now, READING_IS_WORTH + SignedDuration::from_millis(timeouts));
         let mut valid_until = reading_ends;
-        for told in &answered.gates {
-            if told.finding.outcome == Outcome::Pass && !told.goes_on_from(&record.checks, facts.now) {
+        for result in &answered.gates {
+            if result.finding.outcome == Outcome::Pass && !result.goes_on_from(&record.checks, facts.now) {
                 record.passing_since = None;
             }
-            if !told.finding.is_restart {
-                note_gate(&mut record.checks, told, stage.soak.is_some(), facts.now);
+            if !result.finding.is_restart {
+                note_gate(&mut record.checks, result, stage.soak.is_some(), facts.now);
             }
-            self.ask_again_at = soonest(self.ask_again_at, told.ask_again_at);
-            valid_until = told.valid_until.map_or(valid_until, |until| until.min(valid_until));
+            self.ask_again_at = soonest(self.ask_again_at, result.ask_again_at);
+            valid_until = result.valid_until.map_or(valid_until, |until| until.min(valid_until));
         }
         self.valid_until = Some(valid_until);
         if self.objects.questions.is_empty() {
-            Ok(answered.gates.into_iter().map(|told| told.finding).collect())
+            Ok(answered.gates.into_iter().map(|result| result.finding).collect())
         } else {
             Err(Finding::unknown(Reason::GateError, "not asked yet"))
         }

@@ -61,9 +61,9 @@ pub(crate) struct Draft {
 
 impl Draft {
     /// Asked once, however many moves wait for it.
-    pub(crate) fn read_anew(&mut self) {
-        if !self.questions.contains(&Question::ReadAnew) {
-            self.questions.push(Question::ReadAnew);
+    pub(crate) fn ask_for_fresh_read(&mut self) {
+        if !self.questions.contains(&Question::FreshRead) {
+            self.questions.push(Question::FreshRead);
         }
     }
 
@@ -122,10 +122,10 @@ impl<'a> Rollout<'a> {
         let mut records = self.records();
         let active = self.active();
         self.follow(active, &mut draft, &mut records);
-        let standing = match (self.active_gone(), active) {
+        let status_draft = match (self.active_gone(), active) {
             (Some(finding), _) => {
                 draft.stalled = Some(finding.clone());
-                self.standing_of(&finding, self.recorded_active())
+                self.status_of(&finding, self.recorded_active())
             }
             (None, None) => {
                 let unready = self.after_completion(&mut draft, &mut records);
@@ -136,14 +136,14 @@ impl<'a> Rollout<'a> {
             }
             (None, Some(active)) => self.advance(active, &mut draft, &mut records),
         };
-        let standing = match self.remove_previous(&mut draft, &mut records) {
-            Some(staying) if standing.reason == Reason::Soaking => self.soaking_after(&staying, standing),
-            _ => standing,
+        let status_draft = match self.remove_previous(&mut draft, &mut records) {
+            Some(staying) if status_draft.reason == Reason::Soaking => self.soaking_after(&staying, status_draft),
+            _ => status_draft,
         };
-        self.finish(draft, records, standing)
+        self.finish(draft, records, status_draft)
     }
 
-    /// Edits are followed in every open placement, judged or not: when a new revision reaches it in place, its clusters owe
+    /// Edits are followed in every open placement, judged or not: when a new revision reaches it in place, its clusters have to send
     /// answers to the edits that they have not answered, and to no others.
     fn follow(&self, active: Option<usize>, draft: &mut Draft, records: &mut [StageStatus]) {
         for (index, record) in records.iter_mut().enumerate().take(self.slots.len()) {
@@ -183,7 +183,7 @@ impl<'a> Rollout<'a> {
         // Nothing is judged until it is placed as it should be, so nobody knows that it went on passing.
         records[active].passing_since = None;
         draft.wake(finding.wake_at);
-        self.standing_of(&finding, Some(stage.name.clone()))
+        self.status_of(&finding, Some(stage.name.clone()))
     }
 
     fn judge(&self, current: Current<'_>, draft: &mut Draft, records: &mut [StageStatus]) -> StatusDraft {
@@ -245,7 +245,7 @@ impl<'a> Rollout<'a> {
             records[active].completed_at = Some(round_up_to_second(self.facts.now));
             return self.completed_standing(&finding);
         }
-        self.standing_of(&finding, Some(stage.name.clone()))
+        self.status_of(&finding, Some(stage.name.clone()))
     }
 
     /// The next stage is kept ready, closed; when all passes on facts that were just read, it is opened.
@@ -255,7 +255,7 @@ impl<'a> Rollout<'a> {
         if has_passed && self.facts.read == Read::Cached {
             let ready = next.is_none_or(|next| self.slots[next].own().is_some());
             if ready && draft.questions.is_empty() {
-                draft.questions.push(Question::ReadAnew);
+                draft.questions.push(Question::FreshRead);
                 return finding;
             }
         }
@@ -272,9 +272,9 @@ impl<'a> Rollout<'a> {
     }
 
     /// The soak has not started because a placement before this one stays: the reason of that is what a user can act on.
-    fn soaking_after(&self, staying: &Finding, standing: StatusDraft) -> StatusDraft {
-        let message = format!("{}; {}", staying.message, standing.message);
-        self.standing_of(&Finding::unknown(staying.reason, message), standing.active_stage)
+    fn soaking_after(&self, staying: &Finding, status_draft: StatusDraft) -> StatusDraft {
+        let message = format!("{}; {}", staying.message, status_draft.message);
+        self.status_of(&Finding::unknown(staying.reason, message), status_draft.active_stage)
     }
 
     fn completed(&self) -> StatusDraft {
@@ -309,11 +309,11 @@ impl<'a> Rollout<'a> {
             phase: Phase::Completed,
             reason: Reason::Completed,
             message,
-            ..self.standing_of(finding, Some(last.name.clone()))
+            ..self.status_of(finding, Some(last.name.clone()))
         }
     }
 
-    fn standing_of(&self, finding: &Finding, active_stage: Option<StageName>) -> StatusDraft {
+    fn status_of(&self, finding: &Finding, active_stage: Option<StageName>) -> StatusDraft {
         let (phase, reason, message) = StatusDraft::of(finding);
         let is_paused = self.policy.spec.paused;
         StatusDraft {
@@ -332,14 +332,14 @@ impl<'a> Rollout<'a> {
         }
     }
 
-    fn finish(&self, mut draft: Draft, records: Vec<StageStatus>, mut standing: StatusDraft) -> Decision {
+    fn finish(&self, mut draft: Draft, records: Vec<StageStatus>, mut status_draft: StatusDraft) -> Decision {
         if !draft.questions.is_empty() {
             return Decision::Ask(draft.questions);
         }
         if let Some(finding) = status::too_large(&records) {
             return Decision::Act(self.without_room(&finding));
         }
-        standing.stalled = draft.stalled.take();
+        status_draft.stalled = draft.stalled.take();
         // A plan that moves nothing may be told whenever it is.
         let newly_passed = |record: &StageStatus| {
             let before = self.status.stages.iter().find(|before| before.name == record.name);
@@ -349,16 +349,16 @@ impl<'a> Rollout<'a> {
         let moves = records.iter().any(newly_passed) || draft.writes.iter().any(is_moving);
         let reading_ends = after(self.facts.now, READING_IS_WORTH);
         let not_after = moves.then(|| draft.not_after.unwrap_or(reading_ends));
-        standing.stages = records;
+        status_draft.stages = records;
         // Status tells of a placement before it is made: a conflict there (an edit, a pause) restarts the round.
         let (writes, events) = if draft.writes.iter().any(is_moving) {
-            self.tell_of_late_plans(&mut standing);
-            let (write, events) = status::announce(self.facts, standing);
+            self.tell_of_late_plans(&mut status_draft);
+            let (write, events) = status::announce(self.facts, status_draft);
             ([vec![write], draft.writes].concat(), events)
         } else if draft.is_restart {
             (draft.writes, Vec::new())
         } else {
-            let (write, events) = status::write(self.facts, standing);
+            let (write, events) = status::write(self.facts, status_draft);
             draft.writes.extend(write);
             (draft.writes, events)
         };
@@ -379,12 +379,12 @@ impl Rollout<'_> {
         for stage in stages.iter_mut().filter(|stage| stage.state != StageState::Passed) {
             stage.passing_since = None;
         }
-        let standing = StatusDraft {
+        let status_draft = StatusDraft {
             stalled: Some(finding.clone()),
             stages,
-            ..self.standing_of(finding, self.recorded_active())
+            ..self.status_of(finding, self.recorded_active())
         };
-        let (write, events) = status::write(self.facts, standing);
+        let (write, events) = status::write(self.facts, status_draft);
         Plan {
             writes: write.into_iter().collect(),
             events,
@@ -393,14 +393,14 @@ impl Rollout<'_> {
     }
 
     /// What was announced and then came too late stands in status until the next try: it must not look like one under way.
-    fn tell_of_late_plans(&self, standing: &mut StatusDraft) {
+    fn tell_of_late_plans(&self, status_draft: &mut StatusDraft) {
         let late = self.facts.late_plans;
-        if late > 0 && standing.phase == Phase::Progressing && standing.stalled.is_none() {
-            standing.reason = Reason::EvidenceExpired;
-            standing.message = format!(
+        if late > 0 && status_draft.phase == Phase::Progressing && status_draft.stalled.is_none() {
+            status_draft.reason = Reason::EvidenceExpired;
+            status_draft.message = format!(
                 "{}; so far this has come too late: reading the evidence and asking the gates of this stage took longer \
                  than what was read may be used",
-                standing.message
+                status_draft.message
             );
         }
     }

@@ -70,7 +70,7 @@ impl Rollout<'_> {
         let stage = self.stage(index);
         let name = &stage.placement;
         match &self.slots[index] {
-            Slot::Undecodable(error) => unreadable(name, error),
+            Slot::Invalid(error) => unreadable(name, error),
             Slot::Foreign => {
                 let finding = Finding::unknown(
                     Reason::BindingPolicyNotOwned,
@@ -113,7 +113,7 @@ impl Rollout<'_> {
     /// be placed again.
     pub(crate) fn unreadable_after(&self, index: usize) -> Option<Finding> {
         (index + 1..self.slots.len()).find_map(|later| match &self.slots[later] {
-            Slot::Undecodable(error) => Some(unreadable(&self.stage(later).placement, error)),
+            Slot::Invalid(error) => Some(unreadable(&self.stage(later).placement, error)),
             _ => None,
         })
     }
@@ -142,7 +142,7 @@ impl Rollout<'_> {
             return Finding::unknown(Reason::Paused, format!("stage {} is ready to be opened", stage.name));
         }
         let Read::Anew { baseline, .. } = &self.facts.read else {
-            draft.read_anew();
+            draft.ask_for_fresh_read();
             return opening;
         };
         let read_at = baseline.borrowed();
@@ -305,7 +305,7 @@ impl Rollout<'_> {
             };
             match hand_over(pair, &mut draft.questions) {
                 // As little is taken away on a cache as is placed on one.
-                Ok(_) if self.facts.read == Read::Cached => draft.read_anew(),
+                Ok(_) if self.facts.read == Read::Cached => draft.ask_for_fresh_read(),
                 Ok(handed) => {
                     if let HandOver::Unproven(shared) = handed {
                         records[latest].message = Some(format!(

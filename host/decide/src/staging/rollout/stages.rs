@@ -106,7 +106,7 @@ impl<'a> Rollout<'a> {
             .placements
             .iter()
             .find_map(|(name, placement)| match placement {
-                Decoded::Undecodable { error } if was_active(name) => Some((name, error)),
+                Decoded::Invalid { error } if was_active(name) => Some((name, error)),
                 _ => None,
             });
         if let Some((name, error)) = unreadable.filter(|(name, _)| !self.is_stage(name)) {
@@ -179,7 +179,7 @@ impl<'a> Rollout<'a> {
                 if open.is_none()
                     && let Some(unseen) = recorded.filter(|_| self.slots[index].may_be_open())
                 {
-                    // Nobody can tell now whether it is still placed: what is owed and what was said stay known.
+                    // Whether it is still placed is unknown: pending updates and what was said stay on record.
                     return unseen.clone();
                 }
                 // What is placed keeps its record through a change in place: the evidence may stay what it is.
@@ -244,7 +244,7 @@ impl<'a> Rollout<'a> {
     }
 
     /// What a reader of `Accepted` should know: edits of stages that were passed do nothing on this revision, and what is placed
-    /// for a stage that the spec has no more stays until somebody deletes it.
+    /// for a stage that the spec has no more stays until a person deletes it.
     pub(crate) fn accepted_message(&self) -> String {
         if let Some(left) = self.gone.iter().find_map(Slot::open) {
             return format!(
@@ -273,9 +273,9 @@ impl<'a> Rollout<'a> {
     }
 }
 
-/// When the placement was opened last, if that is told and is a version that compares. A baseline outlives changes in place; where
-/// nothing else is told it is when the placement was first opened.
+/// When the placement was opened last, if that is on record and is a version that compares. A baseline outlives changes in place;
+/// where nothing else is on record, it is when the placement was first opened.
 fn opened<'a>(own: &OwnedPlacement<'a>) -> Option<ResourceVersion<&'a str>> {
-    let told = own.opened.or(own.baseline);
-    told.filter(|version| version.number().is_some())
+    let version = own.opened.or(own.baseline);
+    version.filter(|version| version.number().is_some())
 }

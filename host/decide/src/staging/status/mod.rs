@@ -113,38 +113,38 @@ fn bytes_of(stages: &[StageStatus]) -> usize {
 }
 
 /// The status to write, if it differs from the one that is there, and the Events that tell of it.
-pub fn write(facts: &Facts, standing: StatusDraft) -> (Option<Write>, Vec<Event>) {
-    let (write, events) = announce(facts, standing);
+pub fn write(facts: &Facts, status_draft: StatusDraft) -> (Option<Write>, Vec<Event>) {
+    let (write, events) = announce(facts, status_draft);
     let is_changed =
         matches!(&write, Write::Status { status, .. } if facts.policy.object.status.as_ref() != Some(status));
     (is_changed.then_some(write), events)
 }
 
 /// The same, written even where nothing differs: it fails when the policy was edited since it was read.
-pub fn announce(facts: &Facts, mut standing: StatusDraft) -> (Write, Vec<Event>) {
-    standing.stages.iter_mut().for_each(make_printable);
-    standing.accepted = standing.accepted.map(|message| printable(&message));
+pub fn announce(facts: &Facts, mut status_draft: StatusDraft) -> (Write, Vec<Event>) {
+    status_draft.stages.iter_mut().for_each(make_printable);
+    status_draft.accepted = status_draft.accepted.map(|message| printable(&message));
     let policy = &facts.policy.object;
     let nothing = StagedBindingPolicyStatus::default();
     let old = policy.status.as_ref().unwrap_or(&nothing);
     let generation = policy.meta().generation;
     let conditions = conditions(
-        &standing,
+        &status_draft,
         &old.conditions,
         Stamped {
             generation,
             now: facts.now,
         },
     );
-    let mut events = passed(&standing, old);
-    events.extend(reached(&mut standing, old, generation));
+    let mut events = passed(&status_draft, old);
+    events.extend(reached(&mut status_draft, old, generation));
     let status = StagedBindingPolicyStatus {
         observed_generation: generation,
-        active_stage: standing.active_stage.clone().map(String::from),
-        phase: Some(standing.shown_phase()),
-        reason: Some(standing.main().0.as_str().to_owned()),
+        active_stage: status_draft.active_stage.clone().map(String::from),
+        phase: Some(status_draft.shown_phase()),
+        reason: Some(status_draft.main().0.as_str().to_owned()),
         conditions,
-        stages: standing.stages,
+        stages: status_draft.stages,
     };
     let write = Write::Status {
         precondition: precondition(policy.meta()),
@@ -166,19 +166,19 @@ struct Stamped {
     now: Timestamp,
 }
 
-fn conditions(standing: &StatusDraft, old: &[Condition], stamped: Stamped) -> Vec<Condition> {
-    let (accepted, accepted_reason, accepted_message) = match &standing.accepted {
+fn conditions(status_draft: &StatusDraft, old: &[Condition], stamped: Stamped) -> Vec<Condition> {
+    let (accepted, accepted_reason, accepted_message) = match &status_draft.accepted {
         Ok(message) => (true, Reason::Accepted, message.as_str()),
         Err(finding) => (false, finding.reason, finding.message.as_str()),
     };
-    let (reason, message) = standing.main();
-    let is_stalled = standing.stalled.is_some();
-    let is_completed = standing.is_completed();
-    let is_done = is_completed && standing.unready.is_none();
-    let progressing = standing.phase == Phase::Progressing && !is_stalled;
+    let (reason, message) = status_draft.main();
+    let is_stalled = status_draft.stalled.is_some();
+    let is_completed = status_draft.is_completed();
+    let is_done = is_completed && status_draft.unready.is_none();
+    let progressing = status_draft.phase == Phase::Progressing && !is_stalled;
     // All stages have passed: that stays true, and `Completed` keeps saying it, whatever happens to the workload later.
     let (completed_reason, completed_message) = if is_completed {
-        (standing.reason, standing.message.as_str())
+        (status_draft.reason, status_draft.message.as_str())
     } else {
         (reason, message)
     };
@@ -215,13 +215,13 @@ fn conditions(standing: &StatusDraft, old: &[Condition], stamped: Stamped) -> Ve
 }
 
 /// One Event for each stage that has passed.
-fn passed(standing: &StatusDraft, old: &StagedBindingPolicyStatus) -> Vec<Event> {
+fn passed(status_draft: &StatusDraft, old: &StagedBindingPolicyStatus) -> Vec<Event> {
     let had_passed = |name: StageName<&str>, revision: Option<&String>| {
         old.stages.iter().any(|stage| {
             stage_name(stage) == name && stage.state == StageState::Passed && stage.revision.as_ref() == revision
         })
     };
-    let passed = standing.stages.iter();
+    let passed = status_draft.stages.iter();
     let passed = passed
         .filter(|stage| stage.state == StageState::Passed && !had_passed(stage_name(stage), stage.revision.as_ref()))
         .map(|stage| event(Reason::StagePassed, format!("stage {} has passed", stage.name)));
@@ -231,12 +231,12 @@ fn passed(standing: &StatusDraft, old: &StagedBindingPolicyStatus) -> Vec<Event>
 /// An Event for a reason that is reached for the first time in this stage, attempt and generation of the policy. The stage's
 /// record keeps the reported reasons, so no Event repeats because its message changes, its reason comes back or the process
 /// restarts.
-fn reached(standing: &mut StatusDraft, old: &StagedBindingPolicyStatus, generation: Option<i64>) -> Option<Event> {
-    let (reason, message) = standing.main();
+fn reached(status_draft: &mut StatusDraft, old: &StagedBindingPolicyStatus, generation: Option<i64>) -> Option<Event> {
+    let (reason, message) = status_draft.main();
     let (reason, message) = (reason, message.to_owned());
     let known = |name: StageName<&str>| old.stages.iter().find(|stage| stage_name(stage) == name);
     let is_same_generation = old.observed_generation == generation;
-    for stage in &mut standing.stages {
+    for stage in &mut status_draft.stages {
         let is_same = |known: &&StageStatus| (&known.revision, known.attempt) == (&stage.revision, stage.attempt);
         let known = known(stage_name(stage)).filter(|_| is_same_generation).filter(is_same);
         stage.event_reasons = known.map(|known| known.event_reasons.clone()).unwrap_or_default();
@@ -245,15 +245,15 @@ fn reached(standing: &mut StatusDraft, old: &StagedBindingPolicyStatus, generati
         return None;
     }
     // A new generation clears the reported reasons, but a reason that an edit of the policy did not change is not news.
-    let active = standing.active_stage.as_ref().map(StageName::borrowed);
+    let active = status_draft.active_stage.as_ref().map(StageName::borrowed);
     let attempt = |stages: &[StageStatus]| {
         let stage = stages.iter().find(|stage| Some(stage_name(stage)) == active);
         stage.and_then(|stage| stage.attempt)
     };
     let stays = old.reason.as_deref() == Some(reason.as_str())
         && active_stage(old) == active
-        && attempt(&old.stages) == attempt(&standing.stages);
-    let record = standing
+        && attempt(&old.stages) == attempt(&status_draft.stages);
+    let record = status_draft
         .stages
         .iter_mut()
         .find(|stage| Some(stage_name(stage)) == active);
@@ -284,7 +284,7 @@ pub fn is_news(found: &StagedBindingPolicyStatus, new: &StagedBindingPolicyStatu
         let known = found.stages.iter().find(|known| known.name == stage.name);
         let known = known.unwrap_or(&nothing);
         let has_broken = known.passing_since.is_some() && known.passing_since != stage.passing_since;
-        has_broken || fails(stage) > fails(known) || owed(stage) > owed(known)
+        has_broken || fails(stage) > fails(known) || unacknowledged(stage) > unacknowledged(known)
     })
 }
 
@@ -293,13 +293,13 @@ fn fails(stage: &StageStatus) -> usize {
     failed.count()
 }
 
-fn owed(stage: &StageStatus) -> i64 {
+fn unacknowledged(stage: &StageStatus) -> i64 {
     let updates = stage.objects.iter().flat_map(|object| &object.pending_updates);
-    let owed = updates.map(|update| {
+    let unacknowledged = updates.map(|update| {
         let clusters = i64::try_from(update.clusters.len().max(1)).unwrap_or(i64::MAX);
         update.unacknowledged.saturating_mul(clusters)
     });
-    owed.fold(0, i64::saturating_add)
+    unacknowledged.fold(0, i64::saturating_add)
 }
 
 #[cfg(test)]
@@ -315,7 +315,7 @@ mod tests {
     #[test]
     fn a_completed_policy_that_lacks_health_is_reconciling_until_it_stalls() {
         let lacking = Finding::unknown(Reason::NotReported, "cluster prod-1 has not reported");
-        let mut standing = StatusDraft {
+        let mut status_draft = StatusDraft {
             phase: Phase::Completed,
             reason: Reason::Completed,
             message: "all 2 stages have passed".to_owned(),
@@ -329,20 +329,20 @@ mod tests {
             generation: Some(3),
             now: Timestamp::UNIX_EPOCH,
         };
-        let said = |standing: &StatusDraft| {
-            let all = conditions(standing, &[], stamped).into_iter();
+        let said = |status_draft: &StatusDraft| {
+            let all = conditions(status_draft, &[], stamped).into_iter();
             let said = all.map(|it| format!("{} {} {}", it.type_, it.status, it.reason));
             said.collect::<Vec<_>>().join(", ")
         };
         let unready = "Accepted True Accepted, Progressing False NotReported, Completed True Completed, \
                        Stalled False NoConflict, Ready False NotReported, Reconciling True NotReported";
-        assert_eq!(said(&standing), unready);
-        assert_eq!(standing.shown_phase(), Phase::Completed);
-        standing.stalled = Some(lacking);
+        assert_eq!(said(&status_draft), unready);
+        assert_eq!(status_draft.shown_phase(), Phase::Completed);
+        status_draft.stalled = Some(lacking);
         let stalled = "Accepted True Accepted, Progressing False NotReported, Completed True Completed, \
                        Stalled True NotReported, Ready False NotReported, Reconciling False NotReported";
-        assert_eq!(said(&standing), stalled);
-        assert_eq!(standing.shown_phase(), Phase::Stalled);
+        assert_eq!(said(&status_draft), stalled);
+        assert_eq!(status_draft.shown_phase(), Phase::Stalled);
     }
 
     fn is_news_of(found: Value, new: Value) -> bool {
@@ -367,16 +367,16 @@ mod tests {
     }
 
     #[test]
-    fn a_gates_fail_and_an_owed_answer_are_news_and_other_words_are_none() {
+    fn a_failed_gate_and_a_missing_acknowledgement_are_news_and_other_words_are_none() {
         let check = |outcome: &str| json!({"checks": [{"name": "gate/a", "outcome": outcome, "reason": "R", "message": outcome}]});
         assert!(is_news_of(check("Pass"), check("Fail")));
         assert!(!is_news_of(check("Fail"), check("Fail")));
         assert!(!is_news_of(check("Pass"), check("Unknown")));
-        let owing = |owed: i64| {
-            let update = json!({"clusters": ["c"], "unacknowledged": owed, "observedGeneration": "1", "reportedAt": "", "since": "2026-01-01T00:00:00Z", "editedAt": "2026-01-01T00:00:00Z"});
+        let with = |unacknowledged: i64| {
+            let update = json!({"clusters": ["c"], "unacknowledged": unacknowledged, "observedGeneration": "1", "reportedAt": "", "since": "2026-01-01T00:00:00Z", "editedAt": "2026-01-01T00:00:00Z"});
             json!({"objects": [{"group": "", "resource": "r", "name": "n", "uid": "u", "pendingUpdates": [update]}]})
         };
-        assert!(is_news_of(owing(1), owing(2)));
-        assert!(!is_news_of(owing(2), owing(1)));
+        assert!(is_news_of(with(1), with(2)));
+        assert!(!is_news_of(with(2), with(1)));
     }
 }

@@ -58,7 +58,7 @@ pub fn start_attempt(recorded: Option<&StageStatus>, own: &OwnedPlacement<'_>, n
     }
 }
 
-/// What stays known of a placement that somebody closed: what its clusters owe, and what evidence must be newer than. Its
+/// What stays on record of a placement that was closed by hand: its pending updates, and what evidence must be newer than. Its
 /// set of clusters has to be accepted anew, as after any loss that no edit of the policy explains.
 pub fn of_closed(recorded: &StageStatus) -> StageStatus {
     StageStatus {
@@ -70,7 +70,7 @@ pub fn of_closed(recorded: &StageStatus) -> StageStatus {
 }
 
 /// What stays known of a placement that is gone: its objects, so that an edit before the next one is seen shows in the generation,
-/// and what its clusters owe. One that is out of reach runs what it ran, whichever placement brought that.
+/// and its pending updates. A cluster that is out of reach runs what it ran, whichever placement brought that.
 pub fn of_removed(recorded: &StageStatus) -> StageStatus {
     StageStatus {
         objects: recorded.objects.iter().map(unbound).collect(),
@@ -90,7 +90,7 @@ fn unbound(known: &ObjectStatus) -> ObjectStatus {
 
 /// What is known of the bound objects when a placement is opened, from the one that was judged until then: an edit that is
 /// made before the new placement's Binding is seen for the first time shows in the generation.
-/// Clusters that have left the judged stage, maybe for this one, take along what they owe.
+/// Clusters that have left the judged stage, maybe for this one, take along their pending updates.
 pub fn see_before_opening(record: &mut StageStatus, judged: &StageStatus) {
     let positions = positions(&record.objects);
     let placed: BTreeSet<ClusterName<&str>> = destinations(judged).collect();
@@ -99,7 +99,7 @@ pub fn see_before_opening(record: &mut StageStatus, judged: &StageStatus) {
         pending::drop_clusters(&mut seen, &placed);
         let position = positions.get(&key_of(known)).copied();
         match position.and_then(|position| record.objects.get_mut(position)) {
-            // What is owed was counted up to the generation that stands there.
+            // Pending updates were counted up to the recorded generation.
             Some(older) if is_unbound(older) && older.pending_updates.is_empty() => *older = seen,
             Some(_) => {}
             None => record.objects.push(seen),
@@ -153,14 +153,14 @@ pub fn settle(record: &mut StageStatus, accepted: &Accepted<'_>) {
         }
         entry.collectors.clone_from(&object.status_collectors);
     }
-    // A cluster that has left may come to another stage, and owes there what it owes here, as far as there is room. An entry
+    // A cluster that has left may come to another stage, where its updates stay pending, as far as there is room. An entry
     // without names cannot tell it from others.
-    let owed: usize = record
+    let required: usize = record
         .objects
         .iter()
         .map(|entry| pending::bytes(&entry.pending_updates))
         .sum();
-    let has_no_room = owed > pending::BYTES_MAX / 2;
+    let has_no_room = required > pending::BYTES_MAX / 2;
     for entry in &mut record.objects {
         if has_no_room || pending::is_compact(&entry.pending_updates) {
             pending::keep_clusters(entry, &clusters);

@@ -181,7 +181,7 @@ fn sorted(questions: Vec<Question>, facts: &Facts) -> Sorted {
                 }),
             },
             // The reconcile loop reads; it owns the facts that are replaced.
-            Question::ReadAnew => {}
+            Question::FreshRead => {}
             Question::Module { .. } | Question::Config { .. } | Question::Gate(_) => sorted.of_gates.push(question),
         }
     }

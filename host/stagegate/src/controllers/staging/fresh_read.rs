@@ -44,7 +44,7 @@ impl FreshReader<'_> {
         memory: &mut Memory,
     ) -> Result<bool, RequestError> {
         if matches!(reading.facts.read, Read::Anew { .. }) {
-            return self.read_anew(policy, reading, memory).await;
+            return self.fresh_read(policy, reading, memory).await;
         }
         self.read_versions(policy, &mut reading.facts).await
     }
@@ -75,7 +75,7 @@ impl FreshReader<'_> {
     /// Everything that a placement rests on. The CombinedStatuses come first: their collection's version is the
     /// baseline that later evidence must be newer than. All that it takes is named by what is known already, so what follows
     /// is read at once. `false`: the policy is gone.
-    pub async fn read_anew(
+    pub async fn fresh_read(
         &self,
         policy: &str,
         reading: &mut Reading,
@@ -202,7 +202,7 @@ impl FreshReader<'_> {
 
     /// A policy whose spec cannot be read has a status all the same, and writing one must not lose what it says.
     pub async fn recover_status(&self, policy: &str, facts: &mut Facts) -> Result<(), RequestError> {
-        if facts.policy.undecodable.is_some() {
+        if facts.policy.invalid.is_some() {
             let status = read::status(&self.runtime.client, policy).await?;
             Arc::make_mut(&mut facts.policy.object).status = status;
         }

@@ -134,7 +134,7 @@ pub fn policy_facts(policy: &Guarded<StagedBindingPolicy>) -> PolicyFacts {
     match &policy.0 {
         Ok(object) => PolicyFacts {
             object: object.clone(),
-            undecodable: None,
+            invalid: None,
         },
         Err(invalid) => {
             let spec = StagedBindingPolicySpec::default();
@@ -145,7 +145,7 @@ pub fn policy_facts(policy: &Guarded<StagedBindingPolicy>) -> PolicyFacts {
             };
             PolicyFacts {
                 object: Arc::new(object),
-                undecodable: Some(invalid.error.clone()),
+                invalid: Some(invalid.error.clone()),
             }
         }
     }

@@ -74,8 +74,8 @@ impl Session<'_> {
         };
         for _round in 0..ROUNDS_MAX {
             let is_there = match decide(&reading.facts) {
-                Decision::Ask(questions) if questions.contains(&Question::ReadAnew) => {
-                    self.reader.read_anew(policy, &mut reading, memory).await?
+                Decision::Ask(questions) if questions.contains(&Question::FreshRead) => {
+                    self.reader.fresh_read(policy, &mut reading, memory).await?
                 }
                 Decision::Ask(questions) => {
                     if answer(means, questions, (&mut reading.facts, memory), &mut talk).await? {
@@ -85,7 +85,7 @@ impl Session<'_> {
                         debug!(policy, "a question has no answer now");
                         return Ok(later());
                     }
-                    self.reader.read_anew(policy, &mut reading, memory).await?
+                    self.reader.fresh_read(policy, &mut reading, memory).await?
                 }
                 Decision::Act(mut plan) => {
                     let left_for = memory.status_backoff.leave(&mut plan, &reading.facts);

@@ -126,10 +126,10 @@ impl Sources {
     /// Watches each namespace from when it is first named, and queues the policies that an event touches.
     pub fn spawn(self: &Arc<Self>, runtime: &Runtime, queue: &Arc<Queue<String>>, tasks: &mut Tasks) {
         for (namespace, watched) in &self.watched {
-            let (sources, told) = (self.clone(), queue.clone());
+            let (sources, policies) = (self.clone(), queue.clone());
             watched.store.listen(move |change| {
                 for policy in sources.lock().config_maps.naming(&change.id.to_string()) {
-                    told.add(policy.clone());
+                    policies.add(policy.clone());
                 }
             });
             let api: Api<Slim> = match namespace.as_str() {
@@ -142,9 +142,9 @@ impl Sources {
                 let watched = &sources.watched[&namespace];
                 let watching = async {
                     watched.wanted.notified().await;
-                    let told = counters.add_watch("configmaps", Need::WhenNamed);
+                    let watched_config_maps = counters.add_watch("configmaps", Need::WhenNamed);
                     tokio::join!(
-                        keep(api, watched.store.clone(), ManagedFields::Dropped, told),
+                        keep(api, watched.store.clone(), ManagedFields::Dropped, watched_config_maps),
                         sources.tell_of_lists(&namespace, &queue)
                     )
                 };
