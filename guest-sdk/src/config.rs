@@ -1,5 +1,6 @@
 //! Reads a gate's config: JSON into whatever the gate derives `Deserialize` for. An error names the member that is
-//! wrong. A general JSON crate names none, and would be a quarter of a small gate.
+//! wrong. serde_json with serde_path_to_error does so, too, and makes the component of a small gate two thirds larger (196 kB
+//! instead of 116).
 
 use std::fmt::{self, Display};
 
