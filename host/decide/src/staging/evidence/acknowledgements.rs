@@ -60,6 +60,8 @@ pub struct Clusters<'a> {
     pub all: BTreeSet<ClusterName<&'a str>>,
     /// Those that the set which was accepted last does not have.
     pub new: BTreeSet<ClusterName<&'a str>>,
+    /// All of them once more: most often the cluster of a row stands in the row's place.
+    in_order: Vec<ClusterName<&'a str>>,
 }
 
 impl<'a> Clusters<'a> {
@@ -69,7 +71,26 @@ impl<'a> Clusters<'a> {
     ) -> Self {
         let all: BTreeSet<ClusterName<&str>> = accepted.iter().copied().chain(bound).collect();
         let new = all.difference(accepted).copied().collect();
-        Self { all, new }
+        Self {
+            new,
+            ..Self::without_new(all)
+        }
+    }
+
+    /// All of them were accepted.
+    pub fn without_new(all: BTreeSet<ClusterName<&'a str>>) -> Self {
+        Self {
+            in_order: all.iter().copied().collect(),
+            new: BTreeSet::new(),
+            all,
+        }
+    }
+
+    /// The cluster that the row at this place is of.
+    fn of_row(&self, at: usize, row: &'a EvidenceRow) -> Option<ClusterName<&'a str>> {
+        let name = row.cluster.borrowed();
+        let in_place = self.in_order.get(at).filter(|cluster| **cluster == name);
+        in_place.or_else(|| self.all.get(&name)).copied()
     }
 }
 
@@ -420,11 +441,6 @@ impl<'a> UpdateTracker<'a> {
             return Vec::new();
         };
         let has_accepted = self.clusters.new.len() < self.clusters.all.len();
-        let clusters = if is_first_sight {
-            &self.clusters.all
-        } else {
-            &self.clusters.new
-        };
         // There may be a thousand rows for each object: what is the same for all is computed once, and a cluster is looked up only
         // for a report that is in doubt.
         let now = round_up_to_second(self.now).0;
@@ -432,8 +448,7 @@ impl<'a> UpdateTracker<'a> {
         let is_of_before_opening = self.is_of_before_opening();
         let delivers_since = self.delivers_since();
         let (not_before, surely_after) = (self.first_not_before(updated), self.first_surely_after(updated));
-        let mut names = clusters.iter().peekable();
-        let requirement = |row: &'a EvidenceRow| {
+        let requirement = |(at, row): (usize, &'a EvidenceRow)| {
             let is_old = at_of(row).is_some_and(|seconds| seconds < not_before);
             // If the report is of this version after all, nothing more will come.
             let in_doubt_since = || {
@@ -452,17 +467,19 @@ impl<'a> UpdateTracker<'a> {
                 (false, Some(_)) => Some(in_doubt_since()?),
                 (false, None) => return None,
             };
-            while names.next_if(|name| **name < row.cluster.borrowed()).is_some() {}
-            let cluster = names.next_if(|name| **name == row.cluster.borrowed())?;
+            let cluster = self.clusters.of_row(at, row)?;
+            if !(is_first_sight || self.clusters.new.contains(&cluster)) {
+                return None;
+            }
             let edits = if is_old { missed(record.generation) } else { 1 };
             let requirement = Requirement {
                 edits,
                 updated: Some(updated),
                 acknowledged_at,
             };
-            Some(((*cluster, Some(row)), requirement))
+            Some(((cluster, Some(row)), requirement))
         };
-        self.rows.iter().filter_map(requirement).collect()
+        self.rows.iter().enumerate().filter_map(requirement).collect()
     }
 
     /// Whether the report of a cluster that has just joined may be about the version before the last update, as another BindingPolicy

@@ -272,10 +272,7 @@ struct Shared<'a> {
 
 impl<'a> Shared<'a> {
     fn of(clusters: &'a BTreeSet<ClusterName<&'a str>>, accepted: &BTreeSet<ClusterName<&'a str>>) -> Self {
-        let accepted = Clusters {
-            all: clusters.intersection(accepted).copied().collect(),
-            new: BTreeSet::new(),
-        };
+        let accepted = Clusters::without_new(clusters.intersection(accepted).copied().collect());
         Self { clusters, accepted }
     }
 }
@@ -298,10 +295,7 @@ impl Elsewhere<'_> {
         let there = if known.pending_updates.is_empty() {
             &shared.accepted
         } else {
-            with_named = Clusters {
-                all: shared.clusters.iter().copied().filter(is_known).collect(),
-                new: BTreeSet::new(),
-            };
+            with_named = Clusters::without_new(shared.clusters.iter().copied().filter(is_known).collect());
             &with_named
         };
         let there = UpdateTracker {
