@@ -418,7 +418,9 @@ impl<'a> UpdateTracker<'a> {
         let first = i64::from(!has_status);
         Pending {
             unacknowledged: edits.saturating_add(first),
-            in_quick_succession: edits > 1 && updated.is_none_or(|updated| self.now.duration_since(updated) < window),
+            // What is still on its way to a cluster without a status is like an update right before this one.
+            in_quick_succession: (edits > 1 || !has_status)
+                && updated.is_none_or(|updated| self.now.duration_since(updated) < window),
             observed_generation: row.map(|row| row.r#gen.clone()).unwrap_or_default(),
             reported_at: row.map(|row| at_text(&row.at)).unwrap_or_default(),
             since: now,

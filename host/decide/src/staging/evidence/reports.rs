@@ -57,6 +57,8 @@ impl UpdateTracker<'_> {
     /// the cluster became unreachable, says nothing about that update. Both times are whole seconds. There is no allowance for
     /// clocks that differ: a cluster that finishes within seconds does not report again, so its stage would never pass.
     ///
+    /// Nor does a report that is surely older than KubeStellar's first naming of the version: no cluster can have had it then.
+    ///
     /// After updates in quick succession only a report counts by which the last of them was delivered: an earlier one may be of an
     /// update before it, and then silence would be that of a cluster that cannot be reached.
     pub(crate) fn reported_after_update(
@@ -65,7 +67,11 @@ impl UpdateTracker<'_> {
         updated: Option<Timestamp>,
         pending: &Pending,
     ) -> Option<Timestamp> {
-        let seconds = at_of(row?)?;
+        let row = row?;
+        let seconds = at_of(row)?;
+        if self.named_since.is_some_and(|named| self.reported_before(row, named)) {
+            return None;
+        }
         let is_after = if pending.in_quick_succession {
             seconds > after(updated.unwrap_or(pending.edited_at), self.settings.delivery()).as_second()
         } else {

@@ -74,7 +74,8 @@ impl UpdateTracker<'_> {
         let (which, why) = if is_of_several {
             let delivered = self.settings.delivery().as_secs();
             let why = format!(
-                "the last report is from within {delivered} s of the last of several updates and may be of an earlier one"
+                "the last report may be of an earlier version: it is from within {delivered} s of the last update, or from before \
+                 KubeStellar had seen that"
             );
             ("every update", why)
         } else {
