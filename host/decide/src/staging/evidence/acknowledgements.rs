@@ -14,6 +14,7 @@ use std::collections::BTreeSet;
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use smol_str::SmolStr;
 use stagegate_api::{BoundObject, EvidenceRow, ObjectStatus, PendingUpdate, Reported};
 
 use crate::names::ClusterName;
@@ -132,11 +133,19 @@ pub(crate) struct Begun<'r> {
 
 impl<'a> UpdateTracker<'a> {
     pub fn of(subject: &Subject<'a>, found: &'a ObjectMeta, clusters: &'a Clusters<'a>) -> Self {
+        Self {
+            rows: subject.rows(),
+            ..Self::without_rows(subject, found, clusters)
+        }
+    }
+
+    /// Enough to find new updates.
+    pub fn without_rows(subject: &Subject<'a>, found: &'a ObjectMeta, clusters: &'a Clusters<'a>) -> Self {
         let facts = subject.placed.facts;
         Self {
             bound: subject.bound,
             found,
-            rows: subject.rows(),
+            rows: &[],
             clusters,
             placed_since: (subject.placed.own.object.metadata.creation_timestamp.as_ref()).map(|time| time.0),
             opened_at: (subject.placed.record.opened_at.as_ref()).map(|time| time.0),
@@ -151,8 +160,17 @@ impl<'a> UpdateTracker<'a> {
 
     /// The record, brought up to date: new updates become pending, acknowledged ones are taken off.
     pub fn advance(&self, recorded: Option<&ObjectStatus>) -> ObjectStatus {
+        let (record, required) = self.advance_by_cluster(recorded);
+        ObjectStatus {
+            pending_updates: pending::grouped(required),
+            ..record
+        }
+    }
+
+    /// The same, with the pending updates beside the record.
+    pub fn advance_by_cluster(&self, recorded: Option<&ObjectStatus>) -> (ObjectStatus, ByCluster) {
         let Begun {
-            mut record,
+            record,
             edits,
             recorded,
             is_made_anew,
@@ -162,7 +180,7 @@ impl<'a> UpdateTracker<'a> {
             recorded.is_some_and(|recorded| !is_unbound(recorded) && recorded.pending_updates.is_empty());
         let is_as_before = edits == 0 && has_nothing_pending && self.clusters.new.is_empty();
         if is_as_before && !self.is_unproven {
-            return record;
+            return (record, ByCluster::new());
         }
         let mut old_reports = if edits > 0 {
             Vec::new()
@@ -170,7 +188,7 @@ impl<'a> UpdateTracker<'a> {
             self.old_reports(&record, recorded)
         };
         if is_as_before && old_reports.is_empty() {
-            return record;
+            return (record, ByCluster::new());
         }
         let mut required = pending::by_cluster(pending, &self.clusters.all);
         if edits > 0 {
@@ -194,16 +212,13 @@ impl<'a> UpdateTracker<'a> {
                 required.insert(cluster.owned(), pending);
             }
         }
-        record.pending_updates = pending::grouped(required);
-        record
+        (record, required)
     }
 
     /// The record without its pending updates, the updates since it was written, and the old record if it is of this object.
     pub(crate) fn begin<'r>(&self, recorded: Option<&'r ObjectStatus>) -> Begun<'r> {
-        let is_other = |recorded: &ObjectStatus| uid(recorded) != self.found.uid.borrowed();
-        let is_made_anew = recorded.map_or_else(|| self.is_known_from_before(), is_other);
         let pending = recorded.map_or(&[][..], |recorded| &recorded.pending_updates);
-        let recorded = recorded.filter(|recorded| !is_other(recorded));
+        let (recorded, is_made_anew) = self.same_object(recorded);
         Begun {
             record: self.identity(recorded),
             edits: self.edits(recorded, is_made_anew),
@@ -211,6 +226,19 @@ impl<'a> UpdateTracker<'a> {
             is_made_anew,
             pending,
         }
+    }
+
+    /// Whether there are new updates since the record was written.
+    pub(crate) fn is_updated(&self, recorded: Option<&ObjectStatus>) -> bool {
+        let (recorded, is_made_anew) = self.same_object(recorded);
+        self.edits(recorded, is_made_anew) > 0
+    }
+
+    /// The record if it is of this object, and whether an older object of this name is known.
+    fn same_object<'r>(&self, recorded: Option<&'r ObjectStatus>) -> (Option<&'r ObjectStatus>, bool) {
+        let is_other = |recorded: &ObjectStatus| uid(recorded) != self.found.uid.borrowed();
+        let is_made_anew = recorded.map_or_else(|| self.is_known_from_before(), is_other);
+        (recorded.filter(|recorded| !is_other(recorded)), is_made_anew)
     }
 
     /// Updates since the record was written. A new object under an old one's name reaches the clusters as an update: their last
@@ -416,13 +444,16 @@ impl<'a> UpdateTracker<'a> {
         // version.
         let has_status = row.is_some_and(|row| matches!(row.at, Reported::At { .. }));
         let first = i64::from(!has_status);
+        // What is still on its way to a cluster without a status is like an update right before this one, unless the Binding has
+        // named this version from the first.
+        let is_first_named = self.named_since.is_some() && self.known_since.is_none();
+        let may_get_older = !has_status && !is_first_named;
         Pending {
             unacknowledged: edits.saturating_add(first),
-            // What is still on its way to a cluster without a status is like an update right before this one.
-            in_quick_succession: (edits > 1 || !has_status)
+            in_quick_succession: (edits > 1 || may_get_older)
                 && updated.is_none_or(|updated| self.now.duration_since(updated) < window),
-            observed_generation: row.map(|row| row.r#gen.clone()).unwrap_or_default(),
-            reported_at: row.map(|row| at_text(&row.at)).unwrap_or_default(),
+            observed_generation: row.map(|row| SmolStr::new(&row.r#gen)).unwrap_or_default(),
+            reported_at: row.and_then(at_of),
             since: now,
             edited_at: now,
             acknowledged_at: acknowledged_at.map(|answered| answered.min(now)),
@@ -504,12 +535,12 @@ impl<'a> UpdateTracker<'a> {
         if let Some(row) = row.filter(|row| is_acknowledgement(pending, row)) {
             // A report that is older than the update was only unreadable until now. It takes one off the pending number, but
             // only a real acknowledgement starts the wait for merged ones.
-            let is_older = pending.reported_at.is_empty()
+            let is_older = pending.reported_at.is_none()
                 && pending.observed_generation.is_empty()
                 && self.reported_before(row, pending.edited_at);
             pending.unacknowledged = pending.unacknowledged.saturating_sub(1);
-            pending.observed_generation.clone_from(&row.r#gen);
-            pending.reported_at = at_text(&row.at);
+            pending.observed_generation = SmolStr::new(&row.r#gen);
+            pending.reported_at = at_of(row);
             pending.acknowledged_at = (!is_older).then(|| pending.after_first(round_up_to_second(self.now).0));
         }
         let silent_since = pending.silent_since(self.reported_after_update(row, updated, pending));
@@ -549,11 +580,11 @@ fn missed(generation: Option<i64>) -> i64 {
 /// within the same second counts if `gen` differs; an older one never does.
 pub(crate) fn is_acknowledgement(pending: &Pending, row: &EvidenceRow) -> bool {
     let Some(seconds) = at_of(row) else { return false };
-    let before: Option<i64> = pending.reported_at.parse().ok();
+    let before = pending.reported_at;
     if pending.observed_generation.is_empty() && row.r#gen.is_empty() {
         return before.is_none_or(|before| seconds > before);
     }
-    !row.r#gen.is_empty() && row.r#gen != pending.observed_generation && before.is_none_or(|before| seconds >= before)
+    !row.r#gen.is_empty() && pending.observed_generation != row.r#gen && before.is_none_or(|before| seconds >= before)
 }
 
 /// When the status last moved, in seconds since 1970.
@@ -561,13 +592,5 @@ pub(crate) const fn at_of(row: &EvidenceRow) -> Option<i64> {
     match row.at {
         Reported::At { seconds } => Some(seconds),
         Reported::Never | Reported::WithoutStatus => None,
-    }
-}
-
-/// Seconds since 1970 as text; empty for "nothing yet".
-fn at_text(at: &Reported) -> String {
-    match at {
-        Reported::At { seconds } => seconds.to_string(),
-        Reported::Never | Reported::WithoutStatus => String::new(),
     }
 }

@@ -185,5 +185,5 @@ fn has_acknowledged(pending: &Pending, row: &EvidenceRow) -> bool {
         .ok()
         .zip(pending.observed_generation.parse::<i64>().ok());
     moved.is_some_and(|(now, before)| now.saturating_sub(before) >= pending.unacknowledged)
-        && at_of(row).is_some_and(|at| pending.reported_at.parse().is_ok_and(|before: i64| at >= before))
+        && at_of(row).is_some_and(|at| pending.reported_at.is_some_and(|before| at >= before))
 }

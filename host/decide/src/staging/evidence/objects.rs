@@ -130,18 +130,24 @@ impl<'a> ObjectTracker<'a> {
             let is_first_sight = |old: &ObjectStatus| accepted.is_empty() && is_unbound(old);
             let joined = old
                 .filter(|old| has_joined && !is_first_sight(old))
-                .map(|old| with_updates_of_joined(edited, &elsewhere, old));
+                .and_then(|old| with_updates_of_joined(edited, &elsewhere, old));
             let old = joined.as_ref().or(old);
             let known = old.map_or(&[][..], |old| &old.pending_updates);
             // Updates that were seen long ago are pending by cluster name.
-            let is_updated = || edited.begin(old).edits > 0;
+            let is_updated = || edited.is_updated(old);
             let is_compact =
                 pending::is_compact(known) || (pending::is_free(known, &clusters.all) && !has_room && is_updated());
             let compact = is_compact.then(|| edited.advance_compactly(old)).flatten();
-            let mut entry = compact.unwrap_or_else(|| edited.advance(old));
-            if old.is_none_or(is_unbound) {
-                inherit(edited, &elsewhere, &mut entry);
-            }
+            let is_new = old.is_none_or(is_unbound);
+            let mut entry = match compact {
+                Some(entry) if !is_new => entry,
+                Some(entry) => {
+                    let required = pending::by_cluster(&entry.pending_updates, &clusters.all);
+                    inherit(edited, &elsewhere, (entry, required))
+                }
+                None if is_new => inherit(edited, &elsewhere, edited.advance_by_cluster(old)),
+                None => edited.advance(old),
+            };
             if !pending::is_room_for(&entry.pending_updates, others) {
                 pending::keep_clusters(&mut entry, &clusters.all);
             }
@@ -182,7 +188,8 @@ impl<'a> ObjectTracker<'a> {
                 .get(&binding_view::key(object))
                 .and_then(|at| record.objects.get(*at));
             let subject = self.subject(placed, object).ok();
-            subject.is_some_and(|(subject, found)| UpdateTracker::of(&subject, found, clusters).begin(old).edits > 0)
+            subject
+                .is_some_and(|(subject, found)| UpdateTracker::without_rows(&subject, found, clusters).is_updated(old))
         };
         let updated = objects.iter().filter(is_updated).count();
         let names = pending::names_bytes(clusters.all.iter().copied());
@@ -302,7 +309,7 @@ impl Elsewhere<'_> {
             clusters: there,
             ..edited
         };
-        let mut required = pending::by_cluster(&there.advance(Some(known)).pending_updates, &there.clusters.all);
+        let (_, mut required) = there.advance_by_cluster(Some(known));
         required.retain(|cluster, _| there.clusters.all.contains(&cluster.borrowed()));
         required
     }
@@ -320,9 +327,12 @@ fn add_more(required: &mut ByCluster, others: ByCluster) {
 /// The object is new to this stage, but another stage has placed it, too: an update that is pending there is pending here. Their old
 /// status counts at once under the new placement, so an update made between the last round and this stage's Binding would
 /// be judged by reports from before it.
-fn inherit(edited: UpdateTracker<'_>, elsewhere: &[Elsewhere<'_>], entry: &mut ObjectStatus) {
-    let key = key_of(entry);
-    let mut required = pending::by_cluster(&entry.pending_updates, &edited.clusters.all);
+fn inherit(
+    edited: UpdateTracker<'_>,
+    elsewhere: &[Elsewhere<'_>],
+    (entry, mut required): (ObjectStatus, ByCluster),
+) -> ObjectStatus {
+    let key = key_of(&entry);
     let mut inherited = ByCluster::new();
     for other in elsewhere {
         let Some(known) = other.known(&key) else { continue };
@@ -332,17 +342,27 @@ fn inherit(edited: UpdateTracker<'_>, elsewhere: &[Elsewhere<'_>], entry: &mut O
         add_more(&mut inherited, other.pending_updates(edited, known, &other.all));
     }
     required.extend(inherited);
-    entry.pending_updates = pending::grouped(required);
+    ObjectStatus {
+        pending_updates: pending::grouped(required),
+        ..entry
+    }
 }
 
 /// The same for clusters that have joined this stage since, for instance because their labels changed: adds what the records of other
-/// stages have as pending for them.
-fn with_updates_of_joined(edited: UpdateTracker<'_>, elsewhere: &[Elsewhere<'_>], old: &ObjectStatus) -> ObjectStatus {
+/// stages have as pending for them. `None`: they have nothing.
+fn with_updates_of_joined(
+    edited: UpdateTracker<'_>,
+    elsewhere: &[Elsewhere<'_>],
+    old: &ObjectStatus,
+) -> Option<ObjectStatus> {
     let key = key_of(old);
     let mut required = ByCluster::new();
     for other in elsewhere {
         let Some(known) = other.known(&key) else { continue };
         add_more(&mut required, other.pending_updates(edited, known, &other.new));
+    }
+    if required.is_empty() {
+        return None;
     }
     let mut new = old.clone();
     let here = pending::by_cluster(&old.pending_updates, &edited.clusters.all);
@@ -350,7 +370,7 @@ fn with_updates_of_joined(edited: UpdateTracker<'_>, elsewhere: &[Elsewhere<'_>]
     let more: BTreeSet<ClusterName<&str>> = required.keys().map(ClusterName::borrowed).collect();
     pending::except_clusters(&mut new, &more);
     new.pending_updates.extend(pending::grouped(required));
-    new
+    Some(new)
 }
 
 /// The message about an update that no cluster can acknowledge. Such an update only restarts the settling.

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use smol_str::SmolStr;
 use stagegate_api::staged_status::MAX_RECORDED;
 use stagegate_api::{ObjectStatus, PendingUpdate};
 
@@ -21,9 +22,10 @@ const ENTRY_BYTES: usize = 243;
 pub struct Pending {
     /// How many updates.
     pub unacknowledged: i64,
-    /// The generation and the time of the report before the update; empty when there was none.
-    pub observed_generation: String,
-    pub reported_at: String,
+    /// The generation of the report before the update; empty when there was none.
+    pub observed_generation: SmolStr,
+    /// When that report was made, in seconds since 1970.
+    pub reported_at: Option<i64>,
     /// When the first and the last of the updates were seen. That the cluster lost the object counts as one.
     pub since: Timestamp,
     pub edited_at: Timestamp,
@@ -38,8 +40,8 @@ impl Pending {
     pub fn of(update: &PendingUpdate) -> Self {
         Self {
             unacknowledged: update.unacknowledged,
-            observed_generation: update.observed_generation.clone(),
-            reported_at: update.reported_at.clone(),
+            observed_generation: SmolStr::new(&update.observed_generation),
+            reported_at: update.reported_at.parse().ok(),
             since: update.since.0,
             edited_at: update.edited_at.0,
             acknowledged_at: update.acknowledged_at.as_ref().map(|time| time.0),
@@ -51,9 +53,9 @@ impl Pending {
     /// version, as with every update of an object that has not been reported on. A report from before `now` may be the one that was
     /// there: while KubeStellar starts, a report is missing for a moment and comes back as it was.
     pub fn forget_report(&mut self, now: Timestamp) {
-        if !(self.reported_at.is_empty() && self.observed_generation.is_empty()) {
+        if !(self.reported_at.is_none() && self.observed_generation.is_empty()) {
             self.unacknowledged = self.unacknowledged.saturating_add(1);
-            (self.reported_at, self.observed_generation) = (String::new(), String::new());
+            (self.reported_at, self.observed_generation) = (None, SmolStr::default());
             self.edited_at = self.edited_at.max(now);
         }
     }
@@ -140,8 +142,11 @@ pub fn grouped(pending: ByCluster) -> Vec<PendingUpdate> {
             clusters: clusters.to_vec(),
             except: Vec::new(),
             unacknowledged: pending.unacknowledged,
-            observed_generation: pending.observed_generation.clone(),
-            reported_at: pending.reported_at.clone(),
+            observed_generation: pending.observed_generation.to_string(),
+            reported_at: pending
+                .reported_at
+                .map(|seconds| seconds.to_string())
+                .unwrap_or_default(),
             since: Time(pending.since),
             edited_at: Time(pending.edited_at),
             acknowledged_at: pending.acknowledged_at.map(Time),
