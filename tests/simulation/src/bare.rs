@@ -58,6 +58,7 @@ impl World {
                 crashes: false,
                 is_blocked: false,
                 step_ms: 0,
+                deadline_ms: 600_000,
                 made_at: self.queue.now(),
                 replaced: None,
                 is_untimed: false,
@@ -90,6 +91,8 @@ impl World {
             content: 0,
             is_well: true,
             newest: 0,
+            available: 0,
+            has_failed: false,
         };
         let report = status.map(|status| Report {
             status: Some(status),

@@ -36,6 +36,7 @@ impl Claims {
             texts.extend(status.conditions.iter().map(|condition| condition.message.as_str()));
             for stage in &status.stages {
                 texts.extend(stage.message.as_deref());
+                texts.extend(stage.not_evaluated.iter().map(String::as_str));
                 texts.extend(stage.checks.iter().map(|check| check.message.as_str()));
             }
             let broken = contradicts_itself(status).or_else(|| takes_back(&facts.policy.object, status));
@@ -53,6 +54,9 @@ impl Claims {
     /// Whether this write comes out of turn, with the server as it is before.
     pub fn in_order(&self, write: &Write, facts: &Facts, server: &Server) -> Option<Broken> {
         let policy = &facts.policy.object;
+        if let Write::Fence(placement) = write {
+            return self.lowered(placement.name.as_str(), facts, server);
+        }
         let moved = match write {
             Write::Open(placement) | Write::Update(placement) | Write::Adopt(placement) => placement.name.as_str(),
             Write::Remove { name, .. } => name.as_str(),
@@ -77,6 +81,18 @@ impl Claims {
             ));
         }
         self.untold(moved, facts, server)
+    }
+
+    /// Whether a process with an older view takes back what keeps its like from opening the placement.
+    fn lowered(&self, fenced: &str, facts: &Facts, server: &Server) -> Option<Broken> {
+        let live = server.placements.get(fenced)?;
+        let fence = self.fences.get(uid_of(&live.metadata))?;
+        (*fence > fence_of(facts)).then(|| {
+            let text = format!(
+                "the fencing token of {fenced} is written by a process whose view is older than that of another one"
+            );
+            ("fenced", text)
+        })
     }
 
     /// Whether a stage is opened before status has told that the one before it has passed.

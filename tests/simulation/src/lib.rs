@@ -4,17 +4,25 @@
 //! The same seed gives the same run, byte for byte. The [`oracle`] checks the rules against what the clusters really run. Each
 //! run ends with a time without faults, in which the rollout must complete or status say what a person must do ([`run`]).
 
+mod alarm;
 mod bare;
 mod case;
 pub mod claims;
 pub mod clusters;
 pub mod controller;
 pub mod coverage;
+mod delivery;
 mod difference;
+mod edits;
+mod extras;
+mod gate_rules;
+pub mod gates;
 pub mod kubestellar;
 pub mod oracle;
 mod peace;
+mod placement_rules;
 mod plots;
+mod proofs;
 pub mod queue;
 pub mod run;
 pub mod script;
@@ -23,5 +31,8 @@ pub mod server;
 mod shell;
 pub mod shrink;
 mod story;
+mod tampering;
 mod users;
+mod versions;
+mod waits;
 pub mod world;

@@ -7,7 +7,7 @@ use stagegate_decide::names::{PlacementName, StageName};
 
 use crate::clusters::Member;
 use crate::controller::COLLECTOR;
-use crate::script::{Edit, PolicyEdit};
+use crate::script::{Action, Edit, PolicyEdit};
 use crate::server::{Stored, Workload};
 use crate::users::{OBJECTS, STAGES};
 use crate::world::{Event, POLICY, World};
@@ -18,7 +18,7 @@ impl World {
         self.say(|| "all is well from now on".to_owned());
         let now = self.queue.now();
         for member in self.fleet.members.values_mut() {
-            member.unreachable_until = now;
+            (member.unreachable_until, member.applies_from) = (now, now);
         }
         for process in 0..self.processes.len() {
             let of = &mut self.processes[process];
@@ -28,7 +28,8 @@ impl World {
         self.queue.after(0, Event::Elect);
         self.queue.after(1_000, Event::Elect);
         self.is_settled = true;
-        (self.lose_answer, self.refuse_write) = (false, false);
+        (self.lose_answer, self.refuse_write, self.reads_from) = (false, false, now);
+        self.gates.is_calm = true;
         let count = self.script.setting.objects.len();
         for (position, name) in OBJECTS.iter().enumerate().take(count) {
             let key = format!("default/{name}");
@@ -62,6 +63,7 @@ impl World {
         if self.server.collectors.get(COLLECTOR).is_none() {
             self.make_collector();
         }
+        self.release_policy();
         if self.server.policies.get(POLICY).is_none() {
             self.make_policy(POLICY);
         }
@@ -97,6 +99,7 @@ impl World {
         self.say(|| format!("a person sees {reason}"));
         match reason {
             "Paused" => self.edit_policy(PolicyEdit::Resume),
+            "GateFailed" | "GateHolds" | "InvalidGateConfig" => self.edit_policy(PolicyEdit::Gates),
             "BindingPolicyNotOwned" => {
                 let owned = |object: &BindingPolicy| object.meta().owner_references.is_some();
                 let foreign = self.server.placements.all().filter(|(_, object)| !owned(object));
@@ -120,9 +123,17 @@ impl World {
             | "ConditionError"
             | "NoStatusForKind"
             | "RowError"
+            | "StatusTooLarge"
             | "StatusCollectorMissing" => {
                 // Status names the field of the policy that is wrong: a person puts it right.
-                let collectors = ["ConditionFalse", "ConditionError", "StatusCollectorMissing"].contains(&reason);
+                let of_collectors = [
+                    "ConditionFalse",
+                    "ConditionError",
+                    "RowError",
+                    "StatusTooLarge",
+                    "StatusCollectorMissing",
+                ];
+                let collectors = of_collectors.contains(&reason);
                 self.mend_policy(collectors);
             }
             // Status says that updates do not reach the clusters.
@@ -137,6 +148,8 @@ impl World {
             "DestinationsDiffer" if let Some(name) = self.told("delete StatusCollector ", ';') => {
                 let _gone = self.server.collectors.delete(&mut self.server.counter, (&name, None));
             }
+            // KubeStellar has no reason to write it again, and nobody has given the rules a reason to wait for that.
+            "CombinedStatusStale" if self.is_evidence_as_it_was() => return false,
             "DestinationsDiffer" | "CombinedStatusStale" => {
                 let names: Vec<String> = self.server.combined.all().map(|(name, _)| name.clone()).collect();
                 for name in names {
@@ -149,6 +162,25 @@ impl World {
             _ => return false,
         }
         true
+    }
+
+    /// Whether nobody has done anything after which reports have to be newer: users have edited workloads and the policy, but
+    /// never what is asked about the same clusters.
+    fn is_evidence_as_it_was(&self) -> bool {
+        let is_harmless = |action: &Action| match action {
+            Action::EditWorkload(_, edit) => *edit != Edit::Label,
+            Action::EditPolicy(edit) => matches!(
+                edit,
+                PolicyEdit::Pause
+                    | PolicyEdit::Resume
+                    | PolicyEdit::Soak
+                    | PolicyEdit::Clause
+                    | PolicyEdit::Wider
+                    | PolicyEdit::Spelling
+            ),
+            _ => false,
+        };
+        self.script.actions.iter().all(|(_, action)| is_harmless(action))
     }
 
     /// Deletes the BindingPolicy that status names, if it does.

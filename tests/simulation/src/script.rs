@@ -1,5 +1,6 @@
 //! What happens to the world from outside: users and faults, drawn from a seed before the run begins. Must not carry anything out.
 
+use crate::gates::{Kind, Manner};
 use crate::queue::Millis;
 use crate::seeded::Seeded;
 use crate::{plots, story};
@@ -45,9 +46,18 @@ pub enum PolicyEdit {
     Collectors,
     AddStage,
     RemoveStage,
+    RemoveFirstStage,
     Reorder,
     Previous,
     Clause,
+    /// A stage behind all others.
+    Append,
+    /// The first stage selects the clusters of the second one, too, or no more.
+    Wider,
+    /// The name of the StatusCollector that is not there is taken out.
+    Spelling,
+    /// The gates of all stages are asked something else, and take it.
+    Gates,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,6 +67,8 @@ pub enum Action {
     RecreateWorkload(usize),
     EditPolicy(PolicyEdit),
     DeletePolicy,
+    /// Somebody's finalizer keeps it for so long.
+    DeletePolicySlowly(Millis),
     OrphanPolicy,
     RecreatePolicy,
     Relabel(usize),
@@ -64,17 +76,29 @@ pub enum Action {
     EditCollector,
     BreakEvidence,
     DropEvidence,
+    /// Somebody lets our collector tell what is wanted as if it were what runs.
+    TwistEvidence,
+    /// The users' StatusCollector asks for what runs, or for what is wanted.
+    ChangeQuestion,
+    /// A person writes an older content into each CombinedStatus, without most of KubeStellar's labels.
+    RestoreCombined,
     ClosePlacement(usize),
     EditPlacement(usize),
     DeletePlacement(usize),
     ForeignPlacement(usize),
+    /// A placement that was deleted is made anew from its manifest.
+    PutBackPlacement(usize),
     RestartKubeStellar {
         down_ms: Millis,
         inventory_ms: Millis,
         objects_ms: Millis,
     },
     Unreachable(usize, Millis),
+    Reachable(usize),
+    /// The cluster's agent applies nothing, while the one that reports goes on.
+    Undelivered(usize, Millis),
     Sicken(usize, usize),
+    Recover(usize, usize),
     Autoscale(usize, usize),
     Kill(usize, Millis),
     PauseProcess(usize, Millis),
@@ -83,13 +107,16 @@ pub enum Action {
     Relist(usize),
     LoseAnswer,
     RefuseWrite,
+    /// No workload object can be read, while all that is watched can.
+    RefuseReads(Millis),
 }
 
 /// The names of actions that have no kinds of their own.
-const OTHERS: [&str; 25] = [
+const OTHERS: [&str; 34] = [
     "DeleteWorkload",
     "RecreateWorkload",
     "DeletePolicy",
+    "DeletePolicySlowly",
     "OrphanPolicy",
     "RecreatePolicy",
     "Relabel",
@@ -97,13 +124,20 @@ const OTHERS: [&str; 25] = [
     "EditCollector",
     "BreakEvidence",
     "DropEvidence",
+    "TwistEvidence",
+    "ChangeQuestion",
+    "RestoreCombined",
     "ClosePlacement",
     "EditPlacement",
     "DeletePlacement",
     "ForeignPlacement",
+    "PutBackPlacement",
     "RestartKubeStellar",
     "Unreachable",
+    "Reachable",
+    "Undelivered",
     "Sicken",
+    "Recover",
     "Autoscale",
     "Kill",
     "PauseProcess",
@@ -112,6 +146,7 @@ const OTHERS: [&str; 25] = [
     "Relist",
     "LoseAnswer",
     "RefuseWrite",
+    "RefuseReads",
 ];
 
 impl Action {
@@ -135,7 +170,10 @@ impl Action {
     #[must_use]
     pub fn kinds() -> Vec<String> {
         let edits = EDITS.iter().map(|edit| format!("EditWorkload {edit:?}"));
-        let policy_edits = POLICY_EDITS.iter().map(|edit| format!("EditPolicy {edit:?}"));
+        let policy_edits = POLICY_EDITS
+            .iter()
+            .chain(&PLOTTED_EDITS)
+            .map(|edit| format!("EditPolicy {edit:?}"));
         let others = OTHERS.iter();
         edits
             .chain(policy_edits)
@@ -174,8 +212,37 @@ pub struct Setting {
     pub accepts_unseen: bool,
     /// KubeStellar's queue of BindingPolicies has a backlog.
     pub slow_queue: bool,
+    /// How late it sees changed objects at most, where its queue has a backlog of them.
+    pub objects_late_ms: Millis,
+    /// When it starts, it learns late what clusters have reported: rows are empty for a moment.
+    pub late_reports: bool,
     /// The API server does not know `createOnly`, as with an older CRD.
     pub drops_create_only: bool,
+    /// Names of clusters are as long as the names of objects may be.
+    pub has_long_names: bool,
+    /// The garbage collector has a backlog.
+    pub slow_garbage: bool,
+    /// The first stage asks nothing of what it places: it only soaks.
+    pub waits_only: bool,
+    /// Health is asked by no stage.
+    pub ignores_health: bool,
+    /// The clauses name a StatusCollector that is not there, too.
+    pub is_misspelt: bool,
+    /// The users' StatusCollector asks for what is wanted at first.
+    pub asks_desired: bool,
+    /// The condition passes over clusters of which the StatusCollector has no value.
+    pub is_lenient: bool,
+    /// The filter can be evaluated for the first object alone.
+    pub fails_for_one: bool,
+    /// The transport tells which generation of each Binding it has taken.
+    pub transport_tells: bool,
+    /// A rollout of a Deployment fails after half a minute.
+    pub short_deadlines: bool,
+    /// How many ConfigMaps there are beside the objects. If there are any, clauses name as many StatusCollectors as they may, by names as
+    /// long as they may be.
+    pub crowd: usize,
+    /// Of each stage, where one has any.
+    pub gates: Vec<Vec<Manner>>,
 }
 
 const EDITS: [Edit; 6] = [
@@ -186,7 +253,7 @@ const EDITS: [Edit; 6] = [
     Edit::Replicas,
     Edit::Label,
 ];
-const POLICY_EDITS: [PolicyEdit; 14] = [
+const POLICY_EDITS: [PolicyEdit; 15] = [
     PolicyEdit::Pause,
     PolicyEdit::Resume,
     PolicyEdit::Soak,
@@ -198,10 +265,13 @@ const POLICY_EDITS: [PolicyEdit; 14] = [
     PolicyEdit::Collectors,
     PolicyEdit::AddStage,
     PolicyEdit::RemoveStage,
+    PolicyEdit::RemoveFirstStage,
     PolicyEdit::Reorder,
     PolicyEdit::Previous,
     PolicyEdit::Clause,
 ];
+/// Edits that only plots make.
+const PLOTTED_EDITS: [PolicyEdit; 3] = [PolicyEdit::Append, PolicyEdit::Wider, PolicyEdit::Spelling];
 /// Families of actions; each run uses a random half of them.
 pub(crate) const FAMILIES: usize = 12;
 /// One action in this many is a burst.
@@ -262,7 +332,7 @@ impl Setting {
         }
         let mut often = |times: usize| chance.once_in(times);
         let shares: Vec<bool> = (0..stages).map(|stage| stage > 0 && often(3)).collect();
-        Self {
+        let mut setting = Self {
             shares,
             objects,
             has_condition: often(3),
@@ -277,6 +347,8 @@ impl Setting {
             late_watches: often(6),
             accepts_unseen: often(4),
             slow_queue: often(6),
+            objects_late_ms: 0,
+            late_reports: false,
             drops_create_only: often(10),
             soak: if often(4) {
                 Some(if often(2) { "10s" } else { "1m" })
@@ -284,7 +356,13 @@ impl Setting {
                 None
             },
             clusters: (0..stages).map(|_| 1 + usize::from(often(2))).collect(),
+            ..Self::default()
+        };
+        if chance.once_in(8) {
+            let kind = if chance.once_in(2) { Kind::Moody } else { Kind::Harsh };
+            setting.gates = vec![vec![Manner::drawn(chance, kind)]];
         }
+        setting
     }
 }
 

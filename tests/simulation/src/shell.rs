@@ -1,11 +1,13 @@
 //! How the host's processes handle their events: watches, leases, reconciles and writes, with lost and refused requests.
 
-use stagegate_decide::staging::{Decision, Facts, Plan, Question, Write, decide};
+use stagegate_decide::names::Uid;
+use stagegate_decide::staging::{Decision, Facts, GateCall, Plan, Question, Write, decide};
 
 use crate::controller::seen::Watched;
 use crate::controller::talk::{Step, Talk};
 use crate::controller::write;
 use crate::difference::difference;
+use crate::gate_rules;
 use crate::queue::Millis;
 use crate::server::Refused;
 use crate::world::{Event, World};
@@ -259,6 +261,7 @@ impl World {
                 talk.read_combined(&self.server, (&of.seen, &mut self.views), time);
                 Next::Request
             }
+            Step::ReadRest if now < self.reads_from => Next::Again(UNANSWERED_MS),
             Step::ReadRest => {
                 talk.read_rest(&self.server, (&of.seen, memory), time);
                 Next::Request
@@ -278,6 +281,7 @@ impl World {
                 talk.read_objects(&self.server, memory, wanted);
                 self.look(process, talk)
             }
+            Step::AskGate(call) => self.ask_gate(process, talk, &call),
             Step::Write(plan, position) => self.carry_out(process, talk, (plan, position)),
         }
     }
@@ -297,12 +301,19 @@ impl World {
                 }
                 Decision::Ask(questions) => {
                     let memory = self.processes[process].memories.entry(policy.clone()).or_default();
-                    let (wanted, is_answered) = talk.answer(&self.server, memory, questions);
-                    if !wanted.is_empty() {
-                        talk.step = Step::ReadObjects(wanted);
+                    let answered = talk.answer(&self.server, memory, questions);
+                    if !answered.wanted.is_empty() && self.queue.now() < self.reads_from {
+                        return Next::Again(UNANSWERED_MS);
+                    }
+                    if !answered.wanted.is_empty() {
+                        talk.step = Step::ReadObjects(answered.wanted);
                         return Next::Request;
                     }
-                    if !is_answered {
+                    if let Some(call) = answered.call {
+                        talk.step = Step::AskGate(call);
+                        return Next::Request;
+                    }
+                    if !answered.is_any {
                         return Next::Again(UNANSWERED_MS);
                     }
                 }
@@ -310,6 +321,8 @@ impl World {
                     self.oracle.looked(&talk.facts, &plan);
                     let parts = (&self.kubestellar, &self.fleet, &self.server);
                     self.oracle.said(talk, &plan, parts);
+                    self.oracle.said_of_gates(&talk.facts, &plan, &self.gates);
+                    self.oracle.said_of_soak(&talk.facts, &plan);
                     if plan.writes.is_empty() {
                         return self.whole(process, talk, &plan);
                     }
@@ -323,8 +336,25 @@ impl World {
         }
     }
 
+    /// A call of a gate takes a moment, too.
+    fn ask_gate(&mut self, process: usize, talk: &mut Talk, call: &GateCall) -> Next {
+        self.oracle.asks_gate(&talk.facts, call);
+        let placement = gate_rules::placement(&talk.facts, call.request.stage.as_str());
+        let Some(verdict) = self.gates.ask(&self.server, call, Uid::of(&placement)) else {
+            return Next::Again(UNANSWERED_MS);
+        };
+        self.say(|| format!("a gate of stage {} says {:?}", call.request.stage, verdict.answer));
+        let memory = self.processes[process]
+            .memories
+            .entry(talk.policy().to_owned())
+            .or_default();
+        talk.told(memory, (call.key.clone(), verdict));
+        self.look(process, talk)
+    }
+
     fn whole(&mut self, process: usize, talk: &Talk, plan: &Plan) -> Next {
         self.oracle.finished(&talk.facts, plan);
+        self.oracle.alarm.finished(talk, &self.kubestellar);
         let memory = self.processes[process]
             .memories
             .entry(talk.policy().to_owned())
@@ -351,14 +381,16 @@ impl World {
         if std::mem::take(&mut self.refuse_write) {
             return Next::Again(RETRY_MS);
         }
-        let violation = self
-            .oracle
-            .judge((talk, &plan, next), (&self.kubestellar, &self.fleet, &self.server));
+        let parts = (&self.kubestellar, &self.fleet, &self.server);
+        let violation = self.oracle.judge((talk, &plan, next), parts);
+        let violation = violation.or_else(|| self.oracle.judge_gates(&talk.facts, &plan, (next, &self.gates)));
+        let violation = violation.or_else(|| self.oracle.judge_placements((talk, next), parts));
         match write(&mut self.server, &policy, next) {
             Ok(version) => {
                 self.counts.writes += 1;
                 self.say(|| format!("process {process} writes {}", describe(next, &talk.facts)));
-                self.oracle.written(next, violation);
+                self.oracle.written(next, violation, now);
+                self.oracle.placed(&talk.facts, next);
                 if matches!(next, Write::Open(_)) {
                     self.note_open();
                 }

@@ -68,7 +68,7 @@ fn smaller(script: &Script) -> Vec<Script> {
 
 fn plainer(setting: &Setting) -> Vec<Setting> {
     type Flag = fn(&mut Setting) -> &mut bool;
-    const FLAGS: [Flag; 13] = [
+    const FLAGS: [Flag; 16] = [
         |setting| &mut setting.two_processes,
         |setting| &mut setting.second_policy,
         |setting| &mut setting.has_condition,
@@ -82,6 +82,9 @@ fn plainer(setting: &Setting) -> Vec<Setting> {
         |setting| &mut setting.accepts_unseen,
         |setting| &mut setting.slow_queue,
         |setting| &mut setting.drops_create_only,
+        |setting| &mut setting.ignores_health,
+        |setting| &mut setting.transport_tells,
+        |setting| &mut setting.short_deadlines,
     ];
     let changed = |change: &dyn Fn(&mut Setting)| {
         let mut plainer = setting.clone();
@@ -93,6 +96,8 @@ fn plainer(setting: &Setting) -> Vec<Setting> {
         .map(|flag| changed(&|setting| *flag(setting) = false))
         .collect();
     all.push(changed(&|setting| setting.soak = None));
+    all.push(changed(&|setting| setting.gates.clear()));
+    all.push(changed(&|setting| setting.crowd = 0));
     all.push(changed(&|setting| setting.objects = vec![Resource::Deployment]));
     all.push(changed(&|setting| {
         setting.clusters.truncate(2);

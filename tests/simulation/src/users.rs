@@ -14,18 +14,32 @@ use crate::clusters::Member;
 use crate::controller::COLLECTOR;
 use crate::controller::seen::Watched;
 use crate::controller::talk::Step;
-use crate::kubestellar::{AVAILABLE, Start};
-use crate::script::{Action, Edit, PolicyEdit};
-use crate::server::{Cluster, Content, Workload};
+use crate::kubestellar::{AVAILABLE, DESIRED, Start};
+use crate::queue::Millis;
+use crate::script::Action;
+use crate::server::{Cluster, Content, Resource, Workload};
 use crate::world::{Event, POLICY, World};
 
 pub(crate) const STAGES: [&str; 4] = ["dev", "test", "prod", "late"];
 pub(crate) const OBJECTS: [&str; 2] = ["web", "more"];
+/// How many StatusCollectors a clause may name, and how long their names may be.
+const COLLECTORS_MAX: usize = 63;
+const NAME_CHARS_MAX: usize = 253;
+/// The name of a Role. This one clears a terminal.
+const HOSTILE: &str = "more\u{1b}[2J";
 const SECOND: &str = "other";
-const CONDITION: &str = "combinedStatus.results.all(r, r.rows.all(w, w.columns[1].float >= 1.0))";
+/// The maximum length of most names in Kubernetes.
+const NAME_CHARS: usize = 253;
+pub(crate) const CONDITION: &str = "combinedStatus.results.all(r, r.rows.all(w, w.columns[1].float >= 1.0))";
+pub(crate) const LENIENT: &str =
+    "combinedStatus.results.all(r, r.rows.all(w, !has(w.columns[1].float) || w.columns[1].float >= 1.0))";
+/// There is no StatusCollector of this name.
+pub(crate) const MISSPELT: &str = "availabel";
+/// It cannot be evaluated for any object but the first.
+pub(crate) const FILTER_FOR_ONE: &str = "downsyncClause.name == 'web' || downsyncClause.metadata.labels.tier == 'web'";
 /// It cannot be evaluated for any object.
 pub(crate) const BROKEN_FILTER: &str = "downsyncClause.metadata.labels.tier == 'web'";
-const FILTER: &str = "downsyncClause.resource in ['deployments', 'statefulsets']";
+pub(crate) const FILTER: &str = "downsyncClause.resource in ['deployments', 'statefulsets']";
 
 impl World {
     /// Inventory, workload, collector and policy.
@@ -38,7 +52,10 @@ impl World {
                 self.label_cluster(&shared, ("also", stage));
             }
             for number in 1..=*count {
-                let name = format!("{stage}-{number}");
+                let mut name = format!("{stage}-{number}");
+                if setting.has_long_names {
+                    name = format!("{name:x<NAME_CHARS$}");
+                }
                 let metadata = ObjectMeta {
                     name: Some(name.clone()),
                     labels: Some(BTreeMap::from([("stage".to_owned(), stage.to_owned())])),
@@ -58,6 +75,9 @@ impl World {
         for position in 0..setting.objects.len() {
             self.make_workload(position);
         }
+        for number in 0..setting.crowd {
+            self.make_bystander(number);
+        }
         self.make_collector();
         self.make_policy(POLICY);
         if setting.second_policy {
@@ -76,7 +96,7 @@ impl World {
             });
     }
 
-    fn content(&mut self, replicas: i64) -> Content {
+    pub(crate) fn content(&mut self, replicas: i64) -> Content {
         self.contents += 1;
         let slowest = if self.script.setting.slow_rollouts { 8_000 } else { 400 };
         Content {
@@ -86,6 +106,11 @@ impl World {
             is_blocked: false,
             step_ms: self.chance.between(10, slowest),
             made_at: self.queue.now(),
+            deadline_ms: if self.script.setting.short_deadlines {
+                30_000
+            } else {
+                600_000
+            },
             replaced: None,
             is_untimed: false,
         }
@@ -98,7 +123,14 @@ impl World {
         let content = self.content(2);
         let labels = BTreeMap::from([("app".to_owned(), "web".to_owned())]);
         let metadata = ObjectMeta {
-            name: Some(OBJECTS[position].to_owned()),
+            name: Some(
+                if resource == Resource::Role {
+                    HOSTILE
+                } else {
+                    OBJECTS[position]
+                }
+                .to_owned(),
+            ),
             namespace: Some("default".to_owned()),
             labels: Some(labels),
             ..ObjectMeta::default()
@@ -114,7 +146,12 @@ impl World {
     }
 
     pub(crate) fn make_collector(&mut self) {
-        let select = [("cluster", "inventory.name"), ("available", AVAILABLE)];
+        let asked = if self.script.setting.asks_desired {
+            DESIRED
+        } else {
+            AVAILABLE
+        };
+        let select = [("cluster", "inventory.name"), ("available", asked)];
         let select = select.map(|(name, def)| NamedExpression {
             name: name.to_owned(),
             def: def.to_owned(),
@@ -133,11 +170,18 @@ impl World {
 
     pub(crate) fn make_policy(&mut self, name: &str) {
         let setting = &self.script.setting;
-        let collectors = if setting.has_condition {
+        let mut collectors = if setting.has_condition {
             vec![COLLECTOR.to_owned()]
+        } else if setting.crowd > 0 {
+            (0..COLLECTORS_MAX)
+                .map(|number| format!("{number:0>NAME_CHARS_MAX$}"))
+                .collect()
         } else {
             Vec::new()
         };
+        if setting.is_misspelt {
+            collectors.push(MISSPELT.to_owned());
+        }
         let stages = (0..setting.clusters.len()).map(|position| self.stage(STAGES[position]));
         let spec = StagedBindingPolicySpec {
             downsync: vec![DownsyncClause {
@@ -161,22 +205,30 @@ impl World {
 
     pub(crate) fn stage(&self, name: &str) -> Stage {
         let setting = &self.script.setting;
+        let only_waits = setting.waits_only && name == STAGES[0];
+        let condition = if setting.is_lenient { LENIENT } else { CONDITION };
+        let filter = if setting.fails_for_one { FILTER_FOR_ONE } else { FILTER };
         Stage {
             name: name.to_owned(),
             cluster_selectors: vec![selector(("stage", name)), selector(("also", name))],
-            condition: setting.has_condition.then(|| CONDITION.to_owned()),
-            filter: setting.has_filter.then(|| FILTER.to_owned()),
+            condition: (setting.has_condition && !only_waits).then(|| condition.to_owned()),
+            filter: (setting.has_filter || setting.fails_for_one).then(|| filter.to_owned()),
             soak: setting.soak.map(str::to_owned),
+            health: if setting.ignores_health || only_waits {
+                StageHealth::Ignored
+            } else {
+                StageHealth::Required
+            },
             unacknowledged_updates: if setting.accepts_unseen && name == STAGES[0] {
                 UnacknowledgedUpdates::Ignore
             } else {
                 UnacknowledgedUpdates::default()
             },
-            ..Stage::default()
+            gates: self.gates_of(name),
         }
     }
 
-    fn placement_name(&self, position: usize) -> String {
+    pub(crate) fn placement_name(&self, position: usize) -> String {
         let count = self.script.setting.clusters.len();
         PlacementName::of(POLICY, StageName::of(STAGES[position % count]))
             .as_str()
@@ -199,6 +251,7 @@ impl World {
             Action::DeletePolicy => {
                 let _done = self.server.policies.delete(&mut self.server.counter, (POLICY, None));
             }
+            Action::DeletePolicySlowly(for_ms) => self.delete_policy_slowly(for_ms),
             Action::OrphanPolicy => self.orphan_policy(),
             Action::RecreatePolicy => {
                 let _done = self.server.policies.delete(&mut self.server.counter, (POLICY, None));
@@ -244,20 +297,54 @@ impl World {
                 };
                 let planned = self.kubestellar.restart((start, now));
                 self.plan_kubestellar(planned);
+                if self.script.setting.late_reports {
+                    self.list_reports_late(down_ms);
+                }
             }
             Action::Unreachable(position, for_ms) => {
                 if let Some((_, member)) = self.member(position) {
                     member.unreachable_until = member.unreachable_until.max(now + for_ms);
                 }
             }
+            Action::Reachable(position) => self.reach(position),
+            Action::Undelivered(position, for_ms) => {
+                if let Some((_, member)) = self.member(position) {
+                    member.applies_from = member.applies_from.max(now + for_ms);
+                }
+            }
             Action::Sicken(position, object) => self.sicken(position, object, true),
+            Action::Recover(position, object) => self.sicken(position, object, false),
             Action::Autoscale(position, object) => self.autoscale(position, object),
-            other => self.fail(other),
+            other => self.tamper(other),
+        }
+    }
+
+    /// As where KubeStellar's list of reports is long.
+    fn list_reports_late(&mut self, down_ms: Millis) {
+        for (name, member) in &mut self.fleet.members {
+            member.is_unlisted = true;
+            let delay = down_ms + self.chance.between(3_000, 16_000);
+            self.queue.after(delay, Event::Listed(name.clone()));
+        }
+    }
+
+    /// The cluster can be reached again: it gets what is there for it, and tells what it runs.
+    fn reach(&mut self, position: usize) {
+        let now = self.queue.now();
+        let Some((name, member)) = self.member(position) else {
+            return;
+        };
+        member.unreachable_until = now;
+        let keys: Vec<String> = member.running.keys().cloned().collect();
+        let delay = self.chance.between(50, 1_500);
+        self.queue.after(delay, Event::Apply(name.clone()));
+        for key in keys {
+            self.queue.after(0, Event::Change(name.clone(), key));
         }
     }
 
     /// Faults of our own processes and of the way to the API server.
-    fn fail(&mut self, action: Action) {
+    pub(crate) fn fail(&mut self, action: Action) {
         let now = self.queue.now();
         let count = self.processes.len();
         match action {
@@ -271,6 +358,7 @@ impl World {
                 }
             }
             Action::PauseProcess(process, for_ms) => {
+                self.oracle.watches_are_late = true;
                 let process = &mut self.processes[process % count];
                 process.paused_until = now + for_ms;
                 // A request may hang in the network for longer than a lease lasts.
@@ -286,6 +374,7 @@ impl World {
             }
             Action::Skew(process, by) => self.processes[process % count].skew_ms = by,
             Action::LateWatch(process, kind, for_ms) => {
+                self.oracle.watches_are_late = true;
                 let kind = Watched::ALL[kind % Watched::ALL.len()];
                 self.processes[process % count].late.insert(kind, now + for_ms);
             }
@@ -307,65 +396,9 @@ impl World {
                 }
             }
             Action::LoseAnswer => self.lose_answer = true,
+            Action::RefuseReads(for_ms) => self.reads_from = now + for_ms,
             _ => self.refuse_write = true,
         }
-    }
-
-    pub(crate) fn edit_workload(&mut self, position: usize, edit: Edit) {
-        let name = OBJECTS[position % self.script.setting.objects.len()];
-        let content = self.content(2);
-        let time = self.server.counter.time().0;
-        let _edited =
-            self.server
-                .workloads
-                .update(&mut self.server.counter, (&format!("default/{name}"), None), |object| {
-                    let labels = object.metadata.labels.get_or_insert_default();
-                    let content = Content {
-                        replaced: Some(object.content.made_at),
-                        ..content
-                    };
-                    match edit {
-                        Edit::Spec => {
-                            object.content = Content {
-                                replicas: object.content.replicas,
-                                ..content
-                            }
-                        }
-                        Edit::Removal => {
-                            object.content = Content {
-                                replicas: object.content.replicas,
-                                is_untimed: true,
-                                ..content
-                            };
-                            return;
-                        }
-                        Edit::Broken => {
-                            object.content = Content {
-                                crashes: true,
-                                is_blocked: content.id.is_multiple_of(2),
-                                replicas: object.content.replicas,
-                                ..content
-                            }
-                        }
-                        Edit::Replicas => {
-                            object.content = Content {
-                                replicas: 1 + object.content.replicas % 3,
-                                ..content
-                            };
-                        }
-                        Edit::Metadata => {
-                            labels.insert("touched".to_owned(), content.id.to_string());
-                            // Whoever owns metadata alone is no editor.
-                            return;
-                        }
-                        Edit::Label => {
-                            let is_in = labels.get("app").is_some_and(|app| app == "web");
-                            labels.insert("app".to_owned(), if is_in { "none" } else { "web" }.to_owned());
-                            return;
-                        }
-                    }
-                    object.edited_at = Some(time);
-                });
     }
 
     fn delete_workload(&mut self, position: usize) -> Result<(), crate::server::Refused> {
@@ -424,53 +457,6 @@ impl World {
         let _done = self.server.policies.delete(&mut self.server.counter, (POLICY, None));
     }
 
-    pub(crate) fn edit_policy(&mut self, edit: PolicyEdit) {
-        let (late, second) = (self.stage(STAGES[3]), self.chance.below(3));
-        let _edited = self
-            .server
-            .policies
-            .update(&mut self.server.counter, (POLICY, None), |policy| {
-                let spec = &mut policy.spec;
-                let count = spec.stages.len().max(1);
-                let position = second % count;
-                match edit {
-                    PolicyEdit::Pause => spec.paused = true,
-                    PolicyEdit::Resume => spec.paused = false,
-                    PolicyEdit::Previous => {
-                        spec.previous_stages = match spec.previous_stages {
-                            PreviousStages::Keep => PreviousStages::Remove,
-                            PreviousStages::Remove => PreviousStages::Keep,
-                        }
-                    }
-                    PolicyEdit::CreateOnly => toggle(&mut spec.downsync[0].create_only),
-                    PolicyEdit::Clause => {
-                        let names = &mut spec.downsync[0].object_names;
-                        *names = names.take().map_or(Some(OBJECTS.map(str::to_owned).to_vec()), |_| None);
-                    }
-                    PolicyEdit::Collectors => {
-                        let named = &mut spec.downsync[0].status_collectors;
-                        if named.is_empty() {
-                            named.push(COLLECTOR.to_owned())
-                        } else {
-                            named.clear()
-                        }
-                    }
-                    PolicyEdit::AddStage if count < 4 => {
-                        let late = Stage {
-                            cluster_selectors: spec.stages[count - 1].cluster_selectors.clone(),
-                            ..late
-                        };
-                        if !spec.stages.iter().any(|stage| stage.name == late.name) {
-                            spec.stages.insert(position, late);
-                        }
-                    }
-                    PolicyEdit::RemoveStage if count > 1 => drop(spec.stages.remove(position)),
-                    PolicyEdit::Reorder => spec.stages.rotate_left(1),
-                    other => edit_stage(&mut spec.stages[position], other),
-                }
-            });
-    }
-
     pub(crate) fn sicken(&mut self, cluster: usize, object: usize, is_sick: bool) {
         let now = self.queue.now();
         let key = format!("default/{}", OBJECTS[object % OBJECTS.len()]);
@@ -507,43 +493,7 @@ impl World {
     }
 }
 
-fn edit_stage(stage: &mut Stage, edit: PolicyEdit) {
-    match edit {
-        PolicyEdit::Soak => stage.soak = stage.soak.take().map_or(Some("20s".to_owned()), |_| None),
-        PolicyEdit::Condition => {
-            stage.condition = stage.condition.take().map_or(Some(CONDITION.to_owned()), |_| None);
-        }
-        PolicyEdit::Filter => {
-            stage.filter = match stage.filter.as_deref() {
-                None => Some(FILTER.to_owned()),
-                Some(FILTER) => Some(BROKEN_FILTER.to_owned()),
-                Some(_) => None,
-            }
-        }
-        PolicyEdit::Health => {
-            // Something has to hold the stage.
-            stage.soak.get_or_insert_with(|| "10s".to_owned());
-            stage.health = match stage.health {
-                StageHealth::Required => StageHealth::Ignored,
-                StageHealth::Ignored => StageHealth::Required,
-            };
-        }
-        PolicyEdit::Selectors => {
-            let extra = selector(("stage", STAGES[0]));
-            match stage.cluster_selectors.iter().position(|known| *known == extra) {
-                Some(position) if stage.cluster_selectors.len() > 2 => drop(stage.cluster_selectors.remove(position)),
-                _ => stage.cluster_selectors.push(extra),
-            }
-        }
-        _ => {}
-    }
-}
-
-fn toggle(flag: &mut bool) {
-    *flag = !*flag;
-}
-
-fn selector((key, value): (&str, &str)) -> LabelSelector {
+pub(crate) fn selector((key, value): (&str, &str)) -> LabelSelector {
     LabelSelector {
         match_labels: Some(BTreeMap::from([(key.to_owned(), value.to_owned())])),
         match_expressions: None,

@@ -7,6 +7,7 @@ use crate::controller::Process;
 use crate::controller::seen::Watched;
 use crate::controller::talk::Views;
 use crate::coverage::{Moment, Reached};
+use crate::gates::Gates;
 use crate::kubestellar::{KubeStellar, Task};
 use crate::oracle::{Oracle, Violation};
 use crate::queue::{Millis, Queue, timestamp};
@@ -47,8 +48,12 @@ pub enum Event {
     Apply(String),
     Change(String, String),
     Report(String, String),
+    /// KubeStellar learns what the cluster has reported.
+    Listed(String),
     Act(usize),
     CollectGarbage,
+    /// A finalizer is taken off the policy.
+    Release,
     /// All clusters and all users are well again.
     Settle,
     /// A person follows what status says. The text is the reason in status.
@@ -83,6 +88,7 @@ pub struct World {
     pub queue: Queue<Event>,
     pub kubestellar: KubeStellar,
     pub fleet: Fleet,
+    pub gates: Gates,
     pub processes: Vec<Process>,
     pub views: Views,
     pub script: Script,
@@ -95,6 +101,8 @@ pub struct World {
     pub contents: u64,
     pub lose_answer: bool,
     pub refuse_write: bool,
+    /// No workload object can be read before.
+    pub reads_from: Millis,
     /// Nothing comes from outside any more.
     pub is_settled: bool,
     /// Status has said nothing that a person could do.
@@ -130,6 +138,7 @@ impl World {
             queue: Queue::default(),
             kubestellar: KubeStellar::default(),
             fleet: Fleet::default(),
+            gates: Gates::default(),
             processes: Vec::new(),
             views: Views::default(),
             chance: Seeded::new(script.seed, 2),
@@ -140,6 +149,7 @@ impl World {
             contents: 0,
             lose_answer: false,
             refuse_write: false,
+            reads_from: 0,
             is_settled: false,
             is_helpless: false,
             is_bare: false,
@@ -228,6 +238,9 @@ impl World {
             Event::Talk { process, life, policy } => self.talk(process, life, policy),
             Event::KubeStellar(process, task) => self.kubestellar_works(process, task),
             Event::HandOver(binding) => {
+                if self.script.setting.transport_tells {
+                    self.server.tell_taken(&binding);
+                }
                 for cluster in self.fleet.hand_over(&self.server, &binding) {
                     let delay = self.chance.between(50, 1_500);
                     self.at_cluster(&cluster, delay, Event::Apply(cluster.clone()));
@@ -236,8 +249,10 @@ impl World {
             Event::Apply(cluster) => self.apply(&cluster),
             Event::Change(cluster, key) => self.status_changes(cluster, key),
             Event::Report(cluster, key) => self.report(&cluster, &key),
+            Event::Listed(cluster) => self.list_reports(&cluster),
             Event::Act(position) => self.act_on_script(position),
             Event::CollectGarbage => self.server.collect_garbage(),
+            Event::Release => self.release_policy(),
             Event::Settle => self.settle_down(),
             Event::Help(reason) => self.is_helpless |= !self.help(&reason),
         }
@@ -279,9 +294,9 @@ impl World {
         let Some(member) = self.fleet.members.get_mut(cluster) else {
             return;
         };
-        if member.unreachable_until > now {
-            let delay = member.unreachable_until - now;
-            self.queue.after(delay, Event::Apply(cluster.to_owned()));
+        let applies_from = member.unreachable_until.max(member.applies_from);
+        if applies_from > now {
+            self.queue.at(applies_from, Event::Apply(cluster.to_owned()));
             return;
         }
         let touched = member.apply(now, || chance.between(0, if slow { 4_000 } else { 500 }));
@@ -330,6 +345,17 @@ impl World {
         self.kubestellar_sees(Task::SeeReport(cluster.to_owned(), key.to_owned()));
     }
 
+    fn list_reports(&mut self, cluster: &str) {
+        let Some(member) = self.fleet.members.get_mut(cluster) else {
+            return;
+        };
+        member.is_unlisted = false;
+        let keys: Vec<String> = member.reports.keys().cloned().collect();
+        for key in keys {
+            self.kubestellar_sees(Task::SeeReport(cluster.to_owned(), key));
+        }
+    }
+
     fn kubestellar_works(&mut self, process: u64, task: Task) {
         if process != self.kubestellar.process {
             return;
@@ -353,8 +379,13 @@ impl World {
         if self.kubestellar.down_until > self.queue.now() {
             return;
         }
-        let is_behind = self.script.setting.slow_queue && matches!(task, Task::SeePlacement(_));
-        let delay = self.chance.between(1, if is_behind { 12_000 } else { 60 });
+        let setting = &self.script.setting;
+        let slowest = match &task {
+            Task::SeePlacement(_) if setting.slow_queue => 12_000,
+            Task::SeeObject(_) if setting.objects_late_ms > 0 => setting.objects_late_ms,
+            _ => 60,
+        };
+        let delay = self.chance.between(1, slowest);
         self.plan_kubestellar(vec![(self.queue.now() + delay, task)]);
     }
 
@@ -440,7 +471,12 @@ impl World {
         }
         has_orphans |= self.kubestellar_sees_combined(told.combined);
         if has_orphans && !self.is_bare {
-            let delay = self.chance.between(5, 2_000);
+            let slowest = if self.script.setting.slow_garbage {
+                60_000
+            } else {
+                2_000
+            };
+            let delay = self.chance.between(5, slowest);
             self.queue.after(delay, Event::CollectGarbage);
         }
     }

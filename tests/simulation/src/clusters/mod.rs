@@ -35,12 +35,20 @@ pub struct Truth {
     pub is_well: bool,
     /// The newest version that the cluster has run since it has the object.
     pub newest: u64,
+    /// How many replicas were available.
+    pub available: i64,
+    /// The report says that the rollout has been given up.
+    pub has_failed: bool,
 }
 
 #[derive(Clone, Debug, Default)]
 pub struct Member {
     /// Nothing arrives and nothing is reported before.
     pub unreachable_until: Millis,
+    /// KubeStellar has started and not yet learned what the cluster has reported.
+    pub is_unlisted: bool,
+    /// Nothing that has arrived is applied before.
+    pub applies_from: Millis,
     works: BTreeMap<String, BTreeMap<String, Cargo>>,
     pub running: BTreeMap<String, Running>,
     pub reports: BTreeMap<String, Report>,
@@ -108,6 +116,12 @@ impl Fleet {
 }
 
 impl Member {
+    /// Whether the transport has brought something of this Binding.
+    #[must_use]
+    pub fn has_work_of(&self, binding: &str) -> bool {
+        self.works.get(binding).is_some_and(|work| !work.is_empty())
+    }
+
     /// The cluster's agent makes of the works what they say; gives the objects whose status may have changed.
     pub fn apply(&mut self, now: Millis, mut observed_after: impl FnMut() -> Millis) -> Vec<String> {
         let mut desired: BTreeMap<&String, &Cargo> = BTreeMap::new();
@@ -167,7 +181,7 @@ impl Member {
         let Some(running) = self.running.get(key) else {
             return self.reports.remove(key).is_some();
         };
-        if running.resource == Resource::ConfigMap {
+        if !running.resource.is_returned() {
             return false;
         }
         let status = running.status(now).filter(|status| *status != Status::default());
@@ -176,6 +190,8 @@ impl Member {
             content: running.observed_content(now),
             is_well: running.observed_well(now),
             newest: running.newest,
+            available: status.as_ref().map_or(0, |status| status.available),
+            has_failed: status.as_ref().is_some_and(Status::has_failed),
         };
         let known = self.reports.get(key);
         if known.is_some_and(|known| known.status == status) {

@@ -5,9 +5,6 @@ use serde_json::{Value, json};
 use crate::queue::Millis;
 use crate::server::{Content, Resource};
 
-/// `spec.progressDeadlineSeconds` of a Deployment, by default.
-const DEADLINE_MS: Millis = 600_000;
-
 #[derive(Clone, Debug)]
 pub struct Running {
     pub resource: Resource,
@@ -37,6 +34,8 @@ pub struct Status {
     pub ready: i64,
     pub available: i64,
     pub conditions: Vec<&'static str>,
+    /// It counts no replicas.
+    pub is_uncounted: bool,
 }
 
 impl Running {
@@ -51,7 +50,7 @@ impl Running {
 
     /// Whether all replicas are of this version and run.
     pub fn is_well(&self, now: Millis) -> bool {
-        !self.resource.counts_replicas() || self.finished_at().is_some_and(|at| at <= now)
+        !self.resource.is_evaluated() || self.finished_at().is_some_and(|at| at <= now)
     }
 
     /// The version that the status is about.
@@ -74,7 +73,7 @@ impl Running {
 
     /// When the status changes by itself.
     pub fn changes_at(&self, now: Millis) -> Option<Millis> {
-        if !self.resource.counts_replicas() {
+        if !self.resource.is_evaluated() {
             return None;
         }
         let observed = self.begun_at + self.observed_after;
@@ -82,7 +81,8 @@ impl Running {
             return Some(observed);
         }
         let Some(finished) = self.finished_at() else {
-            return Some(observed + DEADLINE_MS).filter(|at| *at > now && self.resource == Resource::Deployment);
+            return Some(observed + self.content.deadline_ms)
+                .filter(|at| *at > now && self.resource != Resource::StatefulSet);
         };
         let step = self.content.step_ms.max(1);
         let next = observed + ((now - observed) / step + 1) * step;
@@ -90,12 +90,15 @@ impl Running {
     }
 
     pub fn status(&self, now: Millis) -> Option<Status> {
-        if !self.resource.counts_replicas() {
+        if !self.resource.is_evaluated() {
             return None;
         }
         let observed = self.begun_at + self.observed_after;
         if now < observed {
             return Some(self.before.clone());
+        }
+        if self.resource == Resource::Job {
+            return Some(self.status_of_job(now - observed, now));
         }
         let wanted = self.wanted();
         let is_done = self.is_well(now);
@@ -111,7 +114,7 @@ impl Running {
         let available = if is_done { wanted } else { new.max(old.min(wanted)) };
         let mut conditions = Vec::new();
         if self.resource == Resource::Deployment {
-            let has_failed = !is_done && self.finished_at().is_none() && now >= observed + DEADLINE_MS;
+            let has_failed = !is_done && self.finished_at().is_none() && now >= observed + self.content.deadline_ms;
             conditions.push(match (is_done, has_failed) {
                 (true, _) => "Progressing=True:NewReplicaSetAvailable",
                 (_, true) => "Progressing=False:ProgressDeadlineExceeded",
@@ -121,6 +124,14 @@ impl Running {
                 "Available=True"
             } else {
                 "Available=False"
+            });
+        }
+        if self.resource == Resource::Widget {
+            return Some(Status {
+                observed_generation: Some(self.generation),
+                conditions: vec![if is_done { "Ready=True" } else { "?" }],
+                is_uncounted: true,
+                ..Status::default()
             });
         }
         let (total, updated) = match (is_done, self.content.is_blocked) {
@@ -136,7 +147,24 @@ impl Running {
             ready: available,
             available,
             conditions,
+            is_uncounted: false,
         })
+    }
+
+    /// A Job's status has no `observedGeneration`, and no condition before it ends.
+    fn status_of_job(&self, ran: Millis, now: Millis) -> Status {
+        let conditions = if self.is_well(now) {
+            vec!["Complete=True"]
+        } else if self.finished_at().is_none() && ran >= self.content.deadline_ms {
+            vec!["Failed=True"]
+        } else {
+            Vec::new()
+        };
+        Status {
+            conditions,
+            is_uncounted: true,
+            ..Status::default()
+        }
     }
 
     /// Another spec: the rollout begins anew.
@@ -152,12 +180,25 @@ impl Running {
 }
 
 impl Status {
+    /// The cluster does not go on by itself.
+    #[must_use]
+    pub fn has_failed(&self) -> bool {
+        let given_up = ["Progressing=False:ProgressDeadlineExceeded", "Failed=True"];
+        self.conditions.iter().any(|known| given_up.contains(known))
+    }
+
     /// The evidence collector's column of that name, as its expression gives it.
     pub fn column(status: Option<&Self>, name: &str) -> Value {
         let Some(status) = status.filter(|status| **status != Self::default()) else {
             return if name == "conditions" { json!([]) } else { json!("") };
         };
-        let text = |number: i64| json!(number.to_string());
+        let text = |number: i64| {
+            if status.is_uncounted {
+                json!("")
+            } else {
+                json!(number.to_string())
+            }
+        };
         match name {
             "gen" => json!(
                 status

@@ -183,6 +183,16 @@ impl KubeStellar {
         }
         if !is_refused {
             self.resolved.insert(name.to_owned(), policy.spec);
+            for object in server
+                .bindings
+                .get(name)
+                .iter()
+                .flat_map(|live| live.spec.workload.objects())
+            {
+                if let Ok(version) = object.resource_version.parse() {
+                    self.named.entry(version).or_insert(now);
+                }
+            }
         } else if self.to_sync.insert(name.to_owned()) {
             planned.push((now + RETRY_MS, Task::Sync(name.to_owned())));
         }

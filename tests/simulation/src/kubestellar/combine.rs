@@ -17,10 +17,13 @@ use super::{KubeStellar, Planned, RETRY_MS, Task};
 use crate::clusters::running::Status;
 use crate::clusters::{Fleet, Report};
 use crate::queue::{Millis, timestamp};
-use crate::server::{Server, Workload, key_of, version_of};
+use crate::server::{Resource, Server, Workload, key_of, version_of};
 
 /// The expression of the users' StatusCollector.
 pub const AVAILABLE: &str = "returned.status.availableReplicas";
+
+/// The expression of a StatusCollector that asks for what is wanted, not for what runs.
+pub const DESIRED: &str = "obj.spec.replicas";
 
 /// What a cluster returns may stand in an error's text. This one clears a terminal.
 const HOSTILE: &str = "type conversion error: \u{1b}[2J";
@@ -164,7 +167,8 @@ impl Combination {
             self.object.name
         );
         let object = server.workloads.get(&key);
-        let report = fleet.members.get(cluster).and_then(|member| member.reports.get(&key));
+        let member = fleet.members.get(cluster).filter(|member| !member.is_unlisted);
+        let report = member.and_then(|member| member.reports.get(&key));
         match report {
             Some(report) => drop(self.truths.insert(cluster.to_owned(), report.truth)),
             None => drop(self.truths.remove(cluster)),
@@ -193,14 +197,26 @@ fn evaluate(
         }
         if column.def == AVAILABLE {
             let status = report.and_then(|report| report.status.as_ref());
-            return match status.filter(|_| object.is_some_and(|object| object.resource.counts_replicas())) {
+            let resource = object
+                .map(|object| object.resource)
+                .filter(|kind| kind.counts_replicas());
+            // A Deployment's status leaves the member out where it would be 0.
+            let is_shown = |available: i64| available > 0 || resource == Some(Resource::StatefulSet);
+            return match status.filter(|status| resource.is_some() && is_shown(status.available)) {
                 Some(status) => Outcome::Value(Computed::Int(status.available)),
                 None if object.is_some_and(|object| object.content.crashes) => Outcome::Error(HOSTILE.to_owned()),
                 None => Outcome::Error("no such key: availableReplicas".to_owned()),
             };
         }
-        if OURS.select.contains(column) {
-            return Outcome::Value(of_evidence(&column.name, object, report));
+        if column.def == DESIRED {
+            return match object.filter(|object| object.resource.counts_replicas()) {
+                Some(object) => Outcome::Value(Computed::Int(object.content.replicas)),
+                None => Outcome::Error("no such key: replicas".to_owned()),
+            };
+        }
+        // The expression counts, under whichever name.
+        if let Some(ours) = OURS.select.iter().find(|ours| ours.def == column.def) {
+            return Outcome::Value(of_evidence(&ours.name, object, report));
         }
         Outcome::Error("undeclared reference".to_owned())
     });

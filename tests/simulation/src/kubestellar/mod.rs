@@ -8,7 +8,7 @@ mod combine;
 mod status;
 
 pub use binding::is_what_is_selected;
-pub use combine::AVAILABLE;
+pub use combine::{AVAILABLE, DESIRED};
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -65,6 +65,8 @@ pub struct KubeStellar {
     /// Which process of it is at work: tasks of earlier ones are void.
     pub process: u64,
     pub down_until: Millis,
+    /// Since when it has been away without a break.
+    pub down_from: Millis,
     status_from: Millis,
     resolutions: BTreeMap<String, Resolution>,
     /// Objects as the cache has them, with their uids.
@@ -80,6 +82,8 @@ pub struct KubeStellar {
     pub basis: BTreeMap<String, BTreeMap<String, Truth>>,
     /// The spec that the Binding of this name was last resolved from. For the oracle alone.
     pub resolved: BTreeMap<String, BindingPolicySpec>,
+    /// When a Binding first named a version of an object. For the oracle alone.
+    pub named: BTreeMap<u64, Millis>,
 }
 
 /// How long a start takes to see things.
@@ -97,9 +101,11 @@ impl KubeStellar {
         *self = Self {
             process: self.process + 1,
             down_until,
+            down_from: if now < self.down_until { self.down_from } else { now },
             status_from: down_until + STATUS_AFTER_MS,
             basis: std::mem::take(&mut self.basis),
             resolved: std::mem::take(&mut self.resolved),
+            named: std::mem::take(&mut self.named),
             ..Self::default()
         };
         vec![(self.down_until, Task::Begin(start))]

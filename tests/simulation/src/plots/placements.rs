@@ -1,5 +1,25 @@
 //! Stages, gates, hand-overs and what status says. Must not carry anything out.
 
+mod gates;
+mod order;
+mod said;
+
 use super::Plot;
 
-pub const PLOTS: &[Plot] = &[];
+pub const PLOTS: &[Plot] = &[
+    gates::no_verdict,
+    gates::never,
+    gates::never_in_the_first_attempt,
+    gates::wrong_config,
+    gates::health,
+    order::shared_cluster,
+    order::appended,
+    order::deleted,
+    order::opened_by_hand,
+    order::stale_view,
+    order::paused_meanwhile,
+    said::given_up,
+    said::job,
+    said::hostile_names,
+    said::crowd,
+];

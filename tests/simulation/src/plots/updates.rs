@@ -1,17 +1,62 @@
 //! Updates of objects and the reports that may or may not acknowledge them. Must not carry anything out.
 
 use super::Plot;
+use crate::queue::Millis;
 use crate::script::{Action, Edit, Setting, When};
 use crate::seeded::Seeded;
+use crate::server::Resource;
 
-pub const PLOTS: &[Plot] = &[away_since_before_the_update];
+/// Those twice that show what they are for in few of their runs.
+pub const PLOTS: &[Plot] = &[
+    away_since_before_the_update,
+    away_with_the_first_of_two_updates,
+    looked_at_late,
+    policy_made_anew_while_a_cluster_is_away,
+    reported_before_the_binding_named_it,
+    leaves_and_returns_while_away,
+    policy_made_anew_and_looked_at_late,
+    opened_long_after_it_was_made,
+    back_with_the_first_of_two_updates,
+    updated_while_nobody_works,
+    labelled_before_the_first_sight,
+    updated_all_the_time,
+    away_after_the_first_report,
+    report_missing_for_a_moment,
+    looked_at_late,
+    reported_before_the_binding_named_it,
+    labelled_before_the_first_sight,
+];
+
+/// Longer than any wait of the rules.
+const LONG_MS: Millis = 280_000;
+
+/// Two stages with one object, and one or two clusters in the first.
+fn small(chance: &mut Seeded) -> Setting {
+    Setting {
+        clusters: vec![1 + chance.below(2), 1],
+        shares: vec![false, false],
+        objects: vec![Resource::Deployment],
+        soak: chance.pick(&[None, None, Some("30s")]).copied().flatten(),
+        slow_rollouts: chance.once_in(3),
+        slow_reports: chance.once_in(4),
+        ..Setting::default()
+    }
+}
+
+fn later(chance: &mut Seeded, from: Millis, to: Millis) -> When {
+    When::AfterPrevious(chance.between(from, to))
+}
+
+fn edit(kind: Edit) -> Action {
+    Action::EditWorkload(0, kind)
+}
 
 /// A cluster goes out of reach, then the object is updated, and the stage is judged while it is away or back.
 fn away_since_before_the_update(chance: &mut Seeded) -> (Setting, Vec<(When, Action)>) {
     let setting = Setting {
         clusters: vec![1 + chance.below(2), 1],
         shares: vec![false, false],
-        objects: vec![crate::server::Resource::Deployment],
+        objects: vec![Resource::Deployment],
         ..Setting::default()
     };
     let actions = vec![
@@ -19,10 +64,291 @@ fn away_since_before_the_update(chance: &mut Seeded) -> (Setting, Vec<(When, Act
             When::AfterOpen(0, chance.between(0, 9_000)),
             Action::Unreachable(0, chance.between(100_000, 300_000)),
         ),
+        (later(chance, 0, 3_000), edit(Edit::Spec)),
+    ];
+    (setting, actions)
+}
+
+/// Two updates follow each other within seconds, and the cluster may go out of reach when it has the first. Transport may also merge
+/// them: then only a further update tells that the cluster has both.
+fn away_with_the_first_of_two_updates(chance: &mut Seeded) -> (Setting, Vec<(When, Action)>) {
+    let is_merged = chance.once_in(3);
+    let gap = if is_merged { (100, 1_500) } else { (2_200, 6_000) };
+    let mut actions = vec![
+        (When::AfterOpen(0, chance.between(3_500, 9_000)), edit(Edit::Spec)),
+        (later(chance, gap.0, gap.1), edit(Edit::Spec)),
+    ];
+    if !is_merged {
+        actions.push((
+            later(chance, 300, 4_000),
+            Action::Unreachable(0, chance.between(160_000, LONG_MS)),
+        ));
+    }
+    (small(chance), actions)
+}
+
+/// Who opens a placement ends, and the object is updated before anybody looks at the Binding.
+fn looked_at_late(chance: &mut Seeded) -> (Setting, Vec<(When, Action)>) {
+    let stage = chance.below(2);
+    // Of the first stage nothing is on record yet: an update of which no time tells is known to who has watched alone.
+    let update = if chance.once_in(2) { Edit::Spec } else { Edit::Removal };
+    let setting = Setting {
+        clusters: vec![1, 1],
+        two_processes: stage == 0 && (update == Edit::Removal || chance.once_in(3)),
+        slow_rollouts: false,
+        slow_reports: false,
+        ..small(chance)
+    };
+    let first = if chance.once_in(4) { Edit::Metadata } else { Edit::Spec };
+    let process = if setting.two_processes { chance.below(2) } else { 0 };
+    // The other one takes over when the lease is over.
+    let shortest = if setting.two_processes { 20_000 } else { 9_000 };
+    let mut actions = in_a_second_life(edit(first));
+    actions.extend([
         (
-            When::AfterPrevious(chance.between(0, 3_000)),
-            Action::EditWorkload(0, Edit::Spec),
+            // When it has noted that the placement is open, and before there is a Binding.
+            When::AfterOpen(2 + stage, chance.between(900, 2_000)),
+            Action::Kill(process, chance.between(shortest, 40_000)),
         ),
+        (later(chance, 1_500, 4_500), edit(update)),
+        (
+            later(chance, 0, 2_000),
+            Action::Unreachable(stage, chance.between(60_000, LONG_MS)),
+        ),
+    ]);
+    (setting, actions)
+}
+
+/// The policy is made anew when the object is so old that its creation, or this update of it, is not taken for one of several updates.
+fn in_a_second_life(first: Action) -> Vec<(When, Action)> {
+    vec![(When::At(0), first), (When::At(260_000), Action::RecreatePolicy)]
+}
+
+/// A cluster is away, the object is updated, and the policy is made anew, so that nothing is known from before the update.
+fn policy_made_anew_while_a_cluster_is_away(chance: &mut Seeded) -> (Setting, Vec<(When, Action)>) {
+    let update = chance.pick(&[Edit::Spec, Edit::Spec, Edit::Removal]).copied();
+    let update = edit(update.unwrap_or(Edit::Spec));
+    let anew = Action::RecreatePolicy;
+    let away = Action::Unreachable(0, chance.between(200_000, 400_000));
+    let mut actions = vec![(When::AfterOpen(0, chance.between(8_000, 40_000)), away)];
+    if chance.once_in(2) {
+        actions.push((later(chance, 5_000, 20_000), update));
+        actions.push((later(chance, 0, 140_000), anew));
+    } else {
+        actions.push((later(chance, 5_000, 140_000), anew));
+        actions.push((later(chance, 50, 4_000), update));
+    }
+    (small(chance), actions)
+}
+
+/// KubeStellar is late, so a cluster reports after an update what it had before, and it is away when the update is delivered.
+fn reported_before_the_binding_named_it(chance: &mut Seeded) -> (Setting, Vec<(When, Action)>) {
+    let setting = Setting {
+        objects_late_ms: 25_000,
+        slow_rollouts: true,
+        slow_reports: chance.once_in(2),
+        ..small(chance)
+    };
+    let mut actions = in_a_second_life(edit(Edit::Metadata));
+    actions.push((When::AfterOpen(2, chance.between(2_500, 12_000)), edit(Edit::Spec)));
+    actions.push((
+        later(chance, 3_000, 9_000),
+        Action::Unreachable(0, chance.between(160_000, LONG_MS)),
+    ));
+    if chance.once_in(4) {
+        let restart = Action::RestartKubeStellar {
+            down_ms: chance.between(500, 20_000),
+            inventory_ms: 500,
+            objects_ms: 1_000,
+        };
+        actions.push((later(chance, 0, 20_000), restart));
+    }
+    (setting, actions)
+}
+
+/// A cluster that is away leaves its stage and returns, and the object is updated meanwhile.
+fn leaves_and_returns_while_away(chance: &mut Seeded) -> (Setting, Vec<(When, Action)>) {
+    let setting = Setting {
+        clusters: vec![2, 1],
+        soak: Some("1m"),
+        ..small(chance)
+    };
+    let actions = vec![
+        (
+            When::AfterOpen(0, chance.between(14_000, 40_000)),
+            Action::Unreachable(0, chance.between(120_000, LONG_MS)),
+        ),
+        (later(chance, 500, 4_000), Action::Relabel(0)),
+        (later(chance, 500, 6_000), edit(Edit::Spec)),
+        (later(chance, 500, 12_000), Action::Relabel(0)),
+    ];
+    (setting, actions)
+}
+
+/// A cluster is away since before the policy was made anew, and the object is updated between the Binding and the first look at it.
+fn policy_made_anew_and_looked_at_late(chance: &mut Seeded) -> (Setting, Vec<(When, Action)>) {
+    let setting = Setting {
+        two_processes: true,
+        ..small(chance)
+    };
+    let actions = vec![
+        (
+            When::AfterOpen(1, chance.between(0, 6_000)),
+            Action::Unreachable(0, 420_000),
+        ),
+        (later(chance, 20_000, 120_000), Action::RecreatePolicy),
+        (
+            When::AfterOpen(2, chance.between(0, 700)),
+            Action::Kill(chance.below(2), 60_000),
+        ),
+        (later(chance, 2_500, 10_000), edit(Edit::Spec)),
+    ];
+    (setting, actions)
+}
+
+/// A later stage is opened long after its placement was made, and its cluster tells of an older version that no record knows.
+fn opened_long_after_it_was_made(chance: &mut Seeded) -> (Setting, Vec<(When, Action)>) {
+    let setting = Setting {
+        clusters: vec![1, 1],
+        soak: chance.pick(&[Some("1m"), Some("90s")]).copied().flatten(),
+        slow_rollouts: false,
+        ..small(chance)
+    };
+    let actions = vec![
+        (
+            When::AfterOpen(1, chance.between(8_000, 20_000)),
+            Action::Unreachable(1, 500_000),
+        ),
+        (later(chance, 0, 5_000), edit(Edit::Removal)),
+        (later(chance, 100, 5_000), Action::RecreatePolicy),
+        (
+            When::AfterOpen(3, chance.between(0, 1_500)),
+            Action::Kill(0, chance.between(8_000, 25_000)),
+        ),
+    ];
+    (setting, actions)
+}
+
+/// A cluster that has not had an update when its stage is opened gets it late, when the object has been updated once more.
+fn back_with_the_first_of_two_updates(chance: &mut Seeded) -> (Setting, Vec<(When, Action)>) {
+    let setting = Setting {
+        clusters: vec![1, 1],
+        slow_rollouts: false,
+        slow_reports: false,
+        objects_late_ms: 9_000,
+        slow_transport: chance.once_in(2),
+        ..small(chance)
+    };
+    let actions = vec![
+        (
+            When::AfterOpen(1, chance.between(8_000, 20_000)),
+            Action::Unreachable(1, 500_000),
+        ),
+        (later(chance, 5_000, 9_000), edit(Edit::Spec)),
+        (later(chance, 125_000, 140_000), Action::RecreatePolicy),
+        (
+            When::AfterOpen(3, chance.between(0, 800)),
+            Action::Kill(0, chance.between(7_000, 9_000)),
+        ),
+        (later(chance, 2_500, 5_000), edit(Edit::Spec)),
+        (later(chance, 5_000, 9_000), Action::Reachable(1)),
+        (later(chance, 1_500, 4_000), Action::Unreachable(1, LONG_MS)),
+    ];
+    (setting, actions)
+}
+
+/// KubeStellar and the controller are away when the object is updated, and a cluster goes on to report what it had before.
+fn updated_while_nobody_works(chance: &mut Seeded) -> (Setting, Vec<(When, Action)>) {
+    let setting = Setting {
+        slow_rollouts: true,
+        ..small(chance)
+    };
+    let mut actions = in_a_second_life(edit(Edit::Metadata));
+    let restart = Action::RestartKubeStellar {
+        down_ms: chance.between(45_000, 100_000),
+        inventory_ms: 500,
+        objects_ms: 1_000,
+    };
+    actions.extend([
+        (When::AfterOpen(2, chance.between(3_200, 7_000)), restart),
+        (
+            later(chance, 0, 1_000),
+            Action::Kill(0, chance.between(135_000, 170_000)),
+        ),
+        (later(chance, 0, 1_000), edit(Edit::Spec)),
+        (later(chance, 5_000, 20_000), Action::Unreachable(0, LONG_MS)),
+    ]);
+    (setting, actions)
+}
+
+/// An object that is never updated gets other labels before the Binding is looked at for the first time.
+fn labelled_before_the_first_sight(chance: &mut Seeded) -> (Setting, Vec<(When, Action)>) {
+    let setting = Setting {
+        objects_late_ms: 25_000,
+        ..small(chance)
+    };
+    let actions = vec![
+        (When::AfterOpen(0, chance.between(0, 2_500)), edit(Edit::Metadata)),
+        (later(chance, 0, 2_000), edit(Edit::Metadata)),
+    ];
+    (setting, actions)
+}
+
+/// An object is updated all the time, and the first two updates are merged on their way.
+fn updated_all_the_time(chance: &mut Seeded) -> (Setting, Vec<(When, Action)>) {
+    let setting = Setting {
+        accepts_unseen: true,
+        soak: None,
+        ..small(chance)
+    };
+    let mut actions = vec![
+        (When::AfterOpen(0, chance.between(3_500, 8_000)), edit(Edit::Spec)),
+        (later(chance, 100, 1_500), edit(Edit::Spec)),
+    ];
+    let every = chance.between(75_000, 95_000);
+    actions.extend((0..6).map(|_| (When::AfterPrevious(every), edit(Edit::Spec))));
+    (setting, actions)
+}
+
+/// A cluster tells for the first time what it runs and goes out of reach, and then the object is updated.
+fn away_after_the_first_report(chance: &mut Seeded) -> (Setting, Vec<(When, Action)>) {
+    let setting = Setting {
+        slow_reports: false,
+        slow_rollouts: false,
+        ..small(chance)
+    };
+    let actions = vec![
+        (
+            When::AfterOpen(0, chance.between(2_800, 5_500)),
+            Action::Unreachable(0, chance.between(160_000, LONG_MS)),
+        ),
+        (later(chance, 0, 1_500), edit(Edit::Spec)),
+    ];
+    (setting, actions)
+}
+
+/// A cluster goes out of reach with the first of two updates, and KubeStellar starts and misses its report for a moment.
+fn report_missing_for_a_moment(chance: &mut Seeded) -> (Setting, Vec<(When, Action)>) {
+    let setting = Setting {
+        soak: Some("1m"),
+        late_reports: true,
+        slow_rollouts: true,
+        slow_reports: false,
+        ..small(chance)
+    };
+    let restart = Action::RestartKubeStellar {
+        down_ms: chance.between(200, 3_000),
+        inventory_ms: 500,
+        objects_ms: 500,
+    };
+    let actions = vec![
+        (When::AfterOpen(0, chance.between(9_000, 30_000)), edit(Edit::Spec)),
+        (later(chance, 10_000, 20_000), edit(Edit::Spec)),
+        (
+            later(chance, 1_000, 3_000),
+            Action::Unreachable(0, chance.between(200_000, LONG_MS)),
+        ),
+        (later(chance, 6_000, 20_000), restart),
     ];
     (setting, actions)
 }

@@ -60,6 +60,14 @@ impl Server {
         collect(&mut self.combined, &mut self.counter, &uids(&self.workloads));
     }
 
+    /// The transport says which generation of the Binding it takes. It does so before it delivers anything.
+    pub fn tell_taken(&mut self, binding: &str) {
+        let _told = self.bindings.update(&mut self.counter, (binding, None), |binding| {
+            let generation = binding.metadata.generation.unwrap_or_default();
+            binding.status.get_or_insert_default().observed_generation = generation;
+        });
+    }
+
     /// Whether the garbage collector has something to do about the BindingPolicies: one may have been made for a policy that was
     /// deleted meanwhile.
     #[must_use]

@@ -21,14 +21,23 @@ pub enum Resource {
     NetworkPolicy,
     /// It has no generation, and no cluster ever reports on it.
     ConfigMap,
+    /// A custom resource without counts. Its controller writes conditions that cannot be read while it works.
+    Widget,
+    /// It has no status as long as it runs, and completes or fails. What it runs never changes.
+    Job,
+    /// Like a ConfigMap, but its name may have any characters.
+    Role,
 }
 
 impl Resource {
-    const ALL: [Self; 4] = [
+    const ALL: [Self; 7] = [
         Self::Deployment,
         Self::StatefulSet,
         Self::NetworkPolicy,
         Self::ConfigMap,
+        Self::Widget,
+        Self::Job,
+        Self::Role,
     ];
 
     /// By its lower-case plural.
@@ -44,6 +53,9 @@ impl Resource {
             Self::StatefulSet => ("apps", "statefulsets"),
             Self::NetworkPolicy => ("networking.k8s.io", "networkpolicies"),
             Self::ConfigMap => ("", "configmaps"),
+            Self::Widget => ("example.com", "widgets"),
+            Self::Job => ("batch", "jobs"),
+            Self::Role => ("rbac.authorization.k8s.io", "roles"),
         }
     }
 
@@ -54,7 +66,22 @@ impl Resource {
             Self::StatefulSet => "StatefulSet",
             Self::NetworkPolicy => "NetworkPolicy",
             Self::ConfigMap => "ConfigMap",
+            Self::Widget => "Widget",
+            Self::Job => "Job",
+            Self::Role => "Role",
         }
+    }
+
+    /// Whether clusters ever report on it.
+    #[must_use]
+    pub const fn is_returned(self) -> bool {
+        !matches!(self, Self::ConfigMap | Self::Role)
+    }
+
+    /// Whether its status tells how far it is.
+    #[must_use]
+    pub const fn is_evaluated(self) -> bool {
+        self.counts_replicas() || matches!(self, Self::Widget | Self::Job)
     }
 
     #[must_use]
@@ -75,6 +102,8 @@ pub struct Content {
     pub is_blocked: bool,
     /// How long each replica takes to become ready.
     pub step_ms: i64,
+    /// After how long without progress a rollout of a Deployment has failed.
+    pub deadline_ms: Millis,
     pub made_at: Millis,
     /// When the one was made that it replaces in the same object.
     pub replaced: Option<Millis>,
@@ -135,7 +164,7 @@ impl Workload {
     /// What a metadata read answers.
     #[must_use]
     pub fn found(&self) -> FoundMeta {
-        let counts = self.resource != Resource::ConfigMap;
+        let counts = self.resource.is_returned();
         FoundMeta {
             uid: uid_of(&self.metadata).into(),
             resource_version: version_of(&self.metadata).into(),

@@ -214,6 +214,7 @@ fn status_of(numbers: &Numbers) -> Status {
         ready: numbers.ready,
         available: numbers.available,
         conditions: conditions.map(known).collect(),
+        is_uncounted: false,
     }
 }
 

@@ -1,0 +1,78 @@
+//! When a version of an object can first have reached a cluster, and what a report can therefore not be about. For the oracle alone:
+//! must not be asked by what decides.
+
+use std::collections::BTreeMap;
+
+use crate::clusters::Truth;
+use crate::kubestellar::KubeStellar;
+use crate::queue::{Millis, millis};
+use crate::server::{Content, Server};
+
+/// Reports and updates have whole seconds, and clocks may differ by the settle time.
+const CLOCKS_MS: Millis = 6_000;
+/// How late a watch is at most that is not held up.
+const SEEN_MS: Millis = 2_500;
+/// How long a report that may be about an older version is in doubt.
+const DOUBT_MS: Millis = 115_000;
+
+/// The way of one version of an object to the clusters of a stage.
+#[derive(Clone, Copy, Debug)]
+pub struct Delivery {
+    content: Content,
+    /// When a Binding first named it: no transport has it earlier.
+    named_at: Option<Millis>,
+    /// Whether the process that decides saw it at once.
+    is_seen: bool,
+    /// When the stage was opened: its own placement delivers nothing earlier.
+    opened_at: Millis,
+    now: Millis,
+}
+
+impl Delivery {
+    /// `seen_at`: since when the process that decides has seen the Binding name it.
+    pub fn of(content: Content, seen_at: Option<Millis>, (kubestellar, server): (&KubeStellar, &Server)) -> Self {
+        let named = server.workloads.log().iter().filter(|entry| {
+            let after = entry.after.as_ref();
+            after.is_some_and(|after| after.content.id == content.id)
+        });
+        let named_at = named
+            .filter_map(|entry| kubestellar.named.get(&entry.version))
+            .min()
+            .copied();
+        Self {
+            content,
+            named_at,
+            is_seen: named_at
+                .zip(seen_at)
+                .is_some_and(|(named, seen)| (seen - named).abs() < SEEN_MS),
+            opened_at: 0,
+            now: millis(server.counter.now),
+        }
+    }
+
+    pub fn opened(self, placement: &str, opened: &BTreeMap<String, Millis>) -> Self {
+        let opened_at = opened.get(placement).copied().unwrap_or_default();
+        Self { opened_at, ..self }
+    }
+
+    /// Whether the report was made before any cluster can have had the version, and who decides has seen that.
+    pub fn is_too_early(&self, truth: &Truth) -> bool {
+        self.is_seen && self.named_at.is_none_or(|named| truth.at + CLOCKS_MS < named)
+    }
+
+    /// Whether a process that has not seen when the version was first delivered gave the cluster no time to report on it.
+    pub fn is_too_soon(&self) -> bool {
+        self.named_at.is_none_or(|named| self.now - named < DOUBT_MS)
+    }
+
+    /// Whether the report is surely older than an update whose time the API server tells.
+    pub fn is_from_before_update(&self, truth: &Truth) -> bool {
+        let is_timed = self.content.replaced.is_some() && !self.content.is_untimed;
+        is_timed && truth.at + CLOCKS_MS < self.content.made_at
+    }
+
+    /// Whether the report was made before the stage was opened, and what the stage delivers may still be on its way.
+    pub fn is_from_before_opening(&self, truth: &Truth) -> bool {
+        truth.at + CLOCKS_MS < self.opened_at && self.now - self.opened_at < DOUBT_MS
+    }
+}

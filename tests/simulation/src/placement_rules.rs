@@ -1,0 +1,238 @@
+//! The rules about placements in their order: which is the first, what status has told before one is opened, what stays where it is,
+//! and what is taken away only when something else serves the same clusters. Must not look at evidence of versions.
+
+use std::collections::BTreeSet;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use stagegate_api::{Binding, BindingPolicy, Destination, Phase, Stage, annotation};
+use stagegate_decide::names::{ObjectKey, PlacementName, StageName};
+use stagegate_decide::staging::{Facts, Placement, Plan, Reason, Write};
+
+use crate::controller::talk::Talk;
+use crate::oracle::{Oracle, Parts, Violation};
+use crate::server::{Resource, uid_of};
+use crate::versions::version_of_reports;
+
+/// A rule, and how it is broken.
+type Broken = (&'static str, String);
+
+/// What was placed and told until now.
+#[derive(Clone, Debug, Default)]
+pub struct PlacementRules {
+    /// Policies by uid, and the revisions at which one of their stages was opened or changed.
+    begun: BTreeSet<(String, String)>,
+    /// Placements by uid, and their attempts, in which status has told of a completed rollout.
+    completed: BTreeSet<(String, i64)>,
+}
+
+impl Oracle {
+    /// A write was carried out.
+    pub fn placed(&mut self, facts: &Facts, write: &Write) {
+        match write {
+            Write::Open(placement) | Write::Update(placement) | Write::Adopt(placement) => {
+                self.placements.begun.insert(begun(facts, placement));
+            }
+            Write::Status { status, .. } if status.phase == Some(Phase::Completed) => {
+                let active = status.active_stage.as_deref().unwrap_or_default();
+                let record = status.stages.iter().find(|record| record.name == active);
+                let placement = record.and_then(|record| Some((record.binding_policy.clone()?.uid, record.attempt?)));
+                self.placements.completed.extend(placement);
+            }
+            _ => {}
+        }
+    }
+
+    /// The rule about placements that this write would break, with the server as it is before.
+    pub fn judge_placements(&self, (talk, write): (&Talk, &Write), parts: Parts<'_>) -> Option<Violation> {
+        let facts = &talk.facts;
+        let moved = match write {
+            Write::Open(placement) | Write::Update(placement) | Write::Adopt(placement) => Some(&placement.name),
+            Write::Remove { name, .. } => Some(name),
+            _ => None,
+        };
+        let is_leaving = facts.policy.object.metadata.deletion_timestamp.is_some();
+        let deleted = moved.filter(|_| is_leaving);
+        let deleted = deleted.map(|name| {
+            (
+                "deleted",
+                format!("{name} is written while its policy is being deleted"),
+            )
+        });
+        let broken = deleted.or_else(|| match write {
+            Write::Open(placement) => self
+                .is_too_early(facts, placement)
+                .or_else(|| untold(facts, placement, parts)),
+            Write::Remove { name, .. } => self.is_to_stay(name, parts).or_else(|| unserved(talk, name, parts)),
+            _ => None,
+        });
+        broken.map(|(rule, text)| Violation {
+            rule,
+            text,
+            facts: Some(Box::new(facts.clone())),
+        })
+    }
+
+    /// A soak that has not begun waits for something, and status says for what, or it is being done.
+    pub fn said_of_soak(&mut self, facts: &Facts, plan: &Plan) {
+        let written = plan.writes.iter().find_map(|write| match write {
+            Write::Status { status, .. } => Some(&**status),
+            _ => None,
+        });
+        let is_moving = plan.writes.iter().any(|write| !matches!(write, Write::Status { .. }));
+        let Some(status) = written.filter(|_| !is_moving) else {
+            return;
+        };
+        let active = status.active_stage.as_deref().unwrap_or_default();
+        let record = status.stages.iter().find(|record| record.name == active);
+        let has_begun = record.is_none_or(|record| record.passing_since.is_some());
+        let is_silent = status.reason.as_deref() == Some(Reason::Soaking.as_str()) && !has_begun;
+        let broken = is_silent.then(|| {
+            let text = format!("status says that stage {active} soaks, and not why that has not begun");
+            ("told", text)
+        });
+        self.note(broken, facts);
+    }
+}
+
+fn begun(facts: &Facts, placement: &Placement) -> (String, String) {
+    let revision = placement.annotations.get(annotation::REVISION).cloned();
+    (
+        uid_of(&facts.policy.object.metadata).to_owned(),
+        revision.unwrap_or_default(),
+    )
+}
+
+impl Oracle {
+    /// Whether nothing was placed at the revision, and this is not the first stage.
+    fn is_too_early(&self, facts: &Facts, placement: &Placement) -> Option<Broken> {
+        let policy = facts.policy.object.metadata.name.as_deref().unwrap_or_default();
+        let first = facts.policy.object.spec.stages.first()?;
+        let is_first = PlacementName::of(policy, StageName::of(&first.name)) == placement.name;
+        let has_begun = self.placements.begun.contains(&begun(facts, placement));
+        (!is_first && !has_begun).then(|| {
+            let text = format!("{} is opened, and no stage before it was", placement.name);
+            ("first", text)
+        })
+    }
+
+    /// Whether a rollout was completed with this placement as it is.
+    fn is_to_stay(&self, name: &PlacementName, (_, _, server): Parts<'_>) -> Option<Broken> {
+        let live = server.placements.get(name.as_str())?;
+        let annotations = live.metadata.annotations.as_ref();
+        let attempt = annotations.and_then(|all| all.get(annotation::ATTEMPT)?.parse().ok());
+        let of_it = (uid_of(&live.metadata).to_owned(), attempt?);
+        let is_open = !live.spec.cluster_selectors.is_empty();
+        (is_open && self.placements.completed.contains(&of_it)).then(|| {
+            let text = format!("{name} is removed, and a rollout was completed there");
+            ("lasting", text)
+        })
+    }
+}
+
+/// Whether status has not told that this placement is going to be opened: who writes it could end before telling.
+fn untold(facts: &Facts, placement: &Placement, (_, _, server): Parts<'_>) -> Option<Broken> {
+    let policy = facts.policy.object.metadata.name.as_deref().unwrap_or_default();
+    let is_it = |stage: &&Stage| PlacementName::of(policy, StageName::of(&stage.name)) == placement.name;
+    let stage = facts.policy.object.spec.stages.iter().find(is_it)?;
+    let told = server.policies.get(policy)?;
+    // Another policy of the name has been told nothing yet.
+    if uid_of(&told.metadata) != uid_of(&facts.policy.object.metadata) {
+        return None;
+    }
+    let status = told.status.as_ref();
+    // One that has come too late before is told of as that.
+    let reasons = [Reason::Opening, Reason::EvidenceExpired].map(Reason::as_str);
+    let words = format!("stage {}", stage.name);
+    let is_told = status.is_some_and(|status| {
+        let mut conditions = status.conditions.iter();
+        // What a person has to do comes first.
+        conditions.any(|condition| {
+            let is_opening = reasons.contains(&condition.reason.as_str()) && condition.message.contains(&words);
+            is_opening || (condition.type_ == "Stalled" && condition.status == "True")
+        })
+    });
+    (!is_told).then(|| {
+        let text = format!("{} is opened, and status has not told of it", placement.name);
+        ("told", text)
+    })
+}
+
+/// Whether a cluster that another placement of the policy has taken over would lose the workload, as far as the API server tells: the
+/// transport has not taken what names the cluster there, or the cluster has not been seen to have the objects.
+fn unserved(talk: &Talk, name: &PlacementName, (kubestellar, fleet, server): Parts<'_>) -> Option<Broken> {
+    let facts = &talk.facts;
+    let leaving = server.placements.get(name.as_str())?;
+    if leaving.spec.cluster_selectors.is_empty() {
+        return None;
+    }
+    let shared = &server.bindings.get(name.as_str())?.spec.destinations;
+    let read = |name: &str| facts.bindings.get(name)?.object.as_ref()?.object();
+    let known = read(name.as_str());
+    let tells = facts
+        .bindings
+        .keys()
+        .any(|name| read(name.as_str()).is_some_and(|binding| taken(binding) > 0));
+    // It is the active stage that takes clusters over.
+    let active = facts.policy.object.status.as_ref()?.active_stage.as_deref()?;
+    let active = PlacementName::of(talk.policy(), StageName::of(active));
+    for (other, later) in &facts.placements {
+        let is_active = *other == active && other != name;
+        let Some(later) = later.object().filter(|later| is_active && is_served(facts, later)) else {
+            continue;
+        };
+        let Some(binding) = read(other.as_str()) else { continue };
+        let is_shared = |destination: &&Destination| {
+            // One that came since the reading is unknown to whoever decided.
+            shared.contains(destination) && known.is_some_and(|known| known.spec.destinations.contains(destination))
+        };
+        for destination in binding.spec.destinations.iter().filter(is_shared) {
+            let cluster = &destination.cluster_id;
+            let is_there = fleet
+                .members
+                .get(cluster)
+                .is_some_and(|member| member.has_work_of(other.as_str()));
+            if tells && !is_there && Some(taken(binding)) != binding.metadata.generation {
+                let text = format!("{name} is removed before the transport has taken {other} for cluster {cluster}");
+                return Some(("covered", text));
+            }
+            for object in binding.spec.workload.objects() {
+                let key = ObjectKey {
+                    group: object.group.clone(),
+                    resource: object.resource.clone(),
+                    namespace: object.namespace.clone(),
+                    name: object.name.clone(),
+                };
+                let version = version_of_reports(facts, &key, uid_of(&later.metadata));
+                let basis = version.and_then(|version| kubestellar.basis.get(&version));
+                let is_told = basis.is_some_and(|basis| basis.contains_key(cluster));
+                let is_returned = Resource::of(&key.resource).is_some_and(Resource::is_evaluated);
+                if is_returned && !is_told {
+                    let text =
+                        format!("{name} is removed, and nothing tells of {key} in cluster {cluster} under {other}");
+                    return Some(("covered", text));
+                }
+            }
+        }
+    }
+    None
+}
+
+fn taken(binding: &Binding) -> i64 {
+    let status = binding.status.as_ref();
+    status.map(|status| status.observed_generation).unwrap_or_default()
+}
+
+/// Whether the placement is the policy's, open, and as the spec has its stage.
+fn is_served(facts: &Facts, placement: &BindingPolicy) -> bool {
+    let policy = facts.policy.object.metadata.name.as_deref().unwrap_or_default();
+    let uid = uid_of(&facts.policy.object.metadata);
+    let is_owned = |meta: &ObjectMeta| {
+        let owners = meta.owner_references.as_deref().unwrap_or_default();
+        owners.iter().any(|owner| owner.uid == uid)
+    };
+    let is_its = |stage: &Stage| {
+        Some(PlacementName::of(policy, StageName::of(&stage.name)).as_str()) == placement.metadata.name.as_deref()
+            && stage.cluster_selectors == placement.spec.cluster_selectors
+    };
+    is_owned(&placement.metadata) && facts.policy.object.spec.stages.iter().any(is_its)
+}

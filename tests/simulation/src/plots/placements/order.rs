@@ -1,0 +1,148 @@
+//! What is opened, kept and taken away, and by whom. Must not carry anything out.
+
+use crate::queue::Millis;
+use crate::script::{Action, Edit, PolicyEdit, Setting, When};
+use crate::seeded::Seeded;
+use crate::server::Resource;
+
+/// Two or three stages without anything special.
+fn setting(chance: &mut Seeded) -> Setting {
+    let stages = 2 + chance.below(2);
+    Setting {
+        clusters: vec![1; stages],
+        shares: vec![false; stages],
+        objects: vec![if chance.once_in(3) {
+            Resource::StatefulSet
+        } else {
+            Resource::Deployment
+        }],
+        late_watches: chance.once_in(4),
+        ..Setting::default()
+    }
+}
+
+fn often(chance: &mut Seeded, times: usize) -> bool {
+    !chance.once_in(times)
+}
+
+/// Two stages have a cluster in common, and the transport, the cluster or KubeStellar is slow to bring what the second one places.
+pub fn shared_cluster(chance: &mut Seeded) -> (Setting, Vec<(When, Action)>) {
+    let mut setting = Setting {
+        transport_tells: often(chance, 4),
+        slow_transport: often(chance, 3),
+        slow_queue: chance.once_in(3),
+        ignores_health: chance.once_in(2),
+        has_filter: chance.once_in(4),
+        soak: often(chance, 4).then_some("10s"),
+        ..setting(chance)
+    };
+    if setting.ignores_health {
+        setting.soak.get_or_insert("10s");
+    }
+    setting.shares[1] = true;
+    let mut actions = vec![(
+        When::At(chance.between(0, 200_000)),
+        Action::EditWorkload(0, Edit::Metadata),
+    )];
+    match chance.below(4) {
+        0 => actions.push((
+            When::AfterOpen(0, chance.between(0, 9_000)),
+            Action::Unreachable(0, chance.between(20_000, 200_000)),
+        )),
+        1 => actions.push((
+            When::AfterOpen(1, chance.between(0, 9_000)),
+            Action::Unreachable(0, chance.between(20_000, 200_000)),
+        )),
+        2 => actions.push((
+            When::AfterOpen(1, chance.between(0, 9_000)),
+            Action::EditWorkload(0, Edit::Spec),
+        )),
+        _ => {}
+    }
+    (setting, actions)
+}
+
+/// A rollout is completed, and then somebody adds a stage behind its last one.
+pub fn appended(chance: &mut Seeded) -> (Setting, Vec<(When, Action)>) {
+    let mut setting = setting(chance);
+    setting.shares[1] = chance.once_in(3);
+    let actions = vec![(
+        When::At(chance.between(50_000, 200_000)),
+        Action::EditPolicy(PolicyEdit::Append),
+    )];
+    (setting, actions)
+}
+
+/// The policy is deleted in the middle of a rollout, and something of somebody else's keeps it for a while.
+pub fn deleted(chance: &mut Seeded) -> (Setting, Vec<(When, Action)>) {
+    let setting = setting(chance);
+    let nth = chance.below(2);
+    let actions = vec![(
+        When::AfterOpen(nth, chance.between(0, 20_000)),
+        Action::DeletePolicySlowly(chance.between(1_000, 120_000)),
+    )];
+    (setting, actions)
+}
+
+/// While the stage before it is judged, somebody opens the placement of a later one.
+pub fn opened_by_hand(chance: &mut Seeded) -> (Setting, Vec<(When, Action)>) {
+    let setting = Setting {
+        clusters: vec![1; 3],
+        shares: vec![false; 3],
+        soak: Some("10s"),
+        slow_transport: chance.once_in(2),
+        ..setting(chance)
+    };
+    let actions = vec![(
+        When::AfterOpen(1, chance.between(1_100, 8_000)),
+        Action::EditPlacement(2),
+    )];
+    (setting, actions)
+}
+
+/// A process takes over whose watch of policies is late: it does not know the last edit, which the one before it has followed.
+pub fn stale_view(chance: &mut Seeded) -> (Setting, Vec<(When, Action)>) {
+    let setting = Setting {
+        two_processes: true,
+        soak: Some("1m"),
+        ..setting(chance)
+    };
+    let late: Millis = chance.between(60_000, 200_000);
+    let edits = [PolicyEdit::Soak, PolicyEdit::Pause, PolicyEdit::Previous];
+    let edit = chance.pick(&edits).copied().unwrap_or(PolicyEdit::Soak);
+    let (first, second) = if chance.once_in(2) { (0, 1) } else { (1, 0) };
+    let actions = vec![
+        (
+            When::AfterOpen(0, chance.between(1_500, 9_000)),
+            Action::LateWatch(first, 0, late),
+        ),
+        (When::AfterPrevious(chance.between(0, 1_000)), Action::EditPolicy(edit)),
+        (
+            When::AfterPrevious(chance.between(500, 9_000)),
+            Action::Kill(second, chance.between(20_000, 90_000)),
+        ),
+    ];
+    (setting, actions)
+}
+
+/// A process stands still between a decision to open a stage and the write, and meanwhile somebody pauses the policy.
+pub fn paused_meanwhile(chance: &mut Seeded) -> (Setting, Vec<(When, Action)>) {
+    let setting = Setting {
+        two_processes: true,
+        slow_requests: true,
+        ..setting(chance)
+    };
+    // An odd time: the request that hangs arrives after three quarters of it.
+    let long = chance.between(14_000, 40_000) * 2 + 1;
+    let actions = vec![
+        (
+            When::AfterDecision(chance.below(2), chance.between(0, 1_500)),
+            Action::PauseProcess(chance.below(2), long),
+        ),
+        (
+            When::AfterPrevious(chance.between(0, 8_000)),
+            Action::EditPolicy(PolicyEdit::Pause),
+        ),
+    ];
+    (setting, actions)
+}

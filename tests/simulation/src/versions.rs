@@ -1,0 +1,286 @@
+//! Whether what a controller has read proves the right version of each object in each cluster, compared with what the clusters really
+//! run. Must not be asked by what decides.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use stagegate_api::{
+    BindingPolicy, BindingSpec, BoundObject, CombinedStatus, CombinedStatusView, Stage, StageHealth,
+    UnacknowledgedUpdates,
+};
+use stagegate_decide::names::{ObjectKey, PlacementName, StageName};
+use stagegate_decide::staging::{Decoded, Facts, Read};
+
+use crate::clusters::Truth;
+use crate::controller::talk::Talk;
+use crate::delivery::Delivery;
+use crate::gate_rules;
+use crate::kubestellar::{KubeStellar, is_what_is_selected};
+use crate::oracle::{Oracle, Parts};
+use crate::proofs;
+use crate::queue::{Millis, millis};
+use crate::server::{Content, Server, uid_of};
+use crate::users::{BROKEN_FILTER, FILTER_FOR_ONE};
+
+/// Reports and updates have whole seconds, and the clocks of two API servers may differ by the settle time.
+pub(crate) const CLOCKS_MS: Millis = 5_000;
+
+/// How long after an update that left no timestamp whatever the cluster runs counts as that update.
+pub(crate) const UNTOLD_MS: Millis = 120_000;
+
+/// By then an update has reached a cluster that can be reached.
+pub(crate) const DELIVERY_MS: Millis = 10_000;
+
+/// How long after a restart of KubeStellar a Binding may still follow an older spec of its BindingPolicy.
+const AWAY_MS: Millis = 60_000;
+
+/// What has to be proven.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Proof {
+    /// Each cluster has the right version.
+    Versions,
+    /// No cluster of these has given up its rollout, either.
+    Progress,
+    /// It runs well, too, and the condition is true.
+    All,
+}
+
+/// Whether every cluster of the stage ran each judged object's version well when it last reported, as far as the reading shows.
+pub(crate) fn promoted(
+    (talk, stage, proof): (&Talk, &str, Proof),
+    oracle: &Oracle,
+    parts: Parts<'_>,
+) -> Option<(&'static str, String)> {
+    let facts = &talk.facts;
+    let mut stages = facts.policy.object.spec.stages.iter();
+    let spec = stages.find(|known| known.name == stage)?;
+    let name = PlacementName::of(talk.policy(), StageName::of(stage));
+    let is_judged = spec.health == StageHealth::Required || spec.condition.is_some() || !spec.gates.is_empty();
+    let broken = |text: &str| Some(("promotion", format!("stage {stage} passes {text}")));
+    if is_judged && spec.filter.as_deref() == Some(BROKEN_FILTER) {
+        return broken("and its filter has no value");
+    }
+    let placement = facts.placements.get(name.as_str()).and_then(Decoded::object)?;
+    let binding = facts.bindings.get(name.as_str());
+    let Some(binding) = binding.and_then(|binding| binding.object.as_ref()?.object()) else {
+        return broken("and it has no Binding");
+    };
+    let owners = binding.metadata.owner_references.as_deref().unwrap_or_default();
+    let owner = owners.first().map(|owner| owner.uid.as_str());
+    if let Some(text) = proofs::of_set(facts, stage, (placement, owner), (&binding.spec, parts.0, parts.2)) {
+        return broken(&text);
+    }
+    if is_judged && proofs::has_no_value(spec.filter.as_deref(), &binding.spec) {
+        return broken("and its filter has no value for an object");
+    }
+    if is_of_older_spec(facts, (placement, &binding.spec), parts) {
+        return broken("on a set that was resolved before the last change of its placement");
+    }
+    // One that only waits is asked nothing about versions.
+    if spec.unacknowledged_updates == UnacknowledgedUpdates::Ignore || !is_judged {
+        return None;
+    }
+    let judging = Judging {
+        spec,
+        placement,
+        binding: &binding.spec,
+        proof,
+    };
+    let mut objects = binding.spec.workload.objects();
+    let text = objects.find_map(|object| judging.unproven((talk, object), oracle, parts))?;
+    broken(&text)
+}
+
+/// A stage, what it has placed where, and what has to be proven of that.
+struct Judging<'a> {
+    spec: &'a Stage,
+    placement: &'a BindingPolicy,
+    binding: &'a BindingSpec,
+    proof: Proof,
+}
+
+impl Judging<'_> {
+    /// What is not proven of one object.
+    fn unproven(&self, (talk, object): (&Talk, &BoundObject), oracle: &Oracle, parts: Parts<'_>) -> Option<String> {
+        let (facts, spec, proof) = (&talk.facts, self.spec, self.proof);
+        let (key, content) = judged(talk, spec.filter.as_deref(), object)?;
+        let version = version_of_reports(facts, &key, uid_of(&self.placement.metadata));
+        let condition = spec.condition.as_deref().filter(|_| proof == Proof::All);
+        if condition.is_some_and(|condition| !has_replicas(parts.2, (version.as_deref(), condition))) {
+            return Some(format!("and its condition is not true for {key}"));
+        }
+        if proof == Proof::All && proofs::is_older_than_question(self.placement, version.as_deref(), parts.2) {
+            return Some(format!("on what was told of {key} before something else was asked"));
+        }
+        let basis = version.as_ref().and_then(|version| parts.0.basis.get(version));
+        let own = PlacementName::of(talk.policy(), StageName::of(&spec.name));
+        let told = Told {
+            path: format!("{}/{}", key.namespace.as_deref().unwrap_or_default(), key.name),
+            content,
+            create_only: object.create_only,
+            is_untold: is_untold(facts, self.placement, content),
+            is_without_history: is_without_history(facts, content),
+            delivery: Delivery::of(content, seen_at(facts, own.as_str(), &key), (parts.0, parts.2))
+                .opened(uid_of(&self.placement.metadata), &oracle.opened_at),
+            is_cached: matches!(facts.read, Read::Cached),
+            now: millis(facts.now) + CLOCKS_MS,
+        };
+        let is_asked = condition.is_some() && !oracle.watches_are_late;
+        self.binding.destinations.iter().find_map(|destination| {
+            let cluster = &destination.cluster_id;
+            let truth = basis.and_then(|basis| basis.get(cluster));
+            if is_asked && proofs::is_unavailable(facts, truth) {
+                return Some(format!(
+                    "and its condition is false of {key} in cluster {cluster}: {truth:?}"
+                ));
+            }
+            let is_well = truth.is_some_and(|truth| truth.is_well)
+                || (spec.health == StageHealth::Ignored && !gate_rules::looks_at_health(spec))
+                || proof != Proof::All;
+            if proof == Proof::Progress && truth.is_some_and(|truth| truth.has_failed) {
+                return Some(format!(
+                    "at {key}, and cluster {cluster} has told that it has given up the rollout"
+                ));
+            }
+            let is_version = truth.is_some_and(|truth| told.is_version(truth, cluster, oracle));
+            (!(is_well && is_version)).then(|| {
+                format!(
+                    "at version {} of {key}, and cluster {cluster} last told of {truth:?}",
+                    content.id
+                )
+            })
+        })
+    }
+}
+
+/// An object as it should run.
+struct Told {
+    path: String,
+    content: Content,
+    create_only: bool,
+    /// No time tells of its last update, or nothing is known from before it.
+    is_untold: bool,
+    is_without_history: bool,
+    delivery: Delivery,
+    /// The watch may not have told of the last update yet, which the cluster may have.
+    is_cached: bool,
+    now: Millis,
+}
+
+impl Told {
+    /// Whether the report is of the object's version, as far as anybody could know.
+    fn is_version(&self, truth: &Truth, cluster: &str, oracle: &Oracle) -> bool {
+        let made_at = self.content.made_at;
+        let is_scaled = || oracle.scaled.contains(&(cluster.to_owned(), self.path.clone()));
+        let is_alone = self.content.replaced.is_none_or(|before| made_at - before >= UNTOLD_MS);
+        let since = if is_alone {
+            made_at - CLOCKS_MS
+        } else {
+            made_at + DELIVERY_MS
+        };
+        let is_late = self.delivery.is_too_early(truth) || self.delivery.is_too_soon();
+        let is_merged = truth.at >= since && self.now - truth.at >= UNTOLD_MS && !is_late;
+        let version = (cluster.to_owned(), self.path.clone(), self.content.id);
+        let is_merged = is_merged || oracle.merged.borrow().contains(&version);
+        if is_merged && truth.content != self.content.id {
+            oracle.merged.borrow_mut().insert(version);
+        }
+        let is_older = self.delivery.is_from_before_update(truth) || self.delivery.is_from_before_opening(truth);
+        let is_untold = (self.is_untold && !is_older) || self.is_without_history;
+        let is_shared =
+            oracle.has_two_policies && ((truth.at - made_at).abs() <= CLOCKS_MS || truth.newest >= self.content.id);
+        let is_newer = self.is_cached && truth.content > self.content.id;
+        truth.content == self.content.id
+            || is_newer
+            || self.create_only
+            || is_untold
+            || is_merged
+            || is_shared
+            || is_scaled()
+    }
+}
+
+fn is_untold(facts: &Facts, placement: &BindingPolicy, content: Content) -> bool {
+    let made_at = |meta: &ObjectMeta| meta.creation_timestamp.as_ref().map_or(0, |time| millis(time.0));
+    let policy_since = made_at(&facts.policy.object.metadata);
+    let is_unremembered = content.is_untimed
+        || (content.made_at < made_at(&placement.metadata) + 1_000 && content.made_at < policy_since + UNTOLD_MS);
+    is_unremembered && millis(facts.now) + CLOCKS_MS - content.made_at >= UNTOLD_MS
+}
+
+/// Whether the object has had one version, and the policy was made anew too late to know an older object of its name. The first
+/// policy is there from the beginning.
+fn is_without_history(facts: &Facts, content: Content) -> bool {
+    let policy = facts.policy.object.metadata.creation_timestamp.as_ref();
+    let made_anew = policy.map(|time| millis(time.0)).filter(|made| *made > 1_000);
+    made_anew.is_some_and(|made| match content.replaced {
+        None => content.made_at < made + UNTOLD_MS,
+        // The policy before may have known that a cluster has not acknowledged the update before this one.
+        Some(before) => before < made && made - before < UNTOLD_MS,
+    })
+}
+
+/// Whether KubeStellar has not resolved the placement since its last change, and its status says so, or nothing excuses that.
+fn is_of_older_spec(
+    facts: &Facts,
+    (placement, bound): (&BindingPolicy, &BindingSpec),
+    (kubestellar, _, server): Parts<'_>,
+) -> bool {
+    let name = placement.metadata.name.as_deref().unwrap_or_default();
+    // A watch may be late.
+    let version = |placement: &BindingPolicy| placement.metadata.resource_version.clone();
+    let is_read = !matches!(facts.read, Read::Cached)
+        || server
+            .placements
+            .get(name)
+            .is_some_and(|live| version(live) == version(placement));
+    let resolved = kubestellar.resolved.get(name);
+    let is_older = is_read && resolved.is_some_and(|resolved| *resolved != placement.spec);
+    let observed = placement.status.as_ref().map(|status| status.observed_generation);
+    let is_excused = was_away(kubestellar, server) && observed == placement.metadata.generation;
+    is_older && !is_excused && !is_what_is_selected(placement, bound, server)
+}
+
+/// Whether the condition is true of the CombinedStatus of this version.
+fn has_replicas(server: &Server, (version, condition): (Option<&str>, &str)) -> bool {
+    let log = server.combined.log().iter().rev();
+    let mut stored = log.filter_map(|entry| entry.after.as_deref());
+    stored
+        .find(|stored| stored.metadata.resource_version.as_deref() == version)
+        .is_some_and(|stored| crate::controller::talk::has_replicas(stored, condition) == Some(true))
+}
+
+/// KubeStellar may copy a generation that it has not resolved, and go down then: no wait is long enough for that.
+pub(crate) fn was_away(kubestellar: &KubeStellar, server: &Server) -> bool {
+    kubestellar.process > 0 && millis(server.counter.now) < kubestellar.down_until + AWAY_MS
+}
+
+/// The object's kind and version, if it is one that clusters can report on and the filter keeps.
+pub(crate) fn judged(talk: &Talk, filter: Option<&str>, object: &BoundObject) -> Option<(ObjectKey, Content)> {
+    let key = ObjectKey {
+        group: object.group.clone(),
+        resource: object.resource.clone(),
+        namespace: object.namespace.clone(),
+        name: object.name.clone(),
+    };
+    let (resource, content) = *talk.contents.get(&key)?;
+    let is_kept = filter.is_none_or(|filter| filter == FILTER_FOR_ONE || filter.contains(&key.resource));
+    (is_kept && resource.is_evaluated()).then_some((key, content))
+}
+
+/// Since when the process has seen the Binding name this version, if it has seen another one before.
+pub(crate) fn seen_at(facts: &Facts, placement: &str, key: &ObjectKey) -> Option<Millis> {
+    let named = facts.bindings.get(placement)?.observed.versions.get(&key.to_string())?;
+    named.since.map(millis)
+}
+
+/// The version of the CombinedStatus that the reading found.
+pub(crate) fn version_of_reports(facts: &Facts, key: &ObjectKey, placement: &str) -> Option<String> {
+    combined_of(facts, key, placement)?.metadata.resource_version.clone()
+}
+
+/// The CombinedStatus that the reading found.
+pub(crate) fn combined_of<'a>(facts: &'a Facts, key: &ObjectKey, placement: &str) -> Option<&'a CombinedStatusView> {
+    let uid = &facts.objects.get(key)?.found.as_ref()?.uid;
+    let namespace = CombinedStatus::namespace_of(key.namespace.as_deref());
+    let id = format!("{namespace}/{}", CombinedStatus::name_of(uid.as_str(), placement));
+    facts.combined.get(&id)?.object()
+}
