@@ -271,7 +271,12 @@ const POLICY_EDITS: [PolicyEdit; 15] = [
     PolicyEdit::Clause,
 ];
 /// Edits that only plots make.
-const PLOTTED_EDITS: [PolicyEdit; 3] = [PolicyEdit::Append, PolicyEdit::Wider, PolicyEdit::Spelling];
+const PLOTTED_EDITS: [PolicyEdit; 4] = [
+    PolicyEdit::Append,
+    PolicyEdit::Wider,
+    PolicyEdit::Spelling,
+    PolicyEdit::Gates,
+];
 /// Families of actions; each run uses a random half of them.
 pub(crate) const FAMILIES: usize = 12;
 /// One action in this many is a burst.

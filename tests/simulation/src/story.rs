@@ -7,7 +7,7 @@ use crate::seeded::Seeded;
 
 /// Longest time between two actions of one chapter: at once, within seconds, within a stage.
 const GAPS_MS: [Millis; 4] = [300, 2_000, 6_000, 20_000];
-/// How long a cluster is out of reach. What is owed without an acknowledgement may count after two minutes.
+/// How long a cluster is out of reach. A pending update may count after two minutes.
 const AWAY_MS: [Millis; 4] = [20_000, 150_000, 300_000, 450_000];
 /// Longest time from the beginning of a rollout to what disturbs it. A stage takes some 13 s.
 const LEAD_MS: [Millis; 4] = [2_000, 8_000, 14_000, 40_000];
@@ -58,7 +58,7 @@ pub fn told(seed: u64, chance: &mut Seeded) -> Script {
             0 | 1 => silence(chance),
             2 => succession(chance, &mut setting),
             3 => evidence(chance, &mut setting),
-            _ => debts(chance),
+            _ => pending_updates(chance),
         };
         in_any_order(chosen, chance, &mut actions);
     }
@@ -77,7 +77,7 @@ fn beginning(chance: &mut Seeded) -> Action {
 }
 
 /// An object is updated while a cluster is out of reach, and one set or placement changes. More would hide what one guard is for.
-fn debts(chance: &mut Seeded) -> Vec<Action> {
+fn pending_updates(chance: &mut Seeded) -> Vec<Action> {
     // Those of the first stage most often: it is where a rollout begins.
     let among = if chance.once_in(3) { 6 } else { 2 };
     let cluster = chance.below(among);

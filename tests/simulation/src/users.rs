@@ -295,11 +295,7 @@ impl World {
                     inventory_ms,
                     objects_ms,
                 };
-                let planned = self.kubestellar.restart((start, now));
-                self.plan_kubestellar(planned);
-                if self.script.setting.late_reports {
-                    self.list_reports_late(down_ms);
-                }
+                self.start_kubestellar(start, down_ms);
             }
             Action::Unreachable(position, for_ms) => {
                 if let Some((_, member)) = self.member(position) {
@@ -316,6 +312,14 @@ impl World {
             Action::Recover(position, object) => self.sicken(position, object, false),
             Action::Autoscale(position, object) => self.autoscale(position, object),
             other => self.tamper(other),
+        }
+    }
+
+    fn start_kubestellar(&mut self, start: Start, down_ms: Millis) {
+        let planned = self.kubestellar.restart((start, self.queue.now()));
+        self.plan_kubestellar(planned);
+        if self.script.setting.late_reports {
+            self.list_reports_late(down_ms);
         }
     }
 

@@ -28,7 +28,7 @@ pub const PLOTS: &[Plot] = &[
     crowded,
 ];
 
-/// Clusters whose names status has no room for, if they all owe something.
+/// Clusters whose names status has no room for, if an update is pending for all of them.
 const CROWD: usize = 515;
 
 /// Stages of one object, with clusters of their own.
@@ -350,7 +350,7 @@ fn unreadable_while_it_works(chance: &mut Seeded) -> (Setting, Vec<(When, Action
     (setting, vec![(after_open(0, chance, (2_000, 6_000)), unwell)])
 }
 
-/// So many clusters owe an update that status has no room for their names.
+/// An update is pending for so many clusters that status has no room for their names.
 fn crowded(chance: &mut Seeded) -> (Setting, Vec<(When, Action)>) {
     let mut setting = Setting {
         has_long_names: true,

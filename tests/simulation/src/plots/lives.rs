@@ -61,9 +61,9 @@ fn next(chance: &mut Seeded, (from, to): (Millis, Millis)) -> When {
     When::AfterPrevious(chance.between(from, to))
 }
 
-/// Two updates within seconds: the first cluster reports on the first one and is out of reach when the second one comes. So it owes one,
+/// Two updates within seconds: the first cluster reports on the first one and is out of reach when the second one comes. One stays pending,
 /// and silence cannot stand for it: its report may be of either.
-fn owe_the_second(begin: When, chance: &mut Seeded) -> Actions {
+fn leave_the_second_pending(begin: When, chance: &mut Seeded) -> Actions {
     vec![
         (begin, Action::EditWorkload(0, Edit::Spec)),
         (
@@ -74,10 +74,10 @@ fn owe_the_second(begin: When, chance: &mut Seeded) -> Actions {
     ]
 }
 
-/// A placement is closed, or deleted, while one of its clusters owes an acknowledgement.
+/// A placement is closed, or deleted, while one of its clusters has to acknowledge an update.
 fn placement_anew_while_owed(chance: &mut Seeded) -> (Setting, Actions) {
     let begin = late(chance);
-    let mut actions = owe_the_second(begin, chance);
+    let mut actions = leave_the_second_pending(begin, chance);
     let when = next(chance, (3_000, 12_000));
     match chance.below(3) {
         0 => actions.push((when, Action::ClosePlacement(0))),
@@ -94,9 +94,9 @@ fn placement_anew_while_owed(chance: &mut Seeded) -> (Setting, Actions) {
     )
 }
 
-/// A cluster that owes an acknowledgement in the first stage is given to the second one, which is judged.
+/// A cluster with a pending update in the first stage is given to the second one, which is judged.
 fn joins_while_owed(chance: &mut Seeded) -> (Setting, Actions) {
-    let mut actions = owe_the_second(When::AfterOpen(1, chance.between(8_000, 30_000)), chance);
+    let mut actions = leave_the_second_pending(When::AfterOpen(1, chance.between(8_000, 30_000)), chance);
     actions.push((next(chance, (3_000, 15_000)), Action::Relabel(0)));
     (two_stages([2, 1], &[Resource::Deployment], true), actions)
 }
@@ -105,14 +105,14 @@ fn joins_while_owed(chance: &mut Seeded) -> (Setting, Actions) {
 fn joins_before_the_first_set(chance: &mut Seeded) -> (Setting, Actions) {
     let mut actions = vec![(When::AfterOpen(1, chance.between(2_300, 5_000)), Action::Relabel(3))];
     let begin = next(chance, (0, 4_000));
-    actions.extend(owe_the_second(begin, chance));
+    actions.extend(leave_the_second_pending(begin, chance));
     actions.push((next(chance, (2_500, 10_000)), Action::Relabel(0)));
     (two_stages([2, 2], &[Resource::Deployment], chance.once_in(2)), actions)
 }
 
-/// A cluster that owes an acknowledgement under a placement that is gone is given to the second stage.
+/// A cluster with a pending update under a placement that is gone is given to the second stage.
 fn joins_from_a_placement_that_is_gone(chance: &mut Seeded) -> (Setting, Actions) {
-    let mut actions = owe_the_second(When::AfterOpen(1, chance.between(5_000, 25_000)), chance);
+    let mut actions = leave_the_second_pending(When::AfterOpen(1, chance.between(5_000, 25_000)), chance);
     actions.push((next(chance, (3_000, 6_000)), Action::DeletePlacement(0)));
     actions.push((next(chance, (3_000, 12_000)), Action::Relabel(0)));
     (two_stages([2, 1], &[Resource::Deployment], true), actions)
@@ -126,7 +126,7 @@ fn joins_from_a_stage_that_is_gone(chance: &mut Seeded) -> (Setting, Actions) {
         Action::EditPolicy(PolicyEdit::RemoveFirstStage),
     )];
     let begin = next(chance, (500, 5_000));
-    actions.extend(owe_the_second(begin, chance));
+    actions.extend(leave_the_second_pending(begin, chance));
     actions.push((next(chance, (3_000, 12_000)), Action::Relabel(0)));
     (two_stages([2, 1], &[Resource::Deployment], true), actions)
 }
@@ -335,7 +335,7 @@ fn place_again(chance: &mut Seeded) -> Actions {
     ]
 }
 
-/// A cluster that owes an acknowledgement leaves the stage, loses the object, and comes back. It counts generations anew then.
+/// A cluster with a pending update leaves the stage, loses the object, and comes back. It counts generations anew then.
 fn lost_and_given_back_while_owed(chance: &mut Seeded) -> (Setting, Actions) {
     let actions = vec![
         (late(chance), Action::EditWorkload(0, Edit::Spec)),
