@@ -7,8 +7,8 @@ use crate::seeded::Seeded;
 use crate::server::Resource;
 
 pub const PLOTS: &[Plot] = &[
-    placement_anew_while_owed,
-    joins_while_owed,
+    placement_anew_while_pending,
+    joins_while_pending,
     joins_before_the_first_set,
     joins_from_a_placement_that_is_gone,
     joins_from_a_stage_that_is_gone,
@@ -18,13 +18,13 @@ pub const PLOTS: &[Plot] = &[
     made_anew_after_the_loss_while_away,
     made_anew_after_the_loss_in_a_new_attempt,
     made_anew_while_nobody_looks,
-    made_anew_while_an_update_is_owed,
+    made_anew_while_an_update_is_pending,
     made_anew_under_create_only,
     made_anew_before_the_first_look,
     placed_again_after_a_report_of_an_old_version,
     placed_again_between_reports_of_an_old_version,
     placed_again_while_kubestellar_is_away,
-    lost_and_given_back_while_owed,
+    lost_and_given_back_while_pending,
 ];
 
 /// One that comes and goes, and one that stays, so that the set without the first can be accepted.
@@ -75,7 +75,7 @@ fn leave_the_second_pending(begin: When, chance: &mut Seeded) -> Actions {
 }
 
 /// A placement is closed, or deleted, while one of its clusters has to acknowledge an update.
-fn placement_anew_while_owed(chance: &mut Seeded) -> (Setting, Actions) {
+fn placement_anew_while_pending(chance: &mut Seeded) -> (Setting, Actions) {
     let begin = late(chance);
     let mut actions = leave_the_second_pending(begin, chance);
     let when = next(chance, (3_000, 12_000));
@@ -95,7 +95,7 @@ fn placement_anew_while_owed(chance: &mut Seeded) -> (Setting, Actions) {
 }
 
 /// A cluster with a pending update in the first stage is given to the second one, which is judged.
-fn joins_while_owed(chance: &mut Seeded) -> (Setting, Actions) {
+fn joins_while_pending(chance: &mut Seeded) -> (Setting, Actions) {
     let mut actions = leave_the_second_pending(When::AfterOpen(1, chance.between(8_000, 30_000)), chance);
     actions.push((next(chance, (3_000, 15_000)), Action::Relabel(0)));
     (two_stages([2, 1], &[Resource::Deployment], true), actions)
@@ -222,7 +222,7 @@ fn made_anew_while_nobody_looks(chance: &mut Seeded) -> (Setting, Actions) {
 }
 
 /// A cluster has an update and cannot tell before the object is made anew; it tells before it has the new one.
-fn made_anew_while_an_update_is_owed(chance: &mut Seeded) -> (Setting, Actions) {
+fn made_anew_while_an_update_is_pending(chance: &mut Seeded) -> (Setting, Actions) {
     let away = chance.between(25_000, 60_000);
     let actions = vec![
         (late(chance), Action::EditWorkload(0, Edit::Spec)),
@@ -336,7 +336,7 @@ fn place_again(chance: &mut Seeded) -> Actions {
 }
 
 /// A cluster with a pending update leaves the stage, loses the object, and comes back. It counts generations anew then.
-fn lost_and_given_back_while_owed(chance: &mut Seeded) -> (Setting, Actions) {
+fn lost_and_given_back_while_pending(chance: &mut Seeded) -> (Setting, Actions) {
     let actions = vec![
         (late(chance), Action::EditWorkload(0, Edit::Spec)),
         (next(chance, (0, 1_500)), Action::Relabel(0)),
