@@ -134,7 +134,8 @@ impl Oracle {
         self.note(broken, facts);
         let reason = status.reason.as_deref().unwrap_or_default();
         let is = |reasons: &[Reason]| reasons.iter().any(|known| known.as_str() == reason);
-        if is(&[Reason::UpdateAcknowledgementOverdue]) && self.scaled.is_empty() && !self.has_two_policies {
+        let has_plain_view = self.scaled.is_empty() && !self.has_two_policies && !self.watches_are_late;
+        if is(&[Reason::UpdateAcknowledgementOverdue]) && has_plain_view {
             let stage = status.active_stage.as_deref().unwrap_or_default();
             let broken = self.alarm.is_false(talk, stage, parts.0);
             self.note(

@@ -42,6 +42,8 @@ struct Requirement {
     updated: Option<Timestamp>,
     /// When an acknowledgement was seen that may be the last one of several updates.
     acknowledged_at: Option<Timestamp>,
+    /// The placement has brought no earlier version to any cluster.
+    is_first_version: bool,
 }
 
 /// Updates that are new.
@@ -370,6 +372,9 @@ impl<'a> UpdateTracker<'a> {
             at,
             is_made_anew,
         } = update;
+        // Neither this Binding nor the record tells of an earlier version that the placement may have brought.
+        let is_first_named = self.named_since.is_some() && self.known_since.is_none();
+        let is_first_version = is_first_named && recorded.is_none_or(is_unbound);
         for (cluster, row) in self.reported_by(&self.clusters.all) {
             let is_of_older_object = is_made_anew && row.is_some_and(|row| self.is_of_later_generation(row));
             let reported_after = row
@@ -396,6 +401,7 @@ impl<'a> UpdateTracker<'a> {
                 edits,
                 updated: at,
                 acknowledged_at,
+                is_first_version,
             };
             self.add(required, (cluster, row), requirement);
         }
@@ -438,16 +444,15 @@ impl<'a> UpdateTracker<'a> {
             edits,
             updated,
             acknowledged_at,
+            is_first_version,
         } = requirement;
         let (now, window) = (round_up_to_second(self.now).0, self.settings.unseen_update());
         // A cluster that has reported no status yet has to send one acknowledgement more: its first status may be about the older
         // version.
         let has_status = row.is_some_and(|row| matches!(row.at, Reported::At { .. }));
         let first = i64::from(!has_status);
-        // What is still on its way to a cluster without a status is like an update right before this one, unless the Binding has
-        // named this version from the first.
-        let is_first_named = self.named_since.is_some() && self.known_since.is_none();
-        let may_get_older = !has_status && !is_first_named;
+        // What is still on its way to a cluster without a status is like an update right before this one.
+        let may_get_older = !has_status && !is_first_version;
         Pending {
             unacknowledged: edits.saturating_add(first),
             in_quick_succession: (edits > 1 || may_get_older)
@@ -509,6 +514,7 @@ impl<'a> UpdateTracker<'a> {
                 edits,
                 updated: Some(updated),
                 acknowledged_at,
+                is_first_version: false,
             };
             Some(((cluster, Some(row)), requirement))
         };
