@@ -10,7 +10,7 @@ use stagegate_simulation::shrink::smallest;
 /// As many runs as a debug build makes in about half a minute.
 const SEEDS: std::ops::RangeInclusive<u64> = 1..=600;
 /// For so long new seeds are tried where `SIMULATE_S` does not say.
-const FRESH_S: u64 = 10;
+const FRESH_S: u64 = 3;
 
 fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok()?.parse().ok()
