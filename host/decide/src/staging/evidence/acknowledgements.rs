@@ -422,7 +422,7 @@ impl<'a> UpdateTracker<'a> {
             .zip(updated)
             .is_some_and(|(row, updated)| self.reported_before(row, updated.0));
         if is_old {
-            missed(known.and_then(|known| known.generation))
+            pending::missed(known.and_then(|known| known.generation))
         } else {
             0
         }
@@ -509,7 +509,7 @@ impl<'a> UpdateTracker<'a> {
             if !(is_first_sight || self.clusters.new.contains(&cluster)) {
                 return None;
             }
-            let edits = if is_old { missed(record.generation) } else { 1 };
+            let edits = if is_old { pending::missed(record.generation) } else { 1 };
             let requirement = Requirement {
                 edits,
                 updated: Some(updated),
@@ -574,12 +574,6 @@ impl<'a> InOrder<'a> {
         self.0 = rest;
         Some(row)
     }
-}
-
-/// How many updates a cluster may still report one by one if its last report is older than the last update: the one that was on its
-/// way when it went out of reach, and the one that transport has for it now. Those between are merged.
-fn missed(generation: Option<i64>) -> i64 {
-    generation.map_or(1, |generation| generation.saturating_sub(1).clamp(1, 2))
 }
 
 /// Whether the row is about another state of the object than the recorded one. `at` has whole seconds, so an acknowledgement

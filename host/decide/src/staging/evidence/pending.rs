@@ -221,3 +221,9 @@ pub fn keep_clusters(object: &mut ObjectStatus, clusters: &BTreeSet<ClusterName<
         is_compact || !update.clusters.is_empty()
     });
 }
+
+/// How many updates a cluster may still report one by one if its last report is older than the last update: the one that was on its
+/// way when it went out of reach, and the one that transport has for it now. Those between are merged.
+pub fn missed(generation: Option<i64>) -> i64 {
+    generation.map_or(1, |generation| generation.saturating_sub(1).clamp(1, 2))
+}
