@@ -73,6 +73,7 @@ fn many(first: u64, budget: Budget) -> ExitCode {
         writes += outcome.counts.writes;
         coverage.add(&outcome.coverage);
         if let Some(violation) = outcome.violation {
+            println!("seed {seed} breaks the rule {}", kind(&violation));
             broken.entry(kind(&violation)).or_default().push(seed);
             worst.get_or_insert((seed, violation.rule));
         }

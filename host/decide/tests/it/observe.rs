@@ -1,5 +1,7 @@
 //! Runs `tests/cases/observe/sequences.yaml`: what was seen of a Binding over time, and what is known of it then.
 
+use std::collections::BTreeMap;
+
 use jiff::Timestamp;
 use serde::Deserialize;
 use stagegate_api::{Binding, BindingSpec, BoundObject, Destination};
@@ -28,6 +30,8 @@ struct Step {
     members: Vec<String>,
     since: i64,
     lost_at: Option<i64>,
+    #[serde(default)]
+    left: BTreeMap<String, i64>,
 }
 
 impl Step {
@@ -86,6 +90,11 @@ fn every_sequence_is_known_as_it_was_seen() {
             let seen = observe(known.as_ref(), binding.as_ref(), second(step.at));
             assert_eq!(seen.since, second(step.since), "{why}: since, at {}", step.at);
             assert_eq!(seen.lost_at, step.lost_at.map(second), "{why}: lost, at {}", step.at);
+            let left = step
+                .left
+                .iter()
+                .map(|(cluster, at)| (cluster.as_str().into(), second(*at)));
+            assert_eq!(seen.left, left.collect(), "{why}: left, at {}", step.at);
             assert_eq!(seen.members.len(), step.members.len(), "{why}: members, at {}", step.at);
             known = Some(seen);
         }

@@ -9,7 +9,6 @@ use crate::staging::input::{
     recorded::{has_complete_evidence, is_unbound, uid},
 };
 use crate::time::round_up_to_second;
-use std::cmp::Ordering;
 use std::collections::BTreeSet;
 
 use jiff::{SignedDuration, Timestamp};
@@ -18,6 +17,7 @@ use smol_str::SmolStr;
 use stagegate_api::{BoundObject, EvidenceRow, ObjectStatus, PendingUpdate, Reported};
 
 use crate::names::ClusterName;
+use crate::staging::evidence::clusters::{Clusters, InOrder};
 use crate::staging::evidence::combined_status::Subject;
 use crate::staging::evidence::pending::{ByCluster, Pending};
 use crate::staging::evidence::{kinds, pending};
@@ -54,47 +54,6 @@ struct Update {
     at: Option<Timestamp>,
     /// It is one that makes the object anew.
     is_made_anew: bool,
-}
-
-/// The clusters of a stage that have to acknowledge updates.
-#[derive(Clone, Debug)]
-pub struct Clusters<'a> {
-    /// Those of the Binding and of the set that was accepted last.
-    pub all: BTreeSet<ClusterName<&'a str>>,
-    /// Those that the set which was accepted last does not have.
-    pub new: BTreeSet<ClusterName<&'a str>>,
-    /// All of them once more: most often the cluster of a row stands in the row's place.
-    in_order: Vec<ClusterName<&'a str>>,
-}
-
-impl<'a> Clusters<'a> {
-    pub fn of(
-        bound: impl IntoIterator<Item = ClusterName<&'a str>>,
-        accepted: &BTreeSet<ClusterName<&'a str>>,
-    ) -> Self {
-        let all: BTreeSet<ClusterName<&str>> = accepted.iter().copied().chain(bound).collect();
-        let new = all.difference(accepted).copied().collect();
-        Self {
-            new,
-            ..Self::without_new(all)
-        }
-    }
-
-    /// All of them were accepted.
-    pub fn without_new(all: BTreeSet<ClusterName<&'a str>>) -> Self {
-        Self {
-            in_order: all.iter().copied().collect(),
-            new: BTreeSet::new(),
-            all,
-        }
-    }
-
-    /// The cluster that the row at this place is of.
-    fn of_row(&self, at: usize, row: &'a EvidenceRow) -> Option<ClusterName<&'a str>> {
-        let name = row.cluster.borrowed();
-        let in_place = self.in_order.get(at).filter(|cluster| **cluster == name);
-        in_place.or_else(|| self.all.get(&name)).copied()
-    }
 }
 
 /// What is known of one object while its stage is judged.
@@ -261,7 +220,14 @@ impl<'a> UpdateTracker<'a> {
     /// seconds, cut off.
     fn is_known_from_before(&self) -> bool {
         let made = self.found.made_at.map(|made| after(made, SignedDuration::from_secs(1)));
-        made.zip(self.known_since).is_some_and(|(made, known)| made > known)
+        let named = self.other_named_since();
+        made.zip(named).is_some_and(|(made, named)| made > named)
+    }
+
+    /// Since when the Binding names the object, if that was another version at first, or is still.
+    fn other_named_since(&self) -> Option<Timestamp> {
+        self.known_since
+            .or(self.named_since.filter(|_| self.is_other_version()))
     }
 
     /// Each of the clusters, and its row. Both are sorted by name.
@@ -336,6 +302,11 @@ impl<'a> UpdateTracker<'a> {
             .is_some_and(|(edited_at, before)| edited_at > before)
     }
 
+    /// Whether the Binding names another version than the object has now.
+    fn is_other_version(&self) -> bool {
+        self.found.resource_version.borrowed() != binding_view::resource_version(self.bound)
+    }
+
     fn edits_since(&self, recorded: Option<&ObjectStatus>) -> i64 {
         let Some(generation) = self.generation() else {
             return 0;
@@ -343,9 +314,7 @@ impl<'a> UpdateTracker<'a> {
         // The Binding may name another version than at first because of an update of which no time tells.
         // KubeStellar saw the version in the Binding before its transport read the object; if the object has moved since,
         // what was delivered may be the older one.
-        let has_moved = generation > 1
-            && recorded.is_none_or(is_unbound)
-            && self.found.resource_version.borrowed() != binding_view::resource_version(self.bound);
+        let has_moved = generation > 1 && recorded.is_none_or(is_unbound) && self.is_other_version();
         match recorded.and_then(|recorded| recorded.generation) {
             Some(before) if before == generation => i64::from(has_moved),
             // Generations only grow while the uid stays; anything else is at least one update.
@@ -393,7 +362,7 @@ impl<'a> UpdateTracker<'a> {
             // If the report may cover the update, silence counts as an acknowledgement too; a surely older report cannot.
             let is_old = row.is_some_and(|row| self.is_from_before_update(row));
             let in_doubt_since = reported_after.or(self
-                .known_since
+                .other_named_since()
                 .filter(|_| recorded.is_none() && !is_old && !is_of_older_object));
             let acknowledged_at = in_doubt_since.map(|_| round_up_to_second(self.now).0);
             let edits = edits.saturating_add(self.missed_before(row, recorded));
@@ -553,26 +522,6 @@ impl<'a> UpdateTracker<'a> {
         let is_merged =
             silent_since.is_some_and(|since| self.now.duration_since(since) >= self.settings.unseen_update());
         pending.unacknowledged > 0 && !is_merged
-    }
-}
-
-/// Rows that are asked for in the order of their clusters, which is their own.
-struct InOrder<'a>(&'a [EvidenceRow]);
-
-impl<'a> InOrder<'a> {
-    /// Most often the next row is the one that is asked for.
-    fn row(&mut self, cluster: ClusterName<&str>) -> Option<&'a EvidenceRow> {
-        let order = |row: &EvidenceRow| row.cluster.borrowed().cmp(&cluster);
-        let found = match order(self.0.first()?) {
-            Ordering::Equal => Ok(0),
-            Ordering::Greater => Err(0),
-            Ordering::Less => self.0.binary_search_by(order),
-        };
-        let (Ok(at) | Err(at)) = found;
-        self.0 = &self.0[at..];
-        let (row, rest) = found.ok().and(self.0.split_first())?;
-        self.0 = rest;
-        Some(row)
     }
 }
 

@@ -300,3 +300,15 @@ pub fn destinations_of<'a>(placed: &Placed<'a>) -> Vec<ClusterName<&'a str>> {
         .map(|(_, binding)| binding_view::destinations(binding))
         .unwrap_or_default()
 }
+
+/// The clusters that the Binding named for a while since a set was accepted last, as far as this process has seen it. They may have
+/// got the object.
+pub fn left_before_acceptance<'a>(placed: &Placed<'a>) -> impl Iterator<Item = ClusterName<&'a str>> {
+    let left = placed.binding().map(|(entry, _)| entry.observed.left.iter());
+    let settled_at = placed.record.settled_at.as_ref().map(|time| time.0);
+    let is_later = move |left: &Timestamp| settled_at.is_none_or(|settled| *left > settled);
+    left.into_iter()
+        .flatten()
+        .filter(move |(_, left)| is_later(left))
+        .map(|(cluster, _)| cluster.borrowed())
+}

@@ -2,6 +2,7 @@
 
 pub(crate) mod acknowledgements;
 pub(crate) mod binding;
+pub(crate) mod clusters;
 pub(crate) mod collector;
 pub(crate) mod combined_status;
 pub(crate) mod compact;
@@ -12,7 +13,8 @@ pub(crate) mod pending;
 pub(crate) mod reports;
 pub(crate) mod unacknowledged;
 
-pub(crate) use self::acknowledgements::{Clusters, UpdateTracker};
+pub(crate) use self::acknowledgements::UpdateTracker;
 pub(crate) use self::binding::{Bound, Placed};
+pub(crate) use self::clusters::Clusters;
 pub(crate) use self::combined_status::Subject;
 pub(crate) use self::objects::ObjectTracker;

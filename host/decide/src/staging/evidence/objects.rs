@@ -15,8 +15,9 @@ use crate::checks::finding::Finding;
 use crate::checks::question::Question;
 use crate::checks::reason::Reason;
 use crate::names::{ClusterName, ObjectKey};
-use crate::staging::evidence::acknowledgements::{Clusters, UpdateTracker, counted_generation};
-use crate::staging::evidence::binding::{Placed, destinations_of};
+use crate::staging::evidence::acknowledgements::{UpdateTracker, counted_generation};
+use crate::staging::evidence::binding::{Placed, destinations_of, left_before_acceptance};
+use crate::staging::evidence::clusters::Clusters;
 use crate::staging::evidence::combined_status::Subject;
 use crate::staging::evidence::pending;
 use crate::staging::evidence::pending::ByCluster;
@@ -99,11 +100,12 @@ impl<'a> ObjectTracker<'a> {
     pub(crate) fn track(&mut self, placed: &Placed<'_>, objects: &[&BoundObject], record: &mut StageStatus) {
         let accepted: Vec<ClusterName> = destinations(record).map(|cluster| cluster.owned()).collect();
         let accepted: BTreeSet<ClusterName<&str>> = accepted.iter().map(ClusterName::borrowed).collect();
-        let clusters = Clusters::of(destinations_of(placed), &accepted);
+        let named = destinations_of(placed);
         // A closed placement's Binding has objects but no clusters: it is not known yet which clusters will have to acknowledge an update.
-        if clusters.all.is_empty() {
+        if named.is_empty() && accepted.is_empty() {
             return;
         }
+        let clusters = Clusters::of(named.into_iter().chain(left_before_acceptance(placed)), &accepted);
         let has_room = self.has_room_for_names(placed, (objects, &clusters), record);
         let elsewhere = self.elsewhere(&clusters);
         // Only a stage that is judged accepts another set.

@@ -9,8 +9,11 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use stagegate_api::Binding;
 
-use crate::names::{ResourceVersion, Uid};
+use crate::names::{ClusterName, ResourceVersion, Uid};
 use crate::staging::input::binding_view;
+
+/// What the name of a cluster begins with in [`Observed::members`].
+const CLUSTER: &str = "cluster ";
 
 /// The set that a Binding has now, since when, and when it last lost something.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -27,6 +30,9 @@ pub struct Observed {
     /// When something was last missing from the set that had been in it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lost_at: Option<Timestamp>,
+    /// The clusters that the set does not have any more, and when it lost each of them.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub left: BTreeMap<ClusterName, Timestamp>,
     /// The objects of the set, by the same names.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub versions: BTreeMap<String, NamedVersion>,
@@ -66,6 +72,7 @@ pub fn observe(previous: Option<&Observed>, binding: Option<&Binding>, now: Time
             members,
             since: now,
             lost_at: None,
+            left: BTreeMap::new(),
             versions: versions(binding, |_, version| NamedVersion::first(version, None)),
         };
     };
@@ -77,6 +84,7 @@ pub fn observe(previous: Option<&Observed>, binding: Option<&Binding>, now: Time
             members,
             since: now,
             lost_at: None,
+            left: BTreeMap::new(),
             versions: versions(binding, |_, version| NamedVersion::first(version, Some(now))),
         };
     }
@@ -96,12 +104,21 @@ pub fn observe(previous: Option<&Observed>, binding: Option<&Binding>, now: Time
     }
     let lost = !previous.members.is_subset(&members);
     Observed {
+        left: left(previous, &members, now),
         owner,
         members,
         since: now,
         lost_at: if lost { Some(now) } else { previous.lost_at },
         versions,
     }
+}
+
+fn left(previous: &Observed, members: &BTreeSet<String>, now: Timestamp) -> BTreeMap<ClusterName, Timestamp> {
+    let mut left = previous.left.clone();
+    let lost = previous.members.difference(members);
+    left.extend(lost.filter_map(|member| Some((ClusterName::from(member.strip_prefix(CLUSTER)?), now))));
+    left.retain(|cluster, _| !members.contains(&format!("{CLUSTER}{cluster}")));
+    left
 }
 
 fn versions(
@@ -122,6 +139,6 @@ fn members(binding: &Binding) -> BTreeSet<String> {
         .map(|object| binding_view::key(object).to_string());
     let clusters = binding_view::destinations(binding)
         .into_iter()
-        .map(|cluster| format!("cluster {cluster}"));
+        .map(|cluster| format!("{CLUSTER}{cluster}"));
     objects.chain(clusters).collect()
 }
