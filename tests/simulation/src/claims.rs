@@ -181,7 +181,7 @@ fn is_true(status: &StagedBindingPolicyStatus, type_: &str) -> bool {
     conditions.any(|condition| condition.type_ == type_ && condition.status == "True")
 }
 
-/// Whether a pause makes a rollout unfinished that was complete.
+/// Whether a pause makes a rollout unfinished that was complete. A placement that another owner has taken is no pause.
 fn takes_back(policy: &StagedBindingPolicy, status: &StagedBindingPolicyStatus) -> Option<Broken> {
     let before = policy.status.as_ref()?;
     let revisions = |status: &StagedBindingPolicyStatus| -> Vec<(String, Option<String>, StageState)> {
@@ -191,6 +191,7 @@ fn takes_back(policy: &StagedBindingPolicy, status: &StagedBindingPolicyStatus) 
             .collect()
     };
     let is_same = revisions(before) == revisions(status);
-    (policy.spec.paused && is_same && is_true(before, "Completed") && !is_true(status, "Completed"))
+    let is_only_paused = policy.spec.paused && is_same && !is_true(status, "Stalled");
+    (is_only_paused && is_true(before, "Completed") && !is_true(status, "Completed"))
         .then(|| ("lasting", "a pause takes the completion back".to_owned()))
 }

@@ -185,8 +185,9 @@ impl Told {
         }
         let is_older = self.delivery.is_from_before_update(truth) || self.delivery.is_from_before_opening(truth);
         let is_untold = (self.is_untold && !is_older) || self.is_without_history;
-        let is_shared =
-            oracle.has_two_policies && ((truth.at - made_at).abs() <= CLOCKS_MS || truth.newest >= self.content.id);
+        // What another policy has placed, nothing tells this one: the cluster may have got, and report, an older object or version.
+        let is_of_delivery = (made_at - CLOCKS_MS..=made_at + DELIVERY_MS).contains(&truth.at);
+        let is_shared = oracle.has_two_policies && (is_of_delivery || truth.newest >= self.content.id);
         let is_newer = self.is_cached && truth.content > self.content.id;
         truth.content == self.content.id
             || is_newer

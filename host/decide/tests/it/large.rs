@@ -220,6 +220,15 @@ fn a_cluster_that_reported_another_generation_or_has_joined_is_named() {
         json!([cluster(last)]),
         "its report is from before the update"
     );
+    // Rows are in the order of the clusters.
+    let rows = &mut world["combined"]["default/web-uid.dev-uid"]["object"]["results"][1]["rows"];
+    rows.as_array_mut().unwrap().pop();
+    let updates = pending(&decided(&world, &answers));
+    assert_eq!(
+        (&updates[0]["clusters"], &updates[0]["except"]),
+        (&json!([]), &json!([cluster(7)])),
+        "without a row it is one like the others"
+    );
 }
 
 #[test]

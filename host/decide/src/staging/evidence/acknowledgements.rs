@@ -31,6 +31,10 @@ pub(crate) fn counted_generation(bound: &BoundObject, found: &ObjectMeta) -> Opt
         .filter(|_| !kinds::is_without_status(&bound.group, &bound.resource))
 }
 
+/// How many reports more than one an update may bring where the cluster has the object from another placement: that one may bring the
+/// update before this one brings the version before it, and then the update once more.
+const BROUGHT_AGAIN: i64 = 2;
+
 /// A cluster and its row.
 type Reporting<'a> = (ClusterName<&'a str>, Option<&'a EvidenceRow>);
 
@@ -72,6 +76,8 @@ pub struct UpdateTracker<'a> {
     pub named_since: Option<Timestamp>,
     /// Since when the Binding names the object, where this process has seen it name another version of it before.
     pub known_since: Option<Timestamp>,
+    /// The Binding was there when this process began to watch: it may have named another version before.
+    pub is_found_at_start: bool,
     /// When the policy was made, by the API server's clock and in whole seconds.
     pub policy_since: Option<Timestamp>,
     /// Not all clusters have been found to report in this attempt: of some the first report is still to be seen.
@@ -112,6 +118,7 @@ impl<'a> UpdateTracker<'a> {
             opened_at: (subject.placed.record.opened_at.as_ref()).map(|time| time.0),
             named_since: subject.named().and_then(|named| named.since),
             known_since: subject.named().and_then(|named| named.named_since),
+            is_found_at_start: subject.is_found_at_start(),
             policy_since: (facts.policy.object.metadata.creation_timestamp.as_ref()).map(|time| time.0),
             is_unproven: !has_complete_evidence(subject.placed.record),
             now: facts.now,
@@ -319,20 +326,27 @@ impl<'a> UpdateTracker<'a> {
             Some(before) if before == generation => i64::from(has_moved),
             // Generations only grow while the uid stays; anything else is at least one update.
             Some(before) => generation.saturating_sub(before).max(1),
-            None if recorded.is_none() => i64::from(
-                has_moved
-                    || self.may_be_edited_since_placed(generation)
-                    || (generation > 1 && self.known_since.is_some()),
-            ),
+            None if recorded.is_none() => {
+                let is_edited = || self.may_be_edited_since_placed() || self.unseen_update_since().is_some();
+                i64::from(has_moved || (generation > 1 && is_edited()))
+            }
             None => 0,
         }
     }
 
+    /// Since when clusters may have had a version from before an update of which no time tells: since the Binding has named the object,
+    /// if this process has seen it name another version, or from now on, if this process has not seen what it named at first.
+    pub(crate) fn unseen_update_since(&self) -> Option<Timestamp> {
+        let is_unseen = self.is_found_at_start && self.named_since.is_none() && !self.is_other_version();
+        let may_be_unseen = is_unseen && !self.may_be_edited_since_placed();
+        self.known_since.or_else(|| may_be_unseen.then_some(self.now))
+    }
+
     /// There is no record of the object from when its placement was opened, so an older version of it may have been delivered.
     /// The placement was opened at or after the creation of the BindingPolicy; both times are the server's.
-    fn may_be_edited_since_placed(&self, generation: i64) -> bool {
+    fn may_be_edited_since_placed(&self) -> bool {
         let is_before = |(edited, placed)| edited < placed;
-        generation > 1 && !self.found.edited_at.zip(self.placed_since).is_some_and(is_before)
+        !self.found.edited_at.zip(self.placed_since).is_some_and(is_before)
     }
 
     fn require_acknowledgements(&self, required: &mut ByCluster, update: Update, recorded: Option<&ObjectStatus>) {
@@ -344,6 +358,7 @@ impl<'a> UpdateTracker<'a> {
         // Neither this Binding nor the record tells of an earlier version that the placement may have brought.
         let is_first_named = self.named_since.is_some() && self.known_since.is_none();
         let is_first_version = is_first_named && recorded.is_none_or(is_unbound);
+        let is_of_before_opening = self.is_of_before_opening();
         for (cluster, row) in self.reported_by(&self.clusters.all) {
             let is_of_older_object = is_made_anew && row.is_some_and(|row| self.is_of_later_generation(row));
             let reported_after = row
@@ -363,9 +378,17 @@ impl<'a> UpdateTracker<'a> {
             let is_old = row.is_some_and(|row| self.is_from_before_update(row));
             let in_doubt_since = reported_after.or(self
                 .other_named_since()
+                .or_else(|| self.unseen_update_since())
                 .filter(|_| recorded.is_none() && !is_old && !is_of_older_object));
             let acknowledged_at = in_doubt_since.map(|_| round_up_to_second(self.now).0);
-            let edits = edits.saturating_add(self.missed_before(row, recorded));
+            let more = if row.is_some_and(&is_of_before_opening) {
+                BROUGHT_AGAIN
+            } else {
+                0
+            };
+            let edits = edits
+                .saturating_add(self.missed_before(row, recorded))
+                .saturating_add(more);
             let requirement = Requirement {
                 edits,
                 updated: at,
@@ -513,6 +536,9 @@ impl<'a> UpdateTracker<'a> {
             let is_older = pending.reported_at.is_none()
                 && pending.observed_generation.is_empty()
                 && self.reported_before(row, pending.edited_at);
+            if is_older && self.is_of_before_opening()(row) {
+                pending.unacknowledged = pending.unacknowledged.saturating_add(BROUGHT_AGAIN);
+            }
             pending.unacknowledged = pending.unacknowledged.saturating_sub(1);
             pending.observed_generation = SmolStr::new(&row.r#gen);
             pending.reported_at = at_of(row);

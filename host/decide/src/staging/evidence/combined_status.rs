@@ -43,6 +43,16 @@ impl<'a> Subject<'a> {
         observed.versions.get(&self.key().to_string())
     }
 
+    /// Whether the Binding was there when this process began to watch, and has not changed its set since.
+    pub fn is_found_at_start(&self) -> bool {
+        let facts = self.placed.facts;
+        let seen = facts.bindings.get(&self.placed.stage.placement);
+        let seen_since = seen.map(|seen| seen.observed.since);
+        seen_since
+            .zip(facts.watching_since)
+            .is_some_and(|(seen, watching)| seen <= watching)
+    }
+
     /// KubeStellar: `<object uid>.<BindingPolicy uid>`, in the object's namespace or its own for cluster-scoped ones.
     pub fn combined_name(&self) -> (String, String) {
         let namespace = self.key().namespace.unwrap_or_else(|| REPORT_NAMESPACE.to_owned());

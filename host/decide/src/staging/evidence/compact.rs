@@ -27,9 +27,13 @@ impl UpdateTracker<'_> {
         let Begun {
             mut record,
             edits,
+            recorded,
             pending,
             ..
         } = self.begin(recorded);
+        // An entry without names counts how often a generation moves. That of an update which may not have been made does not.
+        let is_doubt = recorded.is_none() && self.known_since.is_none() && self.unseen_update_since().is_some();
+        let edits = if is_doubt { 0 } else { edits };
         let mut updates = pending.to_vec();
         let edited_at = record.edited_at.as_ref().map(|time| time.0);
         self.except_new_clusters(&mut updates, edited_at)?;
@@ -58,7 +62,8 @@ impl UpdateTracker<'_> {
     }
 
     /// A cluster that has joined since the updates were made reports a generation of its own: it is no part of an entry without
-    /// names, and has to acknowledge it only if its report is from before the last update.
+    /// names, and has to acknowledge it only if its report is from before the last update. While it has no row, nothing tells, and it
+    /// is one like the others.
     fn except_new_clusters(&self, updates: &mut Vec<PendingUpdate>, edited_at: Option<Timestamp>) -> Option<()> {
         let is_accepted = self.clusters.new.len() < self.clusters.all.len();
         if !is_accepted || self.clusters.new.is_empty() || !is_compact(updates) {
@@ -72,7 +77,7 @@ impl UpdateTracker<'_> {
                 .new
                 .iter()
                 .copied()
-                .filter(|cluster| !known.contains(cluster.text()))
+                .filter(|cluster| !known.contains(cluster.text()) && self.row(*cluster).is_some())
                 .collect();
             pending_clusters.extend(joined.iter().copied());
             let all: BTreeSet<String> = known

@@ -231,7 +231,8 @@ impl<'a> Rollout<'a> {
             && draft.writes.iter().any(|write| matches!(write, Write::Open(_)))
         {
             let judged = records[active].clone();
-            stage::see_before_opening(&mut records[next], &judged);
+            let window = self.facts.settings.unseen_update();
+            stage::see_before_opening(&mut records[next], &judged, self.facts.now, window);
         }
         draft.wake(finding.wake_at);
         draft.is_restart = finding.is_restart;

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::ResourceExt as _;
 use stagegate_api::staged_status::{MAX_NOT_EVALUATED, MAX_RECORDED};
@@ -91,16 +91,26 @@ fn unbound(known: &ObjectStatus) -> ObjectStatus {
 /// What is known of the bound objects when a placement is opened, from the one that was judged until then: an edit that is
 /// made before the new placement's Binding is seen for the first time shows in the generation.
 /// Clusters that have left the judged stage, maybe for this one, take along their pending updates.
-pub fn see_before_opening(record: &mut StageStatus, judged: &StageStatus) {
+///
+/// An older entry stays where the object was updated since so shortly before `now` that a cluster may still have, and report, what the
+/// stage's placement before this one had brought: `window` is the time after which transport has nothing more to deliver.
+pub fn see_before_opening(record: &mut StageStatus, judged: &StageStatus, now: Timestamp, window: SignedDuration) {
     let positions = positions(&record.objects);
     let placed: BTreeSet<ClusterName<&str>> = destinations(judged).collect();
+    let is_recent = |older: &ObjectStatus, seen: &ObjectStatus| {
+        let is_updated = older.generation != seen.generation || older.uid != seen.uid;
+        let updated = seen.edited_at.as_ref().map(|time| time.0);
+        is_updated && updated.is_none_or(|updated| now.duration_since(updated) < window)
+    };
     for known in &judged.objects {
         let mut seen = unbound(known);
         pending::drop_clusters(&mut seen, &placed);
         let position = positions.get(&key_of(known)).copied();
         match position.and_then(|position| record.objects.get_mut(position)) {
-            // Pending updates were counted up to the recorded generation.
-            Some(older) if is_unbound(older) && older.pending_updates.is_empty() => *older = seen,
+            // Updates are counted up from the recorded generation.
+            Some(older) if is_unbound(older) && older.pending_updates.is_empty() && !is_recent(older, &seen) => {
+                *older = seen;
+            }
             Some(_) => {}
             None => record.objects.push(seen),
         }
