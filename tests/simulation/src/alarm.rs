@@ -79,7 +79,7 @@ impl Alarm {
                 truth.content == row.content.id && is_late && is_alone
             })
         };
-        // Of a cluster that lost the object unseen nobody can tell.
+        // That a cluster lost the object unseen shows nowhere.
         let is_known = |row: &Row| has_acknowledged(row) && !row.create_only && self.blank.contains(&row.told);
         let first = rows.first().filter(|_| rows.iter().all(is_known))?;
         let (cluster, object, _) = &first.told;

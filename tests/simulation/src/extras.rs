@@ -1,4 +1,4 @@
-//! What only some plots ask for: gates of stages, many ConfigMaps, and a policy that somebody keeps from being deleted. Must not
+//! What only some plots ask for: gates of stages, many ConfigMaps, and a policy with a finalizer of another owner. Must not
 //! draw anything.
 
 use std::collections::BTreeMap;

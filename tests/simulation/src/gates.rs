@@ -143,7 +143,7 @@ pub struct Said {
     pub evidence: BTreeSet<CombinedRef>,
 }
 
-/// The sandbox of all gates. It knows what each has said; nobody but the oracle may look at that.
+/// The sandbox of all gates. It knows what each has said; only the oracle may look at that.
 #[derive(Clone, Debug, Default)]
 pub struct Gates {
     pub said: Vec<Said>,

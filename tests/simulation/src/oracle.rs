@@ -122,7 +122,7 @@ impl Oracle {
             _ => None,
         });
         let status = written.or(facts.policy.object.status.as_ref());
-        // Of a generation that nobody has looked at nothing is said, and after completion nothing is proven anew.
+        // Of a generation that no controller has looked at nothing is said, and after completion nothing is proven anew.
         let is_of_it = |status: &&StagedBindingPolicyStatus| {
             status.observed_generation == facts.policy.object.metadata.generation
                 && status.phase != Some(Phase::Completed)
@@ -169,7 +169,7 @@ impl Oracle {
         }
     }
 
-    /// A stage with a soak passes only if it was proven whenever somebody looked during the soak.
+    /// A stage with a soak passes only if it was proven whenever a controller looked during the soak.
     fn soaks(&mut self, talk: &Talk, (stage, plan): (&str, &Plan), parts: Parts<'_>) -> Option<(&'static str, String)> {
         let facts = &talk.facts;
         let stages = &facts.policy.object.spec.stages;
@@ -360,7 +360,7 @@ fn uncovered(
                 if placement.name.as_str() == name)
         })
     };
-    // The policy is not responsible for selectors that somebody else has written to a placement.
+    // The policy is not responsible for selectors that another owner has written to a placement.
     let is_as_wanted = |later: &stagegate_api::BindingPolicy| {
         let policy = facts.policy.object.metadata.name.as_deref().unwrap_or_default();
         let mut stages = facts.policy.object.spec.stages.iter();

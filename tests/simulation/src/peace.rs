@@ -149,7 +149,7 @@ impl World {
             "DestinationsDiffer" if let Some(name) = self.told("delete StatusCollector ", ';') => {
                 let _gone = self.server.collectors.delete(&mut self.server.counter, (&name, None));
             }
-            // KubeStellar has no reason to write it again, and nobody has given the rules a reason to wait for that.
+            // KubeStellar has no reason to write it again, and the rules have no reason to wait for that.
             "CombinedStatusStale" if self.is_evidence_as_it_was() => return false,
             "DestinationsDiffer" | "CombinedStatusStale" => {
                 let names: Vec<String> = self.server.combined.all().map(|(name, _)| name.clone()).collect();
@@ -165,7 +165,7 @@ impl World {
         true
     }
 
-    /// Whether nobody has done anything after which reports have to be newer: users have edited workloads and the policy, but
+    /// Whether nothing has been done after which reports have to be newer: users have edited workloads and the policy, but
     /// never what is asked about the same clusters.
     fn is_evidence_as_it_was(&self) -> bool {
         let is_harmless = |action: &Action| match action {

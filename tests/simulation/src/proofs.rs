@@ -52,7 +52,7 @@ pub fn of_set(
     Some(format!("without {lost}, which it had and which is still selected"))
 }
 
-/// A cluster or an object that the stage had, that nobody has touched since, and that the Binding does not name.
+/// A cluster or an object that the stage had, that has not been touched since, and that the Binding does not name.
 fn lost(record: &StageStatus, (placement, bound): (&BindingPolicy, &BindingSpec), server: &Server) -> Option<String> {
     let selectors = placement.spec.cluster_selectors.iter();
     let selectors: Vec<Selector> = selectors.filter_map(|one| Selector::try_from(one).ok()).collect();
@@ -223,7 +223,7 @@ pub fn newly_passed(facts: &Facts, write: &Write) -> Vec<String> {
     passed.map(|stage| stage.name.clone()).collect()
 }
 
-/// How long KubeStellar has been away, if that is so long that nobody can say that it works.
+/// How long KubeStellar has been away, if that is so long that it may be down.
 pub fn silence(kubestellar: &KubeStellar, server: &Server) -> Option<Millis> {
     let now = millis(server.counter.now);
     let away = now - kubestellar.down_from;

@@ -67,7 +67,7 @@ pub enum Action {
     RecreateWorkload(usize),
     EditPolicy(PolicyEdit),
     DeletePolicy,
-    /// Somebody's finalizer keeps it for so long.
+    /// The finalizer of another owner keeps it for so long.
     DeletePolicySlowly(Millis),
     OrphanPolicy,
     RecreatePolicy,
@@ -76,7 +76,7 @@ pub enum Action {
     EditCollector,
     BreakEvidence,
     DropEvidence,
-    /// Somebody lets our collector tell what is wanted as if it were what runs.
+    /// A user makes our collector show what is desired as if it were what runs.
     TwistEvidence,
     /// The users' StatusCollector asks for what runs, or for what is wanted.
     ChangeQuestion,

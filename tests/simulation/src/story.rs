@@ -126,7 +126,7 @@ fn silence(chance: &mut Seeded) -> Vec<Action> {
     chosen
 }
 
-/// A leader stands still or dies while somebody wants something else: what it has sent must not arrive after the next leader's.
+/// A leader stands still or dies while a user wants something else: what it has sent must not arrive after the next leader's.
 fn succession(chance: &mut Seeded, setting: &mut Setting) -> Vec<Action> {
     setting.two_processes = true;
     let process = chance.below(2);

@@ -27,7 +27,7 @@ pub struct Report {
     pub truth: Truth,
 }
 
-/// What really ran when a report was made. Nobody but the oracle may look at it.
+/// What really ran when a report was made. Only the oracle may look at it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Truth {
     pub at: Millis,

@@ -219,7 +219,7 @@ fn asked_otherwise(chance: &mut Seeded) -> (Setting, Vec<(When, Action)>) {
     (setting, actions)
 }
 
-/// While no process runs, somebody lets our collector tell what is wanted as if it ran, and not all is well.
+/// While no process runs, a user makes our collector show what is desired as if it ran, and not all is well.
 fn twisted_and_put_back(chance: &mut Seeded) -> (Setting, Vec<(When, Action)>) {
     let setting = Setting {
         objects: vec![Resource::StatefulSet],
@@ -335,7 +335,7 @@ fn asked_more_and_unheard(chance: &mut Seeded) -> (Setting, Vec<(When, Action)>)
     (setting, actions)
 }
 
-/// A custom resource is unwell, and nobody can read its conditions.
+/// A custom resource is unwell, and its conditions cannot be read.
 fn unreadable_while_it_works(chance: &mut Seeded) -> (Setting, Vec<(When, Action)>) {
     let setting = Setting {
         objects: vec![Resource::Widget],

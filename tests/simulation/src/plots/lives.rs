@@ -44,7 +44,7 @@ fn two_stages(clusters: [usize; 2], objects: &[Resource], keeps_previous: bool) 
     }
 }
 
-/// The same for long enough that the policy is no longer young: of a young one nobody knows what it placed before.
+/// The same for long enough that the policy is no longer young: what a young one placed before is not known.
 fn two_old_stages(clusters: [usize; 2], objects: &[Resource]) -> Setting {
     Setting {
         soak: Some("4m"),
@@ -263,7 +263,7 @@ fn made_anew_under_create_only(chance: &mut Seeded) -> (Setting, Actions) {
     )
 }
 
-/// The Binding names an object that nobody can read yet. When it can be read it is another one of that name.
+/// The Binding names an object that cannot be read yet. When it can be read it is another one of that name.
 fn made_anew_before_the_first_look(chance: &mut Seeded) -> (Setting, Actions) {
     let actions = vec![
         (

@@ -207,21 +207,12 @@ impl<'a> StageEvaluator<'a> {
         // A filter may leave out objects that are reported on.
         self.is_reported = placed.stage.filter.is_none();
         let before = evidence_of_no_soak(&record.checks, record.passing_since.as_ref());
-        let text = format!(
-            "{} reported by {}",
-            counted(kept.len(), "object"),
-            counted(settled.destinations.len(), "cluster")
-        );
         let of_evidence = Note {
             evidence: Some(&digest),
             ..note
         };
-        note_check(
-            &mut record.checks,
-            Check::Evidence,
-            &Finding::pass(Reason::Complete, text),
-            of_evidence,
-        );
+        let counts = (kept.len(), settled.destinations.len());
+        note_check(&mut record.checks, Check::Evidence, &complete(counts), of_evidence);
         let stage = placed.stage;
         record.checks.retain(|check| stage.has_check(&check.name));
         let mut findings = Vec::new();
@@ -507,6 +498,11 @@ impl<'a> StageEvaluator<'a> {
 /// Whether an object of the Binding has not been accepted yet.
 fn is_unsettled(object: &ObjectStatus) -> bool {
     object.baseline.is_none() && !is_unbound(object)
+}
+
+fn complete((objects, clusters): (usize, usize)) -> Finding {
+    let (objects, clusters) = (counted(objects, "object"), counted(clusters, "cluster"));
+    Finding::pass(Reason::Complete, format!("{objects} reported by {clusters}"))
 }
 
 /// A stage without checks needs only its Binding.

@@ -88,7 +88,7 @@ pub fn never_in_the_first_attempt(chance: &mut Seeded) -> (Setting, Vec<(When, A
     (setting, actions)
 }
 
-/// A gate of a stage does not take its config, from the beginning or after somebody has put it right in vain.
+/// A gate of a stage does not take its config, from the beginning or after a user has put it right in vain.
 pub fn wrong_config(chance: &mut Seeded) -> (Setting, Vec<(When, Action)>) {
     let manner = Manner {
         is_wrong: true,

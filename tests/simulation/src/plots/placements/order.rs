@@ -62,7 +62,7 @@ pub fn shared_cluster(chance: &mut Seeded) -> (Setting, Vec<(When, Action)>) {
     (setting, actions)
 }
 
-/// A rollout is completed, and then somebody adds a stage behind its last one.
+/// A rollout is completed, and then a user adds a stage behind its last one.
 pub fn appended(chance: &mut Seeded) -> (Setting, Vec<(When, Action)>) {
     let mut setting = setting(chance);
     setting.shares[1] = chance.once_in(3);
@@ -73,7 +73,7 @@ pub fn appended(chance: &mut Seeded) -> (Setting, Vec<(When, Action)>) {
     (setting, actions)
 }
 
-/// The policy is deleted in the middle of a rollout, and something of somebody else's keeps it for a while.
+/// The policy is deleted in the middle of a rollout, and a finalizer of another owner keeps it for a while.
 pub fn deleted(chance: &mut Seeded) -> (Setting, Vec<(When, Action)>) {
     let setting = setting(chance);
     let nth = chance.below(2);
@@ -84,7 +84,7 @@ pub fn deleted(chance: &mut Seeded) -> (Setting, Vec<(When, Action)>) {
     (setting, actions)
 }
 
-/// While the stage before it is judged, somebody opens the placement of a later one.
+/// While the stage before it is judged, a user opens the placement of a later one.
 pub fn opened_by_hand(chance: &mut Seeded) -> (Setting, Vec<(When, Action)>) {
     let setting = Setting {
         clusters: vec![1; 3],
@@ -125,7 +125,7 @@ pub fn stale_view(chance: &mut Seeded) -> (Setting, Vec<(When, Action)>) {
     (setting, actions)
 }
 
-/// A process stands still between a decision to open a stage and the write, and meanwhile somebody pauses the policy.
+/// A process stands still between a decision to open a stage and the write, and meanwhile a user pauses the policy.
 pub fn paused_meanwhile(chance: &mut Seeded) -> (Setting, Vec<(When, Action)>) {
     let setting = Setting {
         two_processes: true,
