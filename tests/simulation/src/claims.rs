@@ -136,6 +136,12 @@ impl Claims {
             Write::Status { status, .. } => Some(&**status),
             _ => None,
         })?;
+        // A stage that waits for its placement begins anew, also where the deletion of a placement came into view too late.
+        let is_waiting = |name: &String| {
+            let mut stages = status.stages.iter();
+            stages.any(|stage| stage.name == *name && stage.state == StageState::Pending)
+        };
+        self.said.retain(|(_, _, stage, _)| !is_waiting(stage));
         let held = plan
             .events
             .iter()
