@@ -36,6 +36,7 @@ pub use input::observed::{NamedVersion, Observed, observe};
 pub use plan::{Decision, Event, Placement, Plan, Precondition, Write};
 pub use rollout::placing::newest_lease;
 pub use status::is_news;
+pub use status::wording::is_rewording;
 
 use crate::checks::finding::Finding;
 use crate::checks::gates;

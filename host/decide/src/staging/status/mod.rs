@@ -5,6 +5,7 @@
 //! neither is. Phase and reason of the printer columns follow from the conditions.
 
 pub(crate) mod stage;
+pub(crate) mod wording;
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};

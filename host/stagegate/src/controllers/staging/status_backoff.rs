@@ -1,17 +1,20 @@
-//! Whether somebody else writes a policy's status too, and for how long to leave it to them. Must not say what status says.
+//! For how long a policy's status is left as it is: while another process writes it, too, and after a write that a change of words
+//! alone follows. Must not say what status says.
 //!
 //! Two processes that know different things, one of them just started, would else answer each other's writes as fast as
-//! the API server takes them, for as long as they differ.
+//! the API server takes them, for as long as they differ. And a rollout over many clusters would write each new count.
 
 use std::time::Duration;
 
 use stagegate_decide::names::Digest;
-use stagegate_decide::staging::{Facts, Plan, Write, is_news};
+use stagegate_decide::staging::{Facts, Plan, Write, is_news, is_rewording};
 use tokio::time::Instant;
 
 /// After the first write that replaces somebody else's; doubled by each further one in a row.
 const PAUSE_FIRST: Duration = Duration::from_secs(1);
 const PAUSE_MAX: Duration = Duration::from_secs(60);
+/// Between two writes that differ in words alone.
+const REWORDING_PAUSE: Duration = Duration::from_secs(10);
 /// Longer apart, two of them do not belong together.
 const ROW_GAP_MAX: Duration = Duration::from_secs(180);
 
@@ -29,8 +32,8 @@ struct LastStatus {
 }
 
 impl StatusBackoff {
-    /// Takes the status write out of a plan that moves nothing while somebody else writes other things there, and gives for
-    /// how long. What would be lost by waiting is written all the same.
+    /// Takes the status write out of a plan that moves nothing while somebody else writes other things there, or so soon after the
+    /// last one that only words have changed, and gives for how long. What would be lost by waiting is written all the same.
     pub fn leave(&self, plan: &mut Plan, facts: &Facts) -> Option<Duration> {
         let found = facts.policy.object.status.as_ref();
         let is_to_be_written = |write: &Write| match write {
@@ -41,7 +44,15 @@ impl StatusBackoff {
         if !plan.writes.iter().any(is_status) || plan.writes.iter().any(is_to_be_written) {
             return None;
         }
-        let pause = self.pause(&Digest::of(&found), Instant::now());
+        let is_reworded = |write: &Write| match write {
+            Write::Status { status, .. } => found.is_some_and(|found| is_rewording(found, status)),
+            _ => false,
+        };
+        let now = Instant::now();
+        let mut pause = self.pause(&Digest::of(&found), now);
+        if plan.events.is_empty() && plan.writes.iter().all(is_reworded) {
+            pause = pause.max(self.rewording_pause(now));
+        }
         if pause.is_zero() {
             return None;
         }
@@ -73,6 +84,12 @@ impl StatusBackoff {
             }
             _ => Duration::ZERO,
         }
+    }
+
+    /// How long status is left as this process has written it, if only words would change.
+    fn rewording_pause(&self, now: Instant) -> Duration {
+        let since = self.last.as_ref().map(|last| now.duration_since(last.at));
+        since.map_or(Duration::ZERO, |since| REWORDING_PAUSE.saturating_sub(since))
     }
 
     /// `status` was written in place of what was found.

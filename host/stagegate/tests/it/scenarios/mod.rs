@@ -7,6 +7,7 @@ mod defects;
 mod gates;
 mod gates_bad_input;
 mod health;
+mod noise;
 mod rollout;
 mod scale;
 mod sickness;
