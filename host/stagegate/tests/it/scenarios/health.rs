@@ -65,7 +65,9 @@ async fn an_edit_to_a_crash_looping_image_holds_its_stage_until_the_image_is_fix
     world.pass(10).await;
     roll_out(&world, 2).await;
     // dev-2 has no rule for this version, so it runs it; dev-1 does not.
-    let is_held_by_dev_1 = |status: &_| is_reason(status, "Unhealthy") && said(status).contains("dev-1");
+    let is_seen = |status: &StagedBindingPolicyStatus| status.stages[0].objects[0].generation == Some(2);
+    let is_held_by_dev_1 =
+        |status: &_| is_seen(status) && is_reason(status, "Unhealthy") && said(status).contains("dev-1");
     world.until("web", 60, is_held_by_dev_1).await;
     let truth = world.clusters.truth();
     let dev_1 = truth.fared.iter().rfind(|fared| fared.cluster == "dev-1").unwrap();
