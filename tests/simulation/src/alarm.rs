@@ -22,8 +22,8 @@ type Told = (String, String, u64);
 /// What the readings have shown that were acted on.
 #[derive(Clone, Debug, Default)]
 pub struct Alarm {
-    /// Who had no report of an object after its last update.
-    blank: BTreeSet<Told>,
+    /// In which stage a cluster had no report of an object after its last update. The record of another stage does not learn of it.
+    blank: BTreeSet<(String, Told)>,
 }
 
 /// What one reading says of one cluster and one object.
@@ -50,7 +50,7 @@ impl Alarm {
         };
         for row in rows(talk, &stage.name, kubestellar) {
             if row.is_blank && now >= row.content.made_at + CLOCKS_MS {
-                self.blank.insert(row.told);
+                self.blank.insert((stage.name.clone(), row.told));
             }
         }
     }
@@ -80,7 +80,10 @@ impl Alarm {
             })
         };
         // That a cluster lost the object unseen shows nowhere.
-        let is_known = |row: &Row| has_acknowledged(row) && !row.create_only && self.blank.contains(&row.told);
+        let is_known = |row: &Row| {
+            let was_blank = self.blank.contains(&(stage.to_owned(), row.told.clone()));
+            has_acknowledged(row) && !row.create_only && was_blank
+        };
         let first = rows.first().filter(|_| rows.iter().all(is_known))?;
         let (cluster, object, _) = &first.told;
         Some(format!(

@@ -1,6 +1,7 @@
 //! Scripts that each lead to the one state which a single rule is for, with random times and settings around it. Drawn at random, that
 //! state would hardly ever be reached. Must not carry anything out.
 
+mod bindings;
 mod evidence;
 mod lives;
 mod placements;
@@ -12,7 +13,13 @@ use crate::seeded::Seeded;
 /// Draws what happens, and in which world.
 type Plot = fn(&mut Seeded) -> (Setting, Vec<(When, Action)>);
 
-const ALL: [&[Plot]; 4] = [updates::PLOTS, lives::PLOTS, evidence::PLOTS, placements::PLOTS];
+const ALL: [&[Plot]; 5] = [
+    bindings::PLOTS,
+    updates::PLOTS,
+    lives::PLOTS,
+    evidence::PLOTS,
+    placements::PLOTS,
+];
 
 /// One of the plots.
 pub fn drawn(seed: u64, chance: &mut Seeded) -> Script {
