@@ -302,11 +302,12 @@ pub fn destinations_of<'a>(placed: &Placed<'a>) -> Vec<ClusterName<&'a str>> {
 }
 
 /// The clusters that the Binding named for a while since a set was accepted last, as far as this process has seen it. They may have
-/// got the object.
+/// got the object. The process that accepted the set may have a clock that is ahead by as much as a set has to stay unchanged.
 pub fn left_before_acceptance<'a>(placed: &Placed<'a>) -> impl Iterator<Item = ClusterName<&'a str>> {
     let left = placed.binding().map(|(entry, _)| entry.observed.left.iter());
     let settled_at = placed.record.settled_at.as_ref().map(|time| time.0);
-    let is_later = move |left: &Timestamp| settled_at.is_none_or(|settled| *left > settled);
+    let ahead = placed.facts.settings.settle();
+    let is_later = move |left: &Timestamp| settled_at.is_none_or(|settled| after(*left, ahead) > settled);
     left.into_iter()
         .flatten()
         .filter(move |(_, left)| is_later(left))

@@ -30,7 +30,8 @@ pub struct Observed {
     /// When something was last missing from the set that had been in it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lost_at: Option<Timestamp>,
-    /// The clusters that the set does not have any more, and when it lost each of them.
+    /// The clusters that the set does not have any more, and when it lost each of them. Kept for as long as the process runs: which of
+    /// them still matter depends on when a set was accepted last.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub left: BTreeMap<ClusterName, Timestamp>,
     /// The objects of the set, by the same names.
