@@ -35,16 +35,18 @@ fn without_words(status: &StagedBindingPolicyStatus) -> StagedBindingPolicyStatu
 #[cfg(test)]
 mod tests {
     use serde_json::{Value, json};
+    use stagegate_api::StagedBindingPolicyStatus;
 
     use super::is_rewording;
 
     fn is_rewording_of(found: &Value, new: &Value) -> bool {
-        let status = |check: &Value| {
-            let stage = json!({"name": "dev", "state": "Active", "checks": [check]});
-            let condition = json!({"type": "Ready", "status": "False", "reason": "Unhealthy", "message": check["message"], "lastTransitionTime": "2026-01-01T00:00:00Z"});
-            serde_json::from_value(json!({"conditions": [condition], "stages": [stage]})).unwrap()
-        };
-        is_rewording(&status(found), &status(new))
+        is_rewording(&status("Unhealthy", found), &status("Unhealthy", new))
+    }
+
+    fn status(ready: &str, check: &Value) -> StagedBindingPolicyStatus {
+        let stage = json!({"name": "dev", "state": "Active", "checks": [check]});
+        let condition = json!({"type": "Ready", "status": "False", "reason": ready, "message": check["message"], "lastTransitionTime": "2026-01-01T00:00:00Z"});
+        serde_json::from_value(json!({"conditions": [condition], "stages": [stage]})).unwrap()
     }
 
     fn check(name: &str, reason: &str, message: &str) -> Value {
@@ -61,6 +63,13 @@ mod tests {
         );
         assert!(!is_rewording_of(&one, &one));
         assert!(!is_rewording_of(&one, &check("health", "HealthFailed", "2 of 5")));
+    }
+
+    #[test]
+    fn another_reason_of_a_condition_alone_is_no_rewording() {
+        let check = check("health", "Unhealthy", "1 of 5");
+        let (found, new) = (status("Unhealthy", &check), status("UpdateUnacknowledged", &check));
+        assert!(!is_rewording(&found, &new));
     }
 
     #[test]

@@ -10,7 +10,7 @@ use stagegate_decide::names::Digest;
 use stagegate_decide::staging::{Facts, Plan, Write, is_news, is_rewording};
 use tokio::time::Instant;
 
-/// After the first write that replaces somebody else's; doubled by each further one in a row.
+/// After the first write that replaces another process's status; doubled by each further one in a row.
 const PAUSE_FIRST: Duration = Duration::from_secs(1);
 const PAUSE_MAX: Duration = Duration::from_secs(60);
 /// Between two writes that differ in words alone.
@@ -21,7 +21,7 @@ const ROW_GAP_MAX: Duration = Duration::from_secs(180);
 #[derive(Debug, Default)]
 pub struct StatusBackoff {
     last: Option<LastStatus>,
-    /// Writes of ours in a row that have replaced somebody else's.
+    /// Writes of ours in a row that have replaced another process's status.
     replaced: u32,
 }
 
@@ -32,7 +32,7 @@ struct LastStatus {
 }
 
 impl StatusBackoff {
-    /// Takes the status write out of a plan that moves nothing while somebody else writes other things there, or so soon after the
+    /// Takes the status write out of a plan that moves nothing while another process writes other things there, or so soon after the
     /// last one that only words have changed, and gives for how long. What would be lost by waiting is written all the same.
     pub fn leave(&self, plan: &mut Plan, facts: &Facts) -> Option<Duration> {
         let found = facts.policy.object.status.as_ref();
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn somebody_elses_is_replaced_once_at_once_and_then_ever_more_rarely() {
+    fn status_of_another_process_is_replaced_once_at_once_and_then_ever_more_rarely() {
         let (mut backoff, mut now) = (StatusBackoff::default(), Instant::now());
         backoff.note(&digest("none"), digest("ours"), now);
         let mut pauses = Vec::new();
