@@ -277,6 +277,7 @@ impl Rollout<'_> {
         records: &mut [StageStatus],
     ) -> Option<Finding> {
         let mut staying = None;
+        let active = self.active().unwrap_or(self.last());
         for earlier in 0..latest {
             let Some(previous) = self.slots[earlier].own().filter(|_| self.has_passed(earlier)) else {
                 continue;
@@ -295,6 +296,10 @@ impl Rollout<'_> {
             };
             if self.slots[earlier].closed().is_some() {
                 draft.writes.push(removal);
+                continue;
+            }
+            // The active stage may come before it and share clusters with it: nothing proves yet that they are served there.
+            if earlier > active {
                 continue;
             }
             let pair = Pair {
