@@ -15,8 +15,6 @@ mod plan;
 mod rollout;
 mod status;
 
-use stagegate_api::{Phase, StageState};
-
 pub use crate::checks::answers::{Compilation, Read};
 pub use crate::checks::gate_call::{
     CombinedRef, ConfigAnswer, ConfigKey, EarlierVerdict, GateAnswer, GateCall, GateDestination, GateEvidenceRow,
@@ -38,12 +36,11 @@ pub use rollout::placing::newest_lease;
 pub use status::is_news;
 pub use status::wording::is_rewording;
 
+use crate::checks::answers::Answers;
 use crate::checks::finding::Finding;
 use crate::checks::gates;
-use crate::names::StageName;
 use input::{placement, spec};
 use rollout::{Rollout, placing};
-use status::StatusDraft;
 
 /// What to do about one policy now.
 ///
@@ -80,69 +77,46 @@ pub fn decide(facts: &Facts) -> Decision {
     if placing::is_view_stale(facts) {
         return Decision::Act(Plan::default());
     }
-    if let Some(error) = &facts.policy.invalid {
-        let text = format!("the stored policy cannot be read ({error}): apply it again as the CRD describes it");
-        let finding = Finding::unknown(Reason::InvalidObject, text);
-        return refuse(facts, finding, placing::fences_of_refused(facts));
-    }
-    let checked = match spec::check(policy) {
+    let checked = match spec::checked(facts) {
         Ok(checked) => checked,
-        Err(findings) => {
-            let finding = Finding::unknown(Reason::InvalidSpec, findings.join("; "));
-            return refuse(facts, finding, placing::fences_of_refused(facts));
-        }
+        Err(finding) => return status::refused(facts, finding, placing::fences_of_refused(facts)),
     };
     let rollout = Rollout::new(facts, &checked);
-    let mut questions = spec::compile_questions(&checked, facts.answers());
-    questions.extend(gates::questions(
-        facts.answers(),
-        rollout.ahead().flat_map(|(_, stage)| &stage.gates),
-    ));
-    if !questions.is_empty() {
-        return Decision::Ask(questions);
+    match accept(&rollout, facts.answers()) {
+        Ok(()) => rollout.decide(),
+        Err(Unaccepted::Unanswered(questions)) => Decision::Ask(questions),
+        Err(Unaccepted::Refused(finding)) => status::refused(facts, finding, rollout.fences()),
     }
-    let refused = spec::refused_expressions(&checked, facts.answers());
+}
+
+/// Why a spec without a mistake of its own is not carried out.
+enum Unaccepted {
+    /// Whether its expressions and gate configs are right is not known yet.
+    Unanswered(Vec<Question>),
+    Refused(Finding),
+}
+
+/// Fails unless all expressions compile, and the gates that are still to be asked take their configs.
+fn accept(rollout: &Rollout<'_>, answers: Answers<'_>) -> Result<(), Unaccepted> {
+    let checked = rollout.checked;
+    let gates_ahead = rollout.ahead().flat_map(|(_, stage)| &stage.gates);
+    let mut questions = spec::compile_questions(checked, answers);
+    questions.extend(gates::questions(answers, gates_ahead));
+    if !questions.is_empty() {
+        return Err(Unaccepted::Unanswered(questions));
+    }
+    let refused = spec::refused_expressions(checked, answers);
     if !refused.is_empty() {
         let finding = Finding::unknown(Reason::InvalidExpression, refused.join("; "));
-        return refuse(facts, finding, rollout.fences());
+        return Err(Unaccepted::Refused(finding));
     }
     let gates_ahead = rollout
         .ahead()
         .map(|(index, stage)| (index, stage.name.borrowed(), stage.gates.as_slice()));
-    let refused = gates::refused_configs(facts.answers(), gates_ahead);
+    let refused = gates::refused_configs(answers, gates_ahead);
     if !refused.is_empty() {
         let finding = Finding::unknown(Reason::InvalidGateConfig, refused.join("; "));
-        return refuse(facts, finding, rollout.fences());
+        return Err(Unaccepted::Refused(finding));
     }
-    rollout.decide()
-}
-
-/// A policy that cannot be carried out: everything placed stays placed, status and an Event say why.
-fn refuse(facts: &Facts, finding: Finding, writes: Vec<Write>) -> Decision {
-    let mut old = facts.policy.object.status.clone().unwrap_or_default();
-    // Nothing is judged meanwhile, so nobody knows that it went on passing.
-    for stage in old.stages.iter_mut().filter(|stage| stage.state != StageState::Passed) {
-        stage.passing_since = None;
-    }
-    let status_draft = StatusDraft {
-        phase: if facts.policy.object.spec.paused {
-            Phase::Paused
-        } else {
-            Phase::Progressing
-        },
-        reason: finding.reason,
-        message: finding.message.clone(),
-        accepted: Err(finding.clone()),
-        stalled: Some(finding),
-        unready: None,
-        active_stage: old.active_stage.map(StageName::from),
-        stages: old.stages,
-    };
-    let (write, events) = status::write(facts, status_draft);
-    Decision::Act(Plan {
-        writes: writes.into_iter().chain(write).collect(),
-        events,
-        wake_at: None,
-        not_after: None,
-    })
+    Ok(())
 }

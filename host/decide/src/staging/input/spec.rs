@@ -2,7 +2,6 @@
 //!
 //! The CRD's rules refuse the same at admission; an object that was stored before a rule existed meets it here.
 
-use crate::staging::input::clauses::revision_of;
 use std::collections::BTreeSet;
 
 use jiff::SignedDuration;
@@ -13,10 +12,14 @@ use stagegate_api::{
 
 use crate::checks::answers::{Answers, Compilation};
 use crate::checks::check::Check;
+use crate::checks::finding::Finding;
 use crate::checks::question::{Question, Root};
+use crate::checks::reason::Reason;
 use crate::checks::spec::{CheckedGate, Expression, gates};
 use crate::names::is_dns_label;
 use crate::names::{Digest, PlacementName, StageName};
+use crate::staging::input::clauses::revision_of;
+use crate::staging::input::facts::Facts;
 
 /// A policy that can be carried out.
 #[derive(Clone, Debug)]
@@ -69,8 +72,17 @@ impl CheckedStage {
     }
 }
 
+/// The checked spec of the policy, or what is wrong with it.
+pub fn checked(facts: &Facts) -> Result<Checked, Finding> {
+    if let Some(error) = &facts.policy.invalid {
+        let text = format!("the stored policy cannot be read ({error}): apply it again as the CRD describes it");
+        return Err(Finding::unknown(Reason::InvalidObject, text));
+    }
+    check(&facts.policy.object).map_err(|mistakes| Finding::unknown(Reason::InvalidSpec, mistakes.join("; ")))
+}
+
 /// The checked spec, or every finding as a sentence that names the field and the fix.
-pub fn check(policy: &StagedBindingPolicy) -> Result<Checked, Vec<String>> {
+fn check(policy: &StagedBindingPolicy) -> Result<Checked, Vec<String>> {
     let mut findings = Vec::new();
     let mut names = BTreeSet::new();
     let last = policy.spec.stages.len().saturating_sub(1);

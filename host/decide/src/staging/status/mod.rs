@@ -4,8 +4,11 @@
 //! `Ready`, `Reconciling` and `Stalled` are what kstatus reads: at most one of the last two is True, and `Ready` only when
 //! neither is. Phase and reason of the printer columns follow from the conditions.
 
+pub(crate) mod refused;
 pub(crate) mod stage;
 pub(crate) mod wording;
+
+pub(crate) use self::refused::refused;
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
