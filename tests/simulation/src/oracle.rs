@@ -27,7 +27,7 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use stagegate_api::{Phase, StageState, StagedBindingPolicy, StagedBindingPolicyStatus};
+use stagegate_api::{CombinedStatus, Phase, StageState, StagedBindingPolicy, StagedBindingPolicyStatus};
 use stagegate_decide::binding::Selector;
 use stagegate_decide::names::{PlacementName, StageName};
 use stagegate_decide::staging::{Facts, Plan, Read, Reason, Write};
@@ -121,6 +121,9 @@ impl Oracle {
             Write::Status { status, .. } => Some(&**status),
             _ => None,
         });
+        if !is_newest(talk, parts.2) {
+            return;
+        }
         let status = written.or(facts.policy.object.status.as_ref());
         // Of a generation that no controller has looked at nothing is said, and after completion nothing is proven anew.
         let is_of_it = |status: &&StagedBindingPolicyStatus| {
@@ -414,4 +417,17 @@ fn uncovered(
         }
     }
     None
+}
+
+/// Whether the process has seen the last versions of the policy and of what clusters report. What status says may rest on a fresh read that
+/// was newer than what the watches of a process have brought.
+fn is_newest(talk: &Talk, server: &Server) -> bool {
+    let policy = server.policies.get(talk.policy());
+    let mut combined = talk.facts.combined.iter();
+    policy.is_some_and(|live| live.metadata.resource_version == talk.facts.policy.object.metadata.resource_version)
+        && combined.all(|(key, view)| {
+            let version = |live: &CombinedStatus| live.metadata.resource_version.clone();
+            let seen = view.object().and_then(|view| view.metadata.resource_version.clone());
+            seen == server.combined.get(key).and_then(|live| version(live))
+        })
 }

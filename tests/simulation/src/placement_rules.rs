@@ -1,7 +1,7 @@
 //! The rules about placements in their order: which is the first, what status has told before one is opened, what stays where it is,
 //! and what is taken away only when something else serves the same clusters. Must not look at evidence of versions.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use stagegate_api::{Binding, BindingPolicy, Destination, Phase, Stage, annotation};
@@ -21,8 +21,8 @@ type Broken = (&'static str, String);
 pub struct PlacementRules {
     /// Policies by uid, and the revisions at which one of their stages was opened or changed.
     begun: BTreeSet<(String, String)>,
-    /// Placements by uid, and their attempts, in which status has told of a completed rollout.
-    completed: BTreeSet<(String, i64)>,
+    /// Placements by uid, and their attempts, in which status has told of a completed rollout, and the stages that came before theirs.
+    completed: BTreeMap<(String, i64), Vec<String>>,
 }
 
 impl Oracle {
@@ -36,7 +36,9 @@ impl Oracle {
                 let active = status.active_stage.as_deref().unwrap_or_default();
                 let record = status.stages.iter().find(|record| record.name == active);
                 let placement = record.and_then(|record| Some((record.binding_policy.clone()?.uid, record.attempt?)));
-                self.placements.completed.extend(placement);
+                let names = stage_names(facts).take_while(|name| *name != active);
+                let before: Vec<String> = names.map(str::to_owned).collect();
+                self.placements.completed.extend(placement.map(|of_it| (of_it, before)));
             }
             _ => {}
         }
@@ -62,7 +64,9 @@ impl Oracle {
             Write::Open(placement) => self
                 .is_too_early(facts, placement)
                 .or_else(|| untold(facts, placement, parts)),
-            Write::Remove { name, .. } => self.is_to_stay(name, parts).or_else(|| unserved(talk, name, parts)),
+            Write::Remove { name, .. } => self
+                .is_to_stay(facts, name, parts)
+                .or_else(|| unserved(talk, name, parts)),
             _ => None,
         });
         broken.map(|(rule, text)| Violation {
@@ -115,18 +119,27 @@ impl Oracle {
         })
     }
 
-    /// Whether a rollout was completed with this placement as it is.
-    fn is_to_stay(&self, name: &PlacementName, (_, _, server): Parts<'_>) -> Option<Broken> {
+    /// Whether a rollout was completed with this placement as it is. An edit may have put its stage before one that came first.
+    fn is_to_stay(&self, facts: &Facts, name: &PlacementName, (_, _, server): Parts<'_>) -> Option<Broken> {
         let live = server.placements.get(name.as_str())?;
         let annotations = live.metadata.annotations.as_ref();
         let attempt = annotations.and_then(|all| all.get(annotation::ATTEMPT)?.parse().ok());
         let of_it = (uid_of(&live.metadata).to_owned(), attempt?);
         let is_open = !live.spec.cluster_selectors.is_empty();
-        (is_open && self.placements.completed.contains(&of_it)).then(|| {
+        let before = self.placements.completed.get(&of_it).filter(|_| is_open)?;
+        let policy = facts.policy.object.metadata.name.as_deref().unwrap_or_default();
+        let is_its = |stage: &str| PlacementName::of(policy, StageName::of(stage)) == *name;
+        let mut after = stage_names(facts).skip_while(|stage| !is_its(stage));
+        let has_moved = after.any(|stage| before.iter().any(|earlier| earlier == stage));
+        (!has_moved).then(|| {
             let text = format!("{name} is removed, and a rollout was completed there");
             ("lasting", text)
         })
     }
+}
+
+fn stage_names(facts: &Facts) -> impl Iterator<Item = &str> {
+    facts.policy.object.spec.stages.iter().map(|stage| stage.name.as_str())
 }
 
 /// Whether status has not told that this placement is going to be opened: who writes it could end before telling.

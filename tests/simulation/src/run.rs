@@ -19,7 +19,7 @@ const HELPS_MAX: usize = 9;
 const QUIET_MS: Millis = 600_000;
 /// How many times it is tried to see such a time.
 const QUIET_TIMES: usize = 3;
-/// How long what came last may take effect before that.
+/// How long before that nothing may have been reported.
 const SETTLED_MS: Millis = 300_000;
 /// How long after a workload breaks status may still call it ready.
 const WATCHED_MS: Millis = 180_000;
@@ -149,15 +149,18 @@ fn quiet(world: &mut World) -> Result<(), Violation> {
         let next = (world.queue.now() + 10_000).min(end);
         world.run_until(next)?;
     }
+    // What was reported before such a time may take effect in it: an update counts as acknowledged after two minutes of silence.
+    let mut reports = world.server.combined.log().len();
     world.run_until(world.queue.now() + SETTLED_MS)?;
     // Some clusters report for ever, as where a workload crashes again and again.
     for _ in 0..QUIET_TIMES {
-        let (writes, reports) = (world.counts.writes, world.server.combined.log().len());
+        let (writes, reports_before) = (world.counts.writes, reports);
+        reports = world.server.combined.log().len();
         world.run_until(world.queue.now() + QUIET_MS)?;
         if world.counts.writes == writes {
             break;
         }
-        if world.server.combined.log().len() == reports {
+        if world.server.combined.log().len() == reports_before {
             return Err(Violation {
                 rule: "quiet",
                 text: format!(

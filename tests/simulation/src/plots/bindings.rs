@@ -46,14 +46,14 @@ fn updated_while_all_start(chance: &mut Seeded) -> (Setting, Vec<(When, Action)>
         ..setting([1 + chance.below(2), 1])
     };
     let restart = Action::RestartKubeStellar {
-        down_ms: chance.between(500, 6_000),
-        inventory_ms: 20_000,
+        down_ms: chance.between(500, 3_000),
+        inventory_ms: 60_000,
         objects_ms: 500,
     };
     let actions = vec![
         (When::AfterOpen(0, chance.between(12_000, 40_000)), away(chance)),
         (next(chance, 0, 2_000), restart),
-        (When::AfterPrevious(0), Action::Kill(0, chance.between(4_000, 14_000))),
+        (When::AfterPrevious(0), Action::Kill(0, chance.between(5_000, 10_000))),
         (next(chance, 0, 4_000), update(chance)),
     ];
     (setting, actions)
