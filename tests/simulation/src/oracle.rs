@@ -3,7 +3,8 @@
 //! A stage passes wrongly if some cluster has not reported that it runs the right version well; that it does is not enough. A
 //! controller can know only what the API server holds. So each cluster is judged as it was when it made the report behind the
 //! CombinedStatus that the controller read last before the write, and the right version is the one that the object had at that
-//! read. What status says of the active stage before it passes is judged in the same way ([`Oracle::said`]).
+//! read. What status says of the active stage before it passes is judged in the same way ([`Oracle::said`]), unless the watches are
+//! behind what it may rest on.
 //!
 //! Seven things cannot be known from there, or the rules do not hold them yet, and break no rule:
 //! - which update a cluster has acknowledged, if something in the cluster scales the object too;
@@ -19,7 +20,7 @@
 //! - whether an update that only removes fields has reached a cluster: it leaves no timestamp. It counts as delivered two minutes
 //!   after it was made. So does an update that is older than the placement, if the policy was created shortly before the update
 //!   or after it. A cluster that was unreachable for that long still has an older version, and without a record from before the
-//!   update nothing shows that;
+//!   update nothing shows that. Where the policy was made anew and its placement after such an update, it counts at once;
 //! - where two policies place an object and one of the placements is removed: that a cluster that has acknowledged the right
 //!   version returns to the one that the remaining placement had delivered. Only the inventory shows that.
 

@@ -117,7 +117,7 @@ impl Judging<'_> {
             content,
             create_only: object.create_only,
             is_untold: is_untold(facts, self.placement, content),
-            is_without_history: is_without_history(facts, content),
+            is_without_history: is_without_history(facts, self.placement, content),
             delivery: Delivery::of(content, seen_at(facts, own.as_str(), &key), (parts.0, parts.2))
                 .opened(uid_of(&self.placement.metadata), &oracle.opened_at),
             is_cached: matches!(facts.read, Read::Cached),
@@ -207,12 +207,20 @@ fn is_untold(facts: &Facts, placement: &BindingPolicy, content: Content) -> bool
     is_unremembered && millis(facts.now) + CLOCKS_MS - content.made_at >= UNTOLD_MS
 }
 
-/// Whether the object has had one version, and the policy was made anew too late to know an older object of its name. The first
-/// policy is there from the beginning.
-fn is_without_history(facts: &Facts, content: Content) -> bool {
+/// Whether the policy was made anew too late to know an older object of its name, or the version from before an update of which no time
+/// tells and that was made before its placement. The first policy is there from the beginning.
+fn is_without_history(facts: &Facts, placement: &BindingPolicy, content: Content) -> bool {
     let policy = facts.policy.object.metadata.creation_timestamp.as_ref();
     let made_anew = policy.map(|time| millis(time.0)).filter(|made| *made > 1_000);
+    let placed_at = placement
+        .metadata
+        .creation_timestamp
+        .as_ref()
+        .map(|time| millis(time.0));
+    // Whole seconds.
+    let is_placed_after = placed_at.is_some_and(|placed| content.made_at < placed + 1_000);
     made_anew.is_some_and(|made| match content.replaced {
+        Some(_) if content.is_untimed && is_placed_after => true,
         None => content.made_at < made + UNTOLD_MS,
         // The policy before may have known that a cluster has not acknowledged the update before this one.
         Some(before) => before < made && made - before < UNTOLD_MS,
