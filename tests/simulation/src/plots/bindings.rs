@@ -6,7 +6,11 @@ use crate::script::{Action, Edit, PolicyEdit, Setting, When};
 use crate::seeded::Seeded;
 use crate::server::Resource;
 
+/// The first one several times: what it is for shows in one of thirty of its runs.
 pub const PLOTS: &[Plot] = &[
+    updated_while_all_start,
+    updated_while_all_start,
+    updated_while_all_start,
     updated_while_all_start,
     updated_between_opening_and_first_look,
     leaves_before_the_first_set,
@@ -47,14 +51,15 @@ fn updated_while_all_start(chance: &mut Seeded) -> (Setting, Vec<(When, Action)>
     };
     let restart = Action::RestartKubeStellar {
         down_ms: chance.between(500, 3_000),
-        inventory_ms: 60_000,
+        inventory_ms: 25_000,
         objects_ms: 500,
     };
     let actions = vec![
         (When::AfterOpen(0, chance.between(12_000, 40_000)), away(chance)),
         (next(chance, 0, 2_000), restart),
-        (When::AfterPrevious(0), Action::Kill(0, chance.between(5_000, 10_000))),
-        (next(chance, 0, 4_000), update(chance)),
+        (When::AfterPrevious(0), Action::Kill(0, chance.between(4_000, 8_000))),
+        // No time tells of it: only who compares with what was on record knows of it.
+        (next(chance, 0, 3_000), Action::EditWorkload(0, Edit::Removal)),
     ];
     (setting, actions)
 }
