@@ -3,8 +3,8 @@
 //! A stage passes wrongly if some cluster has not reported that it runs the right version well; that it does is not enough. A
 //! controller can know only what the API server holds. So each cluster is judged as it was when it made the report behind the
 //! CombinedStatus that the controller read last before the write, and the right version is the one that the object had at that
-//! read. What status says of the active stage before it passes is judged in the same way ([`Oracle::said`]), unless the watches are
-//! behind what it may rest on.
+//! read. What status says of the active stage before it passes is judged in the same way ([`Oracle::said`]), unless the watches or the
+//! clock of the process are behind what it rests on: then it leaves status as it is.
 //!
 //! Seven things cannot be known from there, or the rules do not hold them yet, and break no rule:
 //! - which update a cluster has acknowledged, if something in the cluster scales the object too;
@@ -122,7 +122,13 @@ impl Oracle {
             Write::Status { status, .. } => Some(&**status),
             _ => None,
         });
-        if !is_newest(talk, parts.2) {
+        let is_clock_behind = |status: &StagedBindingPolicyStatus| {
+            let checks = status.stages.iter().flat_map(|stage| &stage.checks);
+            let mut evaluated = checks.filter_map(|check| check.evaluated_at.as_ref());
+            evaluated.any(|at| at.0 > facts.now)
+        };
+        let left = facts.policy.object.status.as_ref().filter(|_| written.is_none());
+        if !is_newest(talk, parts.2) || left.is_some_and(is_clock_behind) {
             return;
         }
         let status = written.or(facts.policy.object.status.as_ref());

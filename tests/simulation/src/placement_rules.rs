@@ -190,7 +190,11 @@ fn unserved(talk: &Talk, name: &PlacementName, (kubestellar, fleet, server): Par
     let active = PlacementName::of(talk.policy(), StageName::of(active));
     for (other, later) in &facts.placements {
         let is_active = *other == active && other != name;
-        let Some(later) = later.object().filter(|later| is_active && is_served(facts, later)) else {
+        // One that is being deleted takes nothing over.
+        let is_to_serve = |later: &&BindingPolicy| {
+            is_active && later.metadata.deletion_timestamp.is_none() && is_served(facts, later)
+        };
+        let Some(later) = later.object().filter(is_to_serve) else {
             continue;
         };
         let Some(binding) = read(other.as_str()) else { continue };
