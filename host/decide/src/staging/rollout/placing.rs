@@ -266,18 +266,17 @@ impl Rollout<'_> {
             own,
             record: &record,
         };
-        self.remove_before((latest, &placed), draft, records)
+        self.remove_before((latest, active, &placed), draft, records)
     }
 
     /// Removes the passed placements before the latest one that is current, each when that one demonstrably serves the clusters of both.
     fn remove_before(
         &self,
-        (latest, placed): (usize, &Placed<'_>),
+        (latest, active, placed): (usize, usize, &Placed<'_>),
         draft: &mut Draft,
         records: &mut [StageStatus],
     ) -> Option<Finding> {
         let mut staying = None;
-        let active = self.active().unwrap_or(self.last());
         for earlier in 0..latest {
             let Some(previous) = self.slots[earlier].own().filter(|_| self.has_passed(earlier)) else {
                 continue;
@@ -298,8 +297,8 @@ impl Rollout<'_> {
                 draft.writes.push(removal);
                 continue;
             }
-            // The active stage may come before it and share clusters with it: nothing proves yet that they are served there.
-            if earlier > active {
+            // The active stage may share clusters with this one: nothing proves yet that they are served there.
+            if active < latest {
                 continue;
             }
             let pair = Pair {
