@@ -3,8 +3,8 @@
 //! A stage passes wrongly if some cluster has not reported that it runs the right version well; that it does is not enough. A
 //! controller can know only what the API server holds. So each cluster is judged as it was when it made the report behind the
 //! CombinedStatus that the controller read last before the write, and the right version is the one that the object had at that
-//! read. What status says of the active stage before it passes is judged in the same way ([`Oracle::said`]), unless the watches or the
-//! clock of the process are behind what it rests on: then it leaves status as it is.
+//! read. What status says of the active stage before it passes is judged in the same way ([`Oracle::said`]), unless the process has
+//! read older reports than the ones that status rests on, or leaves status as it is because its clock is behind.
 //!
 //! Seven things cannot be known from there, or the rules do not hold them yet, and break no rule:
 //! - which update a cluster has acknowledged, if something in the cluster scales the object too;
@@ -28,7 +28,7 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use stagegate_api::{CombinedStatus, Phase, StageState, StagedBindingPolicy, StagedBindingPolicyStatus};
+use stagegate_api::{Phase, StageState, StagedBindingPolicy, StagedBindingPolicyStatus};
 use stagegate_decide::binding::Selector;
 use stagegate_decide::names::{PlacementName, StageName};
 use stagegate_decide::staging::{Facts, Plan, Read, Reason, Write};
@@ -77,6 +77,7 @@ pub struct Oracle {
     waits: Waits,
     pub(crate) alarm: Alarm,
     soaks: Soaks,
+    read: ReadRows,
     /// A watch may have told of things long after they happened.
     pub watches_are_late: bool,
     pub(crate) gates: GateRules,
@@ -122,16 +123,8 @@ impl Oracle {
             Write::Status { status, .. } => Some(&**status),
             _ => None,
         });
-        let is_clock_behind = |status: &StagedBindingPolicyStatus| {
-            let checks = status.stages.iter().flat_map(|stage| &stage.checks);
-            let mut evaluated = checks.filter_map(|check| check.evaluated_at.as_ref());
-            evaluated.any(|at| at.0 > facts.now)
-        };
         let left = facts.policy.object.status.as_ref().filter(|_| written.is_none());
-        if !is_newest(talk, parts.2) || left.is_some_and(is_clock_behind) {
-            return;
-        }
-        let status = written.or(facts.policy.object.status.as_ref());
+        let status = written.or(left);
         // Of a generation that no controller has looked at nothing is said, and after completion nothing is proven anew.
         let is_of_it = |status: &&StagedBindingPolicyStatus| {
             status.observed_generation == facts.policy.object.metadata.generation
@@ -139,9 +132,16 @@ impl Oracle {
         };
         let Some(status) = status.filter(is_of_it) else { return };
         self.note(invented(status, parts.2), facts);
+        // A status that is not the one in the API server is neither left nor written.
+        let is_clock_behind = left.is_some_and(|left| was_evaluated_after(left, facts));
+        let is_view_older = self.read.is_older(facts);
+        let is_judged = is_newest(talk, parts.2) && !is_clock_behind && !is_view_older;
         let active = status.active_stage.as_deref();
-        let broken = active.and_then(|stage| self.soaks(talk, (stage, plan), parts));
+        let broken = active.and_then(|stage| self.soaks(talk, (stage, plan, is_judged), parts));
         self.note(broken, facts);
+        if !is_judged {
+            return;
+        }
         let reason = status.reason.as_deref().unwrap_or_default();
         let is = |reasons: &[Reason]| reasons.iter().any(|known| known.as_str() == reason);
         let has_plain_view = self.scaled.is_empty() && !self.has_two_policies && !self.watches_are_late;
@@ -180,7 +180,14 @@ impl Oracle {
     }
 
     /// A stage with a soak passes only if it was proven whenever a controller looked during the soak.
-    fn soaks(&mut self, talk: &Talk, (stage, plan): (&str, &Plan), parts: Parts<'_>) -> Option<(&'static str, String)> {
+    ///
+    /// Of a reading that is not judged, what it shows counts neither way.
+    fn soaks(
+        &mut self,
+        talk: &Talk,
+        (stage, plan, is_judged): (&str, &Plan, bool),
+        parts: Parts<'_>,
+    ) -> Option<(&'static str, String)> {
         let facts = &talk.facts;
         let stages = &facts.policy.object.spec.stages;
         let has_soak = stages.iter().any(|known| known.name == stage && known.soak.is_some());
@@ -188,7 +195,7 @@ impl Oracle {
             return None;
         }
         let now = millis(parts.2.counter.now);
-        let is_proven = promoted((talk, stage, Proof::All), self, parts).is_none();
+        let is_proven = !is_judged || promoted((talk, stage, Proof::All), self, parts).is_none();
         let own = PlacementName::of(talk.policy(), StageName::of(stage));
         let is_passing = plan.writes.iter().any(|write| match write {
             Write::Open(placement) => placement.name != own,
@@ -234,6 +241,7 @@ impl Oracle {
 
     /// All writes of a plan were carried out.
     pub fn finished(&mut self, facts: &Facts, plan: &Plan) {
+        self.read.note(facts);
         self.soaks.finished(facts);
         let broken = self.claims.carried_out(plan, facts);
         self.note(broken, facts);
@@ -252,7 +260,10 @@ impl Oracle {
     }
 
     /// The write was carried out.
-    pub fn written(&mut self, write: &Write, violation: Option<Violation>, now: Millis) {
+    pub fn written(&mut self, (write, facts): (&Write, &Facts), violation: Option<Violation>, now: Millis) {
+        if let Write::Status { .. } = write {
+            self.read.note(facts);
+        }
         if let Write::Open(placement) = write {
             let uid = placement.precondition.uid.to_string();
             self.opened_at.entry(uid).or_insert(now);
@@ -426,15 +437,40 @@ fn uncovered(
     None
 }
 
-/// Whether the process has seen the last versions of the policy and of what clusters report. What status says may rest on a fresh read that
-/// was newer than what the watches of a process have brought.
+/// Whether the process has seen the policy as it is.
 fn is_newest(talk: &Talk, server: &Server) -> bool {
     let policy = server.policies.get(talk.policy());
-    let mut combined = talk.facts.combined.iter();
     policy.is_some_and(|live| live.metadata.resource_version == talk.facts.policy.object.metadata.resource_version)
-        && combined.all(|(key, view)| {
-            let version = |live: &CombinedStatus| live.metadata.resource_version.clone();
-            let seen = view.object().and_then(|view| view.metadata.resource_version.clone());
-            seen == server.combined.get(key).and_then(|live| version(live))
-        })
+}
+
+/// Whether status tells of a check that was made later than the process's clock shows.
+fn was_evaluated_after(status: &StagedBindingPolicyStatus, facts: &Facts) -> bool {
+    let checks = status.stages.iter().flat_map(|stage| &stage.checks);
+    let mut evaluated = checks.filter_map(|check| check.evaluated_at.as_ref());
+    evaluated.any(|at| at.0 > facts.now)
+}
+
+/// The newest version of each CombinedStatus that status rests on. A fresh read may be newer than what the watches of a process have
+/// brought, and what it showed stays on record.
+#[derive(Clone, Debug, Default)]
+struct ReadRows(BTreeMap<String, u64>);
+
+impl ReadRows {
+    fn note(&mut self, facts: &Facts) {
+        for (key, version) in versions(facts) {
+            let known = self.0.entry(key.clone()).or_default();
+            *known = version.max(*known);
+        }
+    }
+
+    fn is_older(&self, facts: &Facts) -> bool {
+        versions(facts).any(|(key, version)| self.0.get(key).is_some_and(|known| version < *known))
+    }
+}
+
+fn versions(facts: &Facts) -> impl Iterator<Item = (&String, u64)> {
+    facts.combined.iter().filter_map(|(key, found)| {
+        let version = found.object()?.metadata.resource_version.as_ref()?;
+        Some((key, version.parse().ok()?))
+    })
 }

@@ -114,7 +114,8 @@ pub fn is_older_than_question(placement: &BindingPolicy, version: Option<&str>, 
         uid_of(&placement.metadata),
     );
     let read_at = number(placement.metadata.resource_version.as_deref()).unwrap_or_default();
-    let (mut asked, mut asked_since) = (None, None);
+    // Since which version each of them has been asked without a break; 0: from the beginning.
+    let mut asked: Option<BTreeMap<&str, u64>> = None;
     for entry in server
         .placements
         .log()
@@ -124,20 +125,19 @@ pub fn is_older_than_question(placement: &BindingPolicy, version: Option<&str>, 
         let Some(stored) = entry.after.as_deref().filter(|stored| uid_of(&stored.metadata) == uid) else {
             continue;
         };
-        let named = stored
-            .spec
-            .downsync
-            .iter()
-            .flat_map(|clause| clause.status_collectors.iter());
-        let named: BTreeSet<&str> = named
+        let clauses = stored.spec.downsync.iter();
+        let named = clauses.flat_map(|clause| clause.status_collectors.iter());
+        let named = named
             .map(String::as_str)
-            .filter(|name| server.collectors.get(name).is_some())
-            .collect();
-        if asked.as_ref().is_some_and(|asked| !named.is_subset(asked)) {
-            asked_since = Some(entry.version);
-        }
-        asked = Some(named);
+            .filter(|name| server.collectors.get(name).is_some());
+        let since = |name| {
+            asked
+                .as_ref()
+                .map_or(0, |asked| asked.get(name).copied().unwrap_or(entry.version))
+        };
+        asked = Some(named.map(|name| (name, since(name))).collect());
     }
+    let asked_since = asked.into_iter().flat_map(BTreeMap::into_values).max();
     let Some(asked_since) = asked_since.filter(|since| told_at < *since) else {
         return false;
     };

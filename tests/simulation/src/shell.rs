@@ -389,7 +389,7 @@ impl World {
             Ok(version) => {
                 self.counts.writes += 1;
                 self.say(|| format!("process {process} writes {}", describe(next, &talk.facts)));
-                self.oracle.written(next, violation, now);
+                self.oracle.written((next, &talk.facts), violation, now);
                 self.oracle.placed(&talk.facts, next);
                 if matches!(next, Write::Open(_)) {
                     self.note_open();

@@ -220,7 +220,7 @@ fn is_without_history(facts: &Facts, placement: &BindingPolicy, content: Content
     // Whole seconds.
     let is_placed_after = placed_at.is_some_and(|placed| content.made_at < placed + 1_000);
     made_anew.is_some_and(|made| match content.replaced {
-        Some(_) if content.is_untimed && is_placed_after => true,
+        Some(_) if content.is_untimed && is_placed_after && content.made_at >= made => true,
         None => content.made_at < made + UNTOLD_MS,
         // The policy before may have known that a cluster has not acknowledged the update before this one.
         Some(before) => before < made && made - before < UNTOLD_MS,
