@@ -18,6 +18,7 @@ mod extras;
 mod gate_rules;
 pub mod gates;
 pub mod kubestellar;
+pub mod many;
 pub mod oracle;
 mod peace;
 mod placement_rules;

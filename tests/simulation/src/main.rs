@@ -1,4 +1,5 @@
-//! `make simulate`: runs seeds until the time is over or enough was decided, and prints which rules were broken and what was reached.
+//! `make simulate`: runs seeds on all processors until the time is over or enough was decided, and prints which rules were broken and
+//! what was reached.
 //!
 //! `SEED=<n>` runs one seed and prints its trace; `FIRST=<n>` is the seed to begin with, `SIMULATE_S=<n>` the time in seconds,
 //! `STEPS=<n>` the number of decisions, instead of a time. For the first seed that breaks a rule it prints the smallest script
@@ -8,11 +9,13 @@
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use stagegate_simulation::coverage::Coverage;
+use stagegate_simulation::many;
 use stagegate_simulation::oracle::Violation;
-use stagegate_simulation::run::run;
+use stagegate_simulation::run::{Outcome, run};
 use stagegate_simulation::script::Script;
 use stagegate_simulation::shrink::smallest;
 
@@ -36,7 +39,7 @@ fn main() -> ExitCode {
     };
     match number("SEED") {
         Some(seed) => one(seed),
-        None => many(number("FIRST").unwrap_or(1), budget),
+        None => run_many(number("FIRST").unwrap_or(1), budget),
     }
 }
 
@@ -58,47 +61,65 @@ fn one(seed: u64) -> ExitCode {
     }
 }
 
-fn many(first: u64, budget: Budget) -> ExitCode {
-    let begun = Instant::now();
-    let (mut decisions, mut writes, mut seed) = (0, 0, first);
-    let mut broken: BTreeMap<String, Vec<u64>> = BTreeMap::new();
-    let mut coverage = Coverage::default();
-    let mut worst: Option<(u64, &'static str)> = None;
-    while match budget {
-        Budget::Time(limit) => begun.elapsed() < limit,
-        Budget::Decisions(limit) => decisions < limit,
-    } {
-        let outcome = run(&Script::drawn(seed), false);
-        decisions += outcome.counts.decisions;
-        writes += outcome.counts.writes;
-        coverage.add(&outcome.coverage);
-        if let Some(violation) = outcome.violation {
-            println!("seed {seed} breaks the rule {}", kind(&violation));
-            broken.entry(kind(&violation)).or_default().push(seed);
-            worst.get_or_insert((seed, violation.rule));
+/// What all seeds together have shown.
+#[derive(Default)]
+struct Found {
+    decisions: u64,
+    writes: u64,
+    broken: BTreeMap<String, Vec<u64>>,
+    coverage: Coverage,
+    /// The first seed that broke a rule, and the rule.
+    worst: Option<(u64, &'static str)>,
+}
+
+impl Found {
+    fn add(&mut self, seed: u64, outcome: &Outcome) {
+        self.decisions += outcome.counts.decisions;
+        self.writes += outcome.counts.writes;
+        self.coverage.add(&outcome.coverage);
+        if let Some(violation) = &outcome.violation {
+            println!("seed {seed} breaks the rule {}", kind(violation));
+            self.broken.entry(kind(violation)).or_default().push(seed);
+            let found = (seed, violation.rule);
+            self.worst = Some(self.worst.map_or(found, |worst| worst.min(found)));
         }
-        seed += 1;
     }
+}
+
+fn run_many(first: u64, budget: Budget) -> ExitCode {
+    let begun = Instant::now();
+    let is_over = |decisions: u64| match budget {
+        Budget::Time(limit) => begun.elapsed() >= limit,
+        Budget::Decisions(limit) => decisions >= limit,
+    };
+    let found = Mutex::new(Found::default());
+    let end = many::seeds(first, is_over, |seed, outcome| {
+        found.lock().unwrap_or_else(PoisonError::into_inner).add(seed, outcome);
+    });
+    let found = found.into_inner().unwrap_or_else(PoisonError::into_inner);
     let took = begun.elapsed().as_secs_f64();
-    let speed = f64::from(u32::try_from(decisions).unwrap_or(u32::MAX)) / took;
+    let speed = f64::from(u32::try_from(found.decisions).unwrap_or(u32::MAX)) / took;
     println!(
-        "seeds {first} to {}: {decisions} decisions and {writes} writes in {took:.0} s, {speed:.0} decisions a second",
-        seed - 1
+        "seeds {first} to {}: {} decisions and {} writes in {took:.0} s, {speed:.0} decisions a second on {} processors",
+        end - 1,
+        found.decisions,
+        found.writes,
+        many::at_once()
     );
-    tell_coverage(&coverage);
-    if let Some((seed, rule)) = worst {
+    tell_coverage(&found.coverage);
+    if let Some((seed, rule)) = found.worst {
         println!("{}", smallest(seed, rule));
     }
-    for (kind, seeds) in &broken {
+    for (kind, seeds) in &found.broken {
         let named: Vec<String> = seeds.iter().take(SEEDS_MAX).map(u64::to_string).collect();
         println!("{kind}: {} seeds, first {}", seeds.len(), named.join(", "));
     }
     println!(
         "{} of {} seeds break a rule",
-        broken.values().map(Vec::len).sum::<usize>(),
-        seed - first
+        found.broken.values().map(Vec::len).sum::<usize>(),
+        end - first
     );
-    ExitCode::from(u8::from(!broken.is_empty()))
+    ExitCode::from(u8::from(!found.broken.is_empty()))
 }
 
 fn tell_coverage(coverage: &Coverage) {

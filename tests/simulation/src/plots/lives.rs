@@ -6,6 +6,7 @@ use crate::script::{Action, Edit, PolicyEdit, Setting, When};
 use crate::seeded::Seeded;
 use crate::server::Resource;
 
+/// The one three times that shows what it is for in few of its runs.
 pub const PLOTS: &[Plot] = &[
     placement_anew_while_pending,
     joins_while_pending,
@@ -23,6 +24,8 @@ pub const PLOTS: &[Plot] = &[
     made_anew_before_the_first_look,
     placed_again_after_a_report_of_an_old_version,
     placed_again_between_reports_of_an_old_version,
+    placed_again_while_kubestellar_is_away,
+    placed_again_while_kubestellar_is_away,
     placed_again_while_kubestellar_is_away,
     lost_and_given_back_while_pending,
 ];

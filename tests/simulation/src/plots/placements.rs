@@ -13,6 +13,8 @@ pub const PLOTS: &[Plot] = &[
     gates::wrong_config,
     gates::health,
     order::shared_cluster,
+    order::reordered,
+    order::taken_back,
     order::appended,
     order::deleted,
     order::opened_by_hand,

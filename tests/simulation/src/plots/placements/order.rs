@@ -62,6 +62,56 @@ pub fn shared_cluster(chance: &mut Seeded) -> (Setting, Vec<(When, Action)>) {
     (setting, actions)
 }
 
+/// A new rollout begins while the placements of the one before are there, and a user moves its first stage, which is open, behind the
+/// others. One of those takes a cluster over from the other one, and its placement was edited by hand.
+pub fn reordered(chance: &mut Seeded) -> (Setting, Vec<(When, Action)>) {
+    let setting = Setting {
+        clusters: vec![1; 3],
+        shares: vec![false, false, true],
+        slow_queue: chance.once_in(3),
+        ..setting(chance)
+    };
+    let actions = vec![
+        (
+            When::AfterOpen(2, chance.between(0, 7_000)),
+            Action::EditPolicy(PolicyEdit::Clause),
+        ),
+        // Nothing of it is in the first stage before the others are.
+        (When::AfterPrevious(0), Action::Unreachable(0, 400_000)),
+        (
+            When::AfterPrevious(chance.between(500, 4_000)),
+            Action::EditPlacement(2),
+        ),
+        (
+            When::AfterPrevious(chance.between(2_000, 20_000)),
+            Action::EditPolicy(PolicyEdit::Reorder),
+        ),
+    ];
+    (setting, actions)
+}
+
+/// All stages are open at a revision, a user edits the policy and takes the edit back. The first stage begins anew then, and the second
+/// one has a cluster of it.
+pub fn taken_back(chance: &mut Seeded) -> (Setting, Vec<(When, Action)>) {
+    let setting = Setting {
+        clusters: vec![1; 3],
+        shares: vec![false, true, false],
+        slow_queue: chance.once_in(2),
+        ..setting(chance)
+    };
+    let actions = vec![
+        (
+            When::AfterOpen(2, chance.between(0, 3_000)),
+            Action::EditPolicy(PolicyEdit::Clause),
+        ),
+        (
+            When::AfterPrevious(chance.between(50, 4_000)),
+            Action::EditPolicy(PolicyEdit::Clause),
+        ),
+    ];
+    (setting, actions)
+}
+
 /// A rollout is completed, and then a user adds a stage behind its last one.
 pub fn appended(chance: &mut Seeded) -> (Setting, Vec<(When, Action)>) {
     let mut setting = setting(chance);
