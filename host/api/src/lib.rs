@@ -79,8 +79,8 @@ pub mod annotation {
         REVISION = "revision", "the revision (digest of the policy's clauses) that the placement is at";
         ATTEMPT = "attempt", "the attempt that opened or last changed the placement: a decimal number";
         BASELINE_VERSION = "baseline-version", "resourceVersion of the CombinedStatuses, read before the placement was opened: evidence must be newer";
-        OPENED_AT_VERSION = "opened-at-version", "resourceVersion of the CombinedStatuses of when the stage's turn came last; a later stage whose turn came earlier says nothing of this one";
-        FENCING_TOKEN = "fencing-token", "policy generation and lease transitions that a closed placement was last raised to: an older leader can no longer open it";
+        OPENED_AT_VERSION = "opened-at-version", "resourceVersion of the CombinedStatuses when the stage's turn came last; an open later stage proves that this one has passed only if its own value is higher";
+        FENCING_TOKEN = "fencing-token", "policy generation and number of lease transitions, raised on a closed placement: a leader with an older view can no longer open it";
         REPLACED = "replaced", "`metadata.generation` that the last change of an open placement replaced: if the generation is still the same, nothing of the change was stored";
     }
 }

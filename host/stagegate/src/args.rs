@@ -12,7 +12,7 @@ use stagegate_runtime::leader::Timing;
 use stagegate_sandbox::child::Child;
 
 const EXIT_CODES: &str = "\
-Exit codes: 0 success, 1 negative result, 2 usage or input error, 3 time-out, 4 environment error.
+Exit codes: 0 success, 1 negative result, 2 usage or input error, 3 timeout, 4 environment error.
 Results go to standard output, everything else to standard error.";
 
 /// Moves Kubernetes workloads through clusters stage by stage, on proof.

@@ -283,7 +283,7 @@ pub enum GateAnswer {
         /// For people.
         reason: String,
     },
-    /// No verdict: a trap, a limit, a time-out, an answer that is none. Asked again after a while.
+    /// No verdict: a trap, a limit, a timeout, an answer that is none. Asked again after a while.
     Unknown {
         /// Why, at most 256 characters.
         message: String,

@@ -57,14 +57,14 @@ reasons! {
     Completed => true, "The last stage has passed.";
     StageOpened => true, "An Event: the workload is placed in the clusters of a stage.";
     StagePassed => true, "An Event: a stage has passed.";
-    EditedAfterCompletion => true, "An Event: an object was updated after the rollout was completed, and every cluster gets the update at once.";
+    EditedAfterCompletion => true, "An Event: an object was updated after the rollout was completed, and all placed stages get the update at once.";
     Opening => false, "The stage is about to be placed.";
     EvidenceExpired => false, "The evidence was too old when the next stage was to be opened, so it is read again.";
-    KubeStellarSilent => false, "KubeStellar has not answered a change for longer than it ever takes: look whether its controller-manager runs.";
+    KubeStellarSilent => false, "KubeStellar has not answered a change for longer than it ever takes: check whether its controller-manager runs.";
     // What stalls it until a person acts.
-    BindingPolicyNotOwned => true, "A BindingPolicy has the name of a stage and has no owner or belongs to another policy: delete or rename it.";
-    EvidenceCollectorNotOwned => true, "A StatusCollector has the name of the controller's own one: delete or rename it.";
-    ActiveStageRemoved => true, "The spec no longer has the stage that is placed: put it back, or delete its BindingPolicy.";
+    BindingPolicyNotOwned => true, "A BindingPolicy has the name of a stage's and has no owner or belongs to another policy: rename the stage or the policy, or delete the BindingPolicy, which removes what it places from its clusters.";
+    EvidenceCollectorNotOwned => true, "A StatusCollector has the name of the controller's own one: delete it.";
+    ActiveStageRemoved => true, "The spec no longer has the stage that is placed: put it back, or delete its BindingPolicy, which removes the workload from its clusters.";
     BindingPolicyNotStored => true, "The API server stores a BindingPolicy without a field of `downsync`: its CRD is older than that field.";
     // The placement and its Binding.
     Placing => false, "KubeStellar or its transport has not taken the last change yet.";

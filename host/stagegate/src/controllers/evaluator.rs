@@ -53,7 +53,7 @@ impl Evaluator {
     }
 
     /// What a check says about `evidence`, the value of each variable of its root, and whether it will say so again: a
-    /// time-out says more about the machine than about the evidence. Blocks.
+    /// timeout says more about the machine than about the evidence. Blocks.
     pub fn verdict(&self, text: &str, root: Root, evidence: &serde_json::Value) -> (Verdict, Lasting) {
         let compiled = match self.compiled(text, variables(root)) {
             Ok(compiled) => compiled,
