@@ -62,8 +62,8 @@ reasons! {
     EvidenceExpired => false, "The evidence was too old when the next stage was to be opened, so it is read again.";
     KubeStellarSilent => false, "KubeStellar has not answered a change for longer than it ever takes: check whether its controller-manager runs.";
     // What stalls it until a person acts.
-    BindingPolicyNotOwned => true, "A BindingPolicy has the name of a stage's and has no owner or belongs to another policy: rename the stage or the policy, or delete the BindingPolicy, which removes what it places from its clusters.";
-    EvidenceCollectorNotOwned => true, "A StatusCollector has the name of the controller's own one: delete it.";
+    BindingPolicyNotOwned => true, "A BindingPolicy that this policy does not own has the name that a stage needs: rename the stage or the policy, or delete the BindingPolicy, which removes what it places from its clusters.";
+    EvidenceCollectorNotOwned => true, "A StatusCollector of another owner has the name of the controller's own: delete it.";
     ActiveStageRemoved => true, "The spec no longer has the stage that is placed: put it back, or delete its BindingPolicy, which removes the workload from its clusters.";
     BindingPolicyNotStored => true, "The API server stores a BindingPolicy without a field of `downsync`: its CRD is older than that field.";
     // The placement and its Binding.

@@ -95,7 +95,7 @@ pub fn foreign(live: &StatusCollector) -> Option<Finding> {
         Finding::unknown(
             Reason::EvidenceCollectorNotOwned,
             format!(
-                "there is a StatusCollector {name} that is not ours (no label {}={}): rename or delete it",
+                "there is a StatusCollector {name} that is not ours (no label {}={}): delete it",
                 MANAGED_BY.0, MANAGED_BY.1
             ),
         )

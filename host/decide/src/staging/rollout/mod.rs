@@ -189,7 +189,9 @@ impl<'a> Rollout<'a> {
     fn judge(&self, current: Current<'_>, draft: &mut Draft, records: &mut [StageStatus]) -> StatusDraft {
         let Current { active, own } = current;
         let stage = self.stage(active);
-        let is_removing = self.checked.previous_stages == PreviousStages::Remove;
+        // While a later stage is open at the revision, nothing is removed for this one.
+        let is_latest = self.latest().is_none_or(|latest| latest <= active);
+        let is_removing = self.checked.previous_stages == PreviousStages::Remove && is_latest;
         // One where a rollout was completed stays until there is a new revision: nothing waits for its removal.
         let mut earlier = self.slots[..active].iter().zip(records.iter());
         let is_leaving =

@@ -249,12 +249,8 @@ impl Rollout<'_> {
         if self.checked.previous_stages == PreviousStages::Keep || self.active_gone().is_some() {
             return None;
         }
-        let is_current = |index: usize| self.slots[index].open().is_some_and(|own| self.is_current(index, own));
-        // One behind the active stage that is not as the spec has it was opened by hand: it takes nothing over.
-        let active = self.active().unwrap_or(self.last());
-        let is_served = |index: &usize| self.is_open_at_revision(*index) && (*index <= active || is_current(*index));
-        let latest = (0..self.slots.len()).rev().find(is_served)?;
-        let own = self.slots[latest].open().filter(|_| is_current(latest))?;
+        let latest = self.latest()?;
+        let own = self.slots[latest].open().filter(|own| self.is_current(latest, own))?;
         // A failed stage waits for a human, who may want to go back to what ran before.
         if records[latest].state == StageState::Failed {
             return None;
@@ -266,17 +262,33 @@ impl Rollout<'_> {
             own,
             record: &record,
         };
-        self.remove_before((latest, active, &placed), draft, records)
+        self.remove_before((latest, &placed), draft, records)
+    }
+
+    /// The last stage that is open at the revision. One behind the active stage that is not as the spec has it was opened by hand: it
+    /// takes nothing over.
+    pub(crate) fn latest(&self) -> Option<usize> {
+        let active = self.active_or_last();
+        let is_current = |index: usize| self.slots[index].open().is_some_and(|own| self.is_current(index, own));
+        let is_served = |index: &usize| self.is_open_at_revision(*index) && (*index <= active || is_current(*index));
+        (0..self.slots.len()).rev().find(is_served)
+    }
+
+    fn active_or_last(&self) -> usize {
+        self.active().unwrap_or(self.last())
     }
 
     /// Removes the passed placements before the latest one that is current, each when that one demonstrably serves the clusters of both.
+    /// Open ones stay as long as the active stage comes before the latest: it may share clusters with them, and nothing proves yet that
+    /// they are served there.
     fn remove_before(
         &self,
-        (latest, active, placed): (usize, usize, &Placed<'_>),
+        (latest, placed): (usize, &Placed<'_>),
         draft: &mut Draft,
         records: &mut [StageStatus],
     ) -> Option<Finding> {
         let mut staying = None;
+        let is_active_before = self.active_or_last() < latest;
         for earlier in 0..latest {
             let Some(previous) = self.slots[earlier].own().filter(|_| self.has_passed(earlier)) else {
                 continue;
@@ -297,8 +309,7 @@ impl Rollout<'_> {
                 draft.writes.push(removal);
                 continue;
             }
-            // The active stage may share clusters with this one: nothing proves yet that they are served there.
-            if active < latest {
+            if is_active_before {
                 continue;
             }
             let pair = Pair {
