@@ -7,7 +7,7 @@
 
 #![allow(clippy::print_stdout, reason = "what it prints is its result")]
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::process::ExitCode;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -66,7 +66,7 @@ fn one(seed: u64) -> ExitCode {
 struct Found {
     decisions: u64,
     writes: u64,
-    broken: BTreeMap<String, Vec<u64>>,
+    broken: BTreeMap<String, BTreeSet<u64>>,
     coverage: Coverage,
     /// The first seed that broke a rule, and the rule.
     worst: Option<(u64, &'static str)>,
@@ -79,7 +79,7 @@ impl Found {
         self.coverage.add(&outcome.coverage);
         if let Some(violation) = &outcome.violation {
             println!("seed {seed} breaks the rule {}", kind(violation));
-            self.broken.entry(kind(violation)).or_default().push(seed);
+            self.broken.entry(kind(violation)).or_default().insert(seed);
             let found = (seed, violation.rule);
             self.worst = Some(self.worst.map_or(found, |worst| worst.min(found)));
         }
@@ -116,7 +116,7 @@ fn run_many(first: u64, budget: Budget) -> ExitCode {
     }
     println!(
         "{} of {} seeds break a rule",
-        found.broken.values().map(Vec::len).sum::<usize>(),
+        found.broken.values().map(BTreeSet::len).sum::<usize>(),
         end - first
     );
     ExitCode::from(u8::from(!found.broken.is_empty()))

@@ -13,8 +13,8 @@ pub fn at_once() -> usize {
     thread::available_parallelism().map_or(1, NonZero::get)
 }
 
-/// Runs `first` and the seeds after it and shows each outcome, until `is_over` says so of the number of decisions made so far. What has
-/// begun then is finished. Gives the first seed that was not run.
+/// Runs `first` and the seeds after it and shows each outcome, until `is_over`, given the number of decisions so far, is true. Seeds that
+/// have begun are finished. Returns the first seed that was not begun.
 pub fn seeds(first: u64, is_over: impl Fn(u64) -> bool + Sync, show: impl Fn(u64, &Outcome) + Sync) -> u64 {
     let (next, decisions) = (AtomicU64::new(first), AtomicU64::new(0));
     let work = || {

@@ -4,7 +4,7 @@
 //! controller can know only what the API server holds. So each cluster is judged as it was when it made the report behind the
 //! CombinedStatus that the controller read last before the write, and the right version is the one that the object had at that
 //! read. What status says of the active stage before it passes is judged in the same way ([`Oracle::said`]), unless the process has
-//! read older reports than the ones that status rests on, or leaves status as it is because its clock is behind.
+//! read an older policy, or older reports than the ones that status rests on, or leaves status as it is because its clock is behind.
 //!
 //! Seven things cannot be known from there, or the rules do not hold them yet, and break no rule:
 //! - which update a cluster has acknowledged, if something in the cluster scales the object too;
@@ -20,7 +20,7 @@
 //! - whether an update that only removes fields has reached a cluster: it leaves no timestamp. It counts as delivered two minutes
 //!   after it was made. So does an update that is older than the placement, if the policy was created shortly before the update
 //!   or after it. A cluster that was unreachable for that long still has an older version, and without a record from before the
-//!   update nothing shows that. Where the policy was made anew and its placement after such an update, it counts at once;
+//!   update nothing shows that. Where such an update was made after the policy was made anew and before its placement, it counts at once;
 //! - where two policies place an object and one of the placements is removed: that a cluster that has acknowledged the right
 //!   version returns to the one that the remaining placement had delivered. Only the inventory shows that.
 
@@ -132,7 +132,7 @@ impl Oracle {
         };
         let Some(status) = status.filter(is_of_it) else { return };
         self.note(invented(status, parts.2), facts);
-        // A status that is not the one in the API server is neither left nor written.
+        // If the policy has changed since it was read, its status is not left as it was read, and a write of it will be refused.
         let is_clock_behind = left.is_some_and(|left| was_evaluated_after(left, facts));
         let is_view_older = self.read.is_older(facts);
         let is_judged = is_newest(talk, parts.2) && !is_clock_behind && !is_view_older;
@@ -181,7 +181,7 @@ impl Oracle {
 
     /// A stage with a soak passes only if it was proven whenever a controller looked during the soak.
     ///
-    /// Of a reading that is not judged, what it shows counts neither way.
+    /// A reading that is not judged counts neither way.
     fn soaks(
         &mut self,
         talk: &Talk,

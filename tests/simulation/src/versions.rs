@@ -207,8 +207,8 @@ fn is_untold(facts: &Facts, placement: &BindingPolicy, content: Content) -> bool
     is_unremembered && millis(facts.now) + CLOCKS_MS - content.made_at >= UNTOLD_MS
 }
 
-/// Whether the policy was made anew too late to know an older object of its name, or the version from before an update of which no time
-/// tells and that was made before its placement. The first policy is there from the beginning.
+/// Whether the policy was made anew too late to know an older object of its name, or so early that an update without a timestamp came
+/// between it and its placement. The first policy is there from the beginning.
 fn is_without_history(facts: &Facts, placement: &BindingPolicy, content: Content) -> bool {
     let policy = facts.policy.object.metadata.creation_timestamp.as_ref();
     let made_anew = policy.map(|time| millis(time.0)).filter(|made| *made > 1_000);

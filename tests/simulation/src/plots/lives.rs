@@ -6,7 +6,7 @@ use crate::script::{Action, Edit, PolicyEdit, Setting, When};
 use crate::seeded::Seeded;
 use crate::server::Resource;
 
-/// The one three times that shows what it is for in few of its runs.
+/// One is listed three times, because few of its runs reach what it is for.
 pub const PLOTS: &[Plot] = &[
     placement_anew_while_pending,
     joins_while_pending,

@@ -63,11 +63,12 @@ pub fn shared_cluster(chance: &mut Seeded) -> (Setting, Vec<(When, Action)>) {
 }
 
 /// A new rollout begins while the placements of the one before are there, and a user moves its first stage, which is open, behind the
-/// others. One of those takes a cluster over from the other one, and its placement was edited by hand.
+/// others. One of those shares a cluster with the stage before it, and its placement was edited by hand.
 pub fn reordered(chance: &mut Seeded) -> (Setting, Vec<(When, Action)>) {
     let setting = Setting {
         clusters: vec![1; 3],
         shares: vec![false, false, true],
+        soak: chance.once_in(2).then_some("10s"),
         slow_queue: chance.once_in(3),
         ..setting(chance)
     };
@@ -76,7 +77,7 @@ pub fn reordered(chance: &mut Seeded) -> (Setting, Vec<(When, Action)>) {
             When::AfterOpen(2, chance.between(0, 7_000)),
             Action::EditPolicy(PolicyEdit::Clause),
         ),
-        // Nothing of it is in the first stage before the others are.
+        // The first stage's cluster is out of reach, so that the stage passes only after the reordering.
         (When::AfterPrevious(0), Action::Unreachable(0, 400_000)),
         (
             When::AfterPrevious(chance.between(500, 4_000)),
@@ -91,11 +92,12 @@ pub fn reordered(chance: &mut Seeded) -> (Setting, Vec<(When, Action)>) {
 }
 
 /// All stages are open at a revision, a user edits the policy and takes the edit back. The first stage begins anew then, and the second
-/// one has a cluster of it.
+/// one shares a cluster with it.
 pub fn taken_back(chance: &mut Seeded) -> (Setting, Vec<(When, Action)>) {
     let setting = Setting {
         clusters: vec![1; 3],
         shares: vec![false, true, false],
+        soak: chance.once_in(2).then_some("10s"),
         slow_queue: chance.once_in(2),
         ..setting(chance)
     };
