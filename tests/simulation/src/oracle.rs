@@ -4,7 +4,8 @@
 //! controller can know only what the API server holds. So each cluster is judged as it was when it made the report behind the
 //! CombinedStatus that the controller read last before the write, and the right version is the one that the object had at that
 //! read. What status says of the active stage before it passes is judged in the same way ([`Oracle::said`]), unless the process has
-//! read an older policy, or older reports than the ones that status rests on, or leaves status as it is because its clock is behind.
+//! read an older policy, or older reports than the ones that status rests on, or leaves status as it is because its clock is behind or
+//! it has just started.
 //!
 //! Seven things cannot be known from there, or the rules do not hold them yet, and break no rule:
 //! - which update a cluster has acknowledged, if something in the cluster scales the object too;
@@ -31,7 +32,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use stagegate_api::{Phase, StageState, StagedBindingPolicy, StagedBindingPolicyStatus};
 use stagegate_decide::binding::Selector;
 use stagegate_decide::names::{PlacementName, StageName};
-use stagegate_decide::staging::{Facts, Plan, Read, Reason, Write};
+use stagegate_decide::staging::{Decoded, Facts, Plan, Read, Reason, Write};
 
 use crate::alarm::Alarm;
 use crate::claims::Claims;
@@ -135,7 +136,9 @@ impl Oracle {
         // If the policy has changed since it was read, its status is not left as it was read, and a write of it will be refused.
         let is_clock_behind = left.is_some_and(|left| was_evaluated_after(left, facts));
         let is_view_older = self.read.is_older(facts);
-        let is_judged = is_newest(talk, parts.2) && !is_clock_behind && !is_view_older;
+        // A process that has just started leaves status as it is until it has seen the Binding unchanged for a while.
+        let is_starting = left.is_some() && self.read.lacks_one(facts);
+        let is_judged = is_newest(talk, parts.2) && !is_clock_behind && !is_view_older && !is_starting;
         let active = status.active_stage.as_deref();
         let broken = active.and_then(|stage| self.soaks(talk, (stage, plan, is_judged), parts));
         self.note(broken, facts);
@@ -461,6 +464,15 @@ impl ReadRows {
             let known = self.0.entry(key.clone()).or_default();
             *known = version.max(*known);
         }
+    }
+
+    /// Whether one of a placement is not in the reading any more.
+    fn lacks_one(&self, facts: &Facts) -> bool {
+        let placements = facts.placements.values().filter_map(Decoded::object);
+        let uids: BTreeSet<&str> = placements.map(|placement| uid_of(&placement.metadata)).collect();
+        let is_missing = |key: &&String| !facts.combined.contains_key(*key);
+        let mut missing = self.0.keys().filter(is_missing);
+        missing.any(|key| key.rsplit('.').next().is_some_and(|uid| uids.contains(uid)))
     }
 
     fn is_older(&self, facts: &Facts) -> bool {
