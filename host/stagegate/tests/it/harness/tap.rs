@@ -48,7 +48,7 @@ impl Call {
     }
 
     /// Only watches list in pages.
-    fn is_watchs_list(&self) -> bool {
+    pub fn is_watchs_list(&self) -> bool {
         self.target.contains("limit=")
     }
 

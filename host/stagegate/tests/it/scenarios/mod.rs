@@ -8,6 +8,7 @@ mod gates;
 mod gates_bad_input;
 mod health;
 mod noise;
+mod requests;
 mod rollout;
 mod scale;
 mod sickness;
