@@ -32,7 +32,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use stagegate_api::{Phase, StageState, StagedBindingPolicy, StagedBindingPolicyStatus};
 use stagegate_decide::binding::Selector;
 use stagegate_decide::names::{PlacementName, StageName};
-use stagegate_decide::staging::{Decoded, Facts, Plan, Read, Reason, Write};
+use stagegate_decide::staging::{Facts, Plan, Read, Reason, Write};
 
 use crate::alarm::Alarm;
 use crate::claims::Claims;
@@ -45,7 +45,7 @@ use crate::placement_rules::PlacementRules;
 use crate::proofs::{self, Soaks, newly_passed};
 use crate::queue::{Millis, millis};
 use crate::server::{Server, uid_of};
-use crate::versions::{Proof, promoted, was_away};
+use crate::versions::{CLOCKS_MS, Proof, promoted, was_away};
 use crate::waits::{Waits, invented};
 
 /// A status never has more than this, in bytes of JSON.
@@ -137,7 +137,8 @@ impl Oracle {
         let is_clock_behind = left.is_some_and(|left| was_evaluated_after(left, facts));
         let is_view_older = self.read.is_older(facts);
         // A process that has just started leaves status as it is until it has seen the Binding unchanged for a while.
-        let is_starting = left.is_some() && self.read.lacks_one(facts);
+        let is_young = |since| millis(facts.now) - millis(since) < CLOCKS_MS;
+        let is_starting = left.is_some() && facts.watching_since.is_none_or(is_young);
         let is_judged = is_newest(talk, parts.2) && !is_clock_behind && !is_view_older && !is_starting;
         let active = status.active_stage.as_deref();
         let broken = active.and_then(|stage| self.soaks(talk, (stage, plan, is_judged), parts));
@@ -464,15 +465,6 @@ impl ReadRows {
             let known = self.0.entry(key.clone()).or_default();
             *known = version.max(*known);
         }
-    }
-
-    /// Whether one of a placement is not in the reading any more.
-    fn lacks_one(&self, facts: &Facts) -> bool {
-        let placements = facts.placements.values().filter_map(Decoded::object);
-        let uids: BTreeSet<&str> = placements.map(|placement| uid_of(&placement.metadata)).collect();
-        let is_missing = |key: &&String| !facts.combined.contains_key(*key);
-        let mut missing = self.0.keys().filter(is_missing);
-        missing.any(|key| key.rsplit('.').next().is_some_and(|uid| uids.contains(uid)))
     }
 
     fn is_older(&self, facts: &Facts) -> bool {
