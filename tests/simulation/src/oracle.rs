@@ -15,7 +15,8 @@
 //! - whether a report of the first generation is about an older object of the same name, if the policy was made anew less than
 //!   two minutes before the object or after it;
 //! - which update a report is about, if the policy was made anew less than two minutes after an update: the policy before may
-//!   have known that a cluster has not acknowledged that one;
+//!   have known that a cluster has not acknowledged that one. And which of the last two updates, two minutes after the last, if the
+//!   policy was made anew between them: a cluster that was away before the first of them reports once more than is known;
 //! - where two policies place an object: whether a report was made before or after an update within five seconds of it, because
 //!   the clocks may differ;
 //! - whether an update that only removes fields has reached a cluster: it leaves no timestamp. It counts as delivered two minutes

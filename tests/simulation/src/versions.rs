@@ -118,6 +118,7 @@ impl Judging<'_> {
             create_only: object.create_only,
             is_untold: is_untold(facts, self.placement, content),
             is_without_history: is_without_history(facts, self.placement, content),
+            is_counted_one_short: is_counted_one_short(facts, content),
             delivery: Delivery::of(content, seen_at(facts, own.as_str(), &key), (parts.0, parts.2))
                 .opened(uid_of(&self.placement.metadata), &oracle.opened_at),
             is_cached: matches!(facts.read, Read::Cached),
@@ -159,6 +160,8 @@ struct Told {
     /// No time tells of its last update, or nothing is known from before it.
     is_untold: bool,
     is_without_history: bool,
+    /// A cluster may have been away since before the update before the last one, and nothing knows of that.
+    is_counted_one_short: bool,
     delivery: Delivery,
     /// The watch may not have told of the last update yet, which the cluster may have.
     is_cached: bool,
@@ -184,7 +187,7 @@ impl Told {
             oracle.merged.borrow_mut().insert(version);
         }
         let is_older = self.delivery.is_from_before_update(truth) || self.delivery.is_from_before_opening(truth);
-        let is_untold = (self.is_untold && !is_older) || self.is_without_history;
+        let is_untold = ((self.is_untold || self.is_counted_one_short) && !is_older) || self.is_without_history;
         // What another policy has placed, nothing tells this one: the cluster may have got, and report, an older object or version.
         let is_of_delivery = (made_at - CLOCKS_MS..=made_at + DELIVERY_MS).contains(&truth.at);
         let is_shared = oracle.has_two_policies && (is_of_delivery || truth.newest >= self.content.id);
@@ -208,10 +211,8 @@ fn is_untold(facts: &Facts, placement: &BindingPolicy, content: Content) -> bool
 }
 
 /// Whether the policy was made anew too late to know an older object of its name, or so early that an update without a timestamp came
-/// between it and its placement. The first policy is there from the beginning.
+/// between it and its placement.
 fn is_without_history(facts: &Facts, placement: &BindingPolicy, content: Content) -> bool {
-    let policy = facts.policy.object.metadata.creation_timestamp.as_ref();
-    let made_anew = policy.map(|time| millis(time.0)).filter(|made| *made > 1_000);
     let placed_at = placement
         .metadata
         .creation_timestamp
@@ -219,12 +220,25 @@ fn is_without_history(facts: &Facts, placement: &BindingPolicy, content: Content
         .map(|time| millis(time.0));
     // Whole seconds.
     let is_placed_after = placed_at.is_some_and(|placed| content.made_at < placed + 1_000);
-    made_anew.is_some_and(|made| match content.replaced {
+    made_anew_at(facts).is_some_and(|made| match content.replaced {
         Some(_) if content.is_untimed && is_placed_after && content.made_at >= made => true,
         None => content.made_at < made + UNTOLD_MS,
         // The policy before may have known that a cluster has not acknowledged the update before this one.
         Some(before) => before < made && made - before < UNTOLD_MS,
     })
+}
+
+/// Whether the policy was made anew after the update before the last one, and the last one counts as delivered.
+fn is_counted_one_short(facts: &Facts, content: Content) -> bool {
+    let made_anew = made_anew_at(facts).zip(content.replaced);
+    made_anew.is_some_and(|(made, before)| before < made)
+        && millis(facts.now) + CLOCKS_MS - content.made_at >= UNTOLD_MS
+}
+
+/// When the policy was made, unless it is the first one, which is there from the beginning.
+fn made_anew_at(facts: &Facts) -> Option<Millis> {
+    let policy = facts.policy.object.metadata.creation_timestamp.as_ref();
+    policy.map(|time| millis(time.0)).filter(|made| *made > 1_000)
 }
 
 /// Whether KubeStellar has not resolved the placement since its last change, and its status says so, or nothing excuses that.

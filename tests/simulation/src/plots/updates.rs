@@ -233,27 +233,35 @@ fn opened_long_after_it_was_made(chance: &mut Seeded) -> (Setting, Vec<(When, Ac
 fn back_with_the_first_of_two_updates(chance: &mut Seeded) -> (Setting, Vec<(When, Action)>) {
     let setting = Setting {
         clusters: vec![1, 1],
+        soak: chance.pick(&[None, None, Some("90s")]).copied().flatten(),
         slow_rollouts: false,
         slow_reports: false,
         objects_late_ms: 9_000,
         slow_transport: chance.once_in(2),
         ..small(chance)
     };
-    let actions = vec![
+    let mut actions = vec![
         (
             When::AfterOpen(1, chance.between(8_000, 20_000)),
             Action::Unreachable(1, 500_000),
         ),
         (later(chance, 5_000, 9_000), edit(Edit::Spec)),
         (later(chance, 125_000, 140_000), Action::RecreatePolicy),
-        (
-            When::AfterOpen(3, chance.between(0, 800)),
-            Action::Kill(0, chance.between(7_000, 9_000)),
-        ),
-        (later(chance, 2_500, 5_000), edit(Edit::Spec)),
-        (later(chance, 5_000, 9_000), Action::Reachable(1)),
-        (later(chance, 1_500, 4_000), Action::Unreachable(1, LONG_MS)),
     ];
+    let since_opening = chance.between(0, 800);
+    if chance.once_in(2) {
+        let kill = Action::Kill(0, chance.between(7_000, 9_000));
+        actions.push((When::AfterOpen(3, since_opening), kill));
+        actions.push((later(chance, 2_500, 5_000), edit(Edit::Spec)));
+        actions.push((later(chance, 5_000, 9_000), Action::Reachable(1)));
+    } else {
+        actions.push((
+            When::AfterOpen(3, since_opening + chance.between(1_500, 5_000)),
+            edit(Edit::Spec),
+        ));
+        actions.push((later(chance, 0, 6_000), Action::Reachable(1)));
+    }
+    actions.extend([(later(chance, 1_500, 4_000), Action::Unreachable(1, LONG_MS))]);
     (setting, actions)
 }
 

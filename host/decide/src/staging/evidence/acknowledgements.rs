@@ -309,6 +309,11 @@ impl<'a> UpdateTracker<'a> {
             .is_some_and(|(edited_at, before)| edited_at > before)
     }
 
+    /// Whether the Binding has named another version of the object, or may have named one before this process looked.
+    pub(crate) fn may_have_brought_other(&self) -> bool {
+        self.named_since.is_none() || self.known_since.is_some() || self.is_other_version()
+    }
+
     /// Whether the Binding names another version than the object has now.
     fn is_other_version(&self) -> bool {
         self.found.resource_version.borrowed() != binding_view::resource_version(self.bound)
@@ -356,8 +361,7 @@ impl<'a> UpdateTracker<'a> {
             is_made_anew,
         } = update;
         // Neither this Binding nor the record tells of an earlier version that the placement may have brought.
-        let is_first_named = self.named_since.is_some() && self.known_since.is_none();
-        let is_first_version = is_first_named && recorded.is_none_or(is_unbound);
+        let is_first_version = !self.may_have_brought_other() && recorded.is_none_or(is_unbound);
         let is_of_before_opening = self.is_of_before_opening();
         for (cluster, row) in self.reported_by(&self.clusters.all) {
             let is_of_older_object = is_made_anew && row.is_some_and(|row| self.is_of_later_generation(row));

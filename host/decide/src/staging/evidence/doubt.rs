@@ -2,7 +2,7 @@
 //! version. They count when transport has nothing more to deliver. Must not record anything.
 
 use jiff::Timestamp;
-use stagegate_api::{EvidenceRow, Reported};
+use stagegate_api::{EvidenceRow, ObjectStatus, Reported};
 
 use crate::checks::finding::Finding;
 use crate::checks::reason::Reason;
@@ -83,6 +83,28 @@ impl UpdateTracker<'_> {
         let text = format!(
             "{} was updated at {updated}, shortly before this policy placed it: the report of cluster {} may be about an older \
              version that another BindingPolicy delivered; the report counts from {ends} on",
+            binding_view::key(self.bound),
+            row.cluster
+        );
+        Some(Finding::unknown(Reason::UpdateUnacknowledged, text).wake_at(ends))
+    }
+
+    /// The finding while a cluster may still report the version before an update of an object that the placement had brought before. A
+    /// cluster that returns with a version from an earlier placement reports that first and the one that this placement brought at
+    /// first then, just as a cluster that has got the object anew reports that one and the update.
+    pub(crate) fn brought_before_update(&self, record: &ObjectStatus) -> Option<Finding> {
+        let has_older = |generation| generation > 2;
+        let updated = (record.edited_at.as_ref().map(|time| time.0))
+            .filter(|_| self.is_unproven && !self.bound.create_only && self.generation().is_some_and(has_older))?;
+        let ends = after(updated, self.settings.unseen_update());
+        let is_since_placement = self.placed_since.is_some_and(|placed| updated > placed);
+        if !(is_since_placement && self.may_have_brought_other() && self.now < ends) {
+            return None;
+        }
+        let row = self.rows.iter().find(|row| matches!(row.at, Reported::At { .. }))?;
+        let text = format!(
+            "{} was updated at {updated}, when this policy had just placed it: the report of cluster {} may be about the version before \
+             that; it counts from {ends} on",
             binding_view::key(self.bound),
             row.cluster
         );

@@ -49,6 +49,7 @@ impl UpdateTracker<'_> {
             .or(pending)
             .or_else(|| self.doubtful())
             .or_else(|| self.unremembered())
+            .or_else(|| self.brought_before_update(record))
             .or_else(|| self.of_another_object())
     }
 
