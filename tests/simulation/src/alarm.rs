@@ -22,18 +22,22 @@ use crate::versions::{CLOCKS_MS, DELIVERY_MS, UNTOLD_MS, combined_of, judged, se
 /// A cluster, an object, and the version that it should run.
 type Told = (String, String, u64);
 
+/// An object and its version.
+type Version = (String, u64);
+
 /// What the readings have shown that were acted on.
 #[derive(Clone, Debug, Default)]
 pub struct Alarm {
     /// In which stage a cluster had no report of an object after its last update. The record of another stage does not learn of it.
     blank: BTreeSet<(String, Told)>,
-    /// Stages of which status has counted several updates for one cluster.
-    several: BTreeSet<String>,
+    /// In which stage status has counted several updates of an object for one cluster, at which version of it.
+    several: BTreeSet<(String, Version)>,
 }
 
 /// What one reading says of one cluster and one object.
 struct Row {
     told: Told,
+    name: String,
     content: Content,
     create_only: bool,
     truth: Option<Truth>,
@@ -41,6 +45,13 @@ struct Row {
     is_blank: bool,
     /// When the version was made, or when the process saw the Binding name it, which may be much later.
     delivered_from: Millis,
+}
+
+impl Row {
+    fn version(&self) -> Version {
+        let (_, object, content) = &self.told;
+        (object.clone(), *content)
+    }
 }
 
 impl Alarm {
@@ -54,15 +65,16 @@ impl Alarm {
             return;
         };
         let records = talk.facts.policy.object.status.iter().flat_map(|status| &status.stages);
-        let mut objects = records
+        let objects = records
             .filter(|record| record.name == stage.name)
             .flat_map(|record| &record.objects);
         let has_several =
-            |object: &ObjectStatus| object.pending_updates.iter().any(|pending| pending.unacknowledged > 1);
-        if objects.any(has_several) {
-            self.several.insert(stage.name.clone());
-        }
+            |object: &&ObjectStatus| object.pending_updates.iter().any(|pending| pending.unacknowledged > 1);
+        let several: BTreeSet<String> = objects.filter(has_several).map(|object| object.name.clone()).collect();
         for row in rows(talk, &stage.name, kubestellar) {
+            if several.contains(&row.name) {
+                self.several.insert((stage.name.clone(), row.version()));
+            }
             if row.is_blank && now >= row.content.made_at + CLOCKS_MS {
                 self.blank.insert((stage.name.clone(), row.told));
             }
@@ -78,10 +90,11 @@ impl Alarm {
         if others.any(|other| other.name != stage && other.objects.iter().any(is_pending)) {
             return None;
         }
-        if self.several.contains(stage) {
+        let rows = rows(talk, stage, kubestellar);
+        let is_counted_twice = |row: &Row| self.several.contains(&(stage.to_owned(), row.version()));
+        if rows.iter().any(is_counted_twice) {
             return None;
         }
-        let rows = rows(talk, stage, kubestellar);
         // Of several updates reports tell less: some stay pending until the object is updated once more. Contents are numbered.
         let objects: BTreeSet<&String> = rows.iter().map(|row| &row.told.1).collect();
         let has_several = |row: &Row| usize::try_from(row.content.id).map_or(true, |id| id > objects.len() + 1);
@@ -143,6 +156,7 @@ fn rows(talk: &Talk, stage: &str, kubestellar: &KubeStellar) -> Vec<Row> {
             let cluster = &destination.cluster_id;
             rows.push(Row {
                 told: (cluster.clone(), key.to_string(), content.id),
+                name: key.name.clone(),
                 content,
                 create_only: object.create_only,
                 truth: basis.get(cluster).copied(),

@@ -13,6 +13,17 @@ pub fn at_once() -> usize {
     thread::available_parallelism().map_or(1, NonZero::get)
 }
 
+/// Names the seed of a run that panics.
+struct Named(u64);
+
+impl Drop for Named {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            eprintln!("seed {} panics", self.0);
+        }
+    }
+}
+
 /// Runs `first` and the seeds after it and shows each outcome, until `is_over`, given the number of decisions so far, is true. Seeds that
 /// have begun are finished. Returns the first seed that was not begun.
 pub fn seeds(first: u64, is_over: impl Fn(u64) -> bool + Sync, show: impl Fn(u64, &Outcome) + Sync) -> u64 {
@@ -20,6 +31,7 @@ pub fn seeds(first: u64, is_over: impl Fn(u64) -> bool + Sync, show: impl Fn(u64
     let work = || {
         while !is_over(decisions.load(Ordering::Relaxed)) {
             let seed = next.fetch_add(1, Ordering::Relaxed);
+            let _named = Named(seed);
             let outcome = run(&Script::drawn(seed), false);
             decisions.fetch_add(outcome.counts.decisions, Ordering::Relaxed);
             show(seed, &outcome);

@@ -46,11 +46,14 @@ use crate::placement_rules::PlacementRules;
 use crate::proofs::{self, Soaks, newly_passed};
 use crate::queue::{Millis, millis};
 use crate::server::{Server, uid_of};
-use crate::versions::{CLOCKS_MS, Proof, promoted, was_away};
+use crate::versions::{Proof, promoted, was_away};
 use crate::waits::{Waits, invented};
 
 /// A status never has more than this, in bytes of JSON.
 const STATUS_BYTES_MAX: usize = 1024 * 1024;
+
+/// How long a process that has just started leaves status as it is: until it has seen Bindings unchanged for the settle time.
+const RESTED_MS: Millis = 3_000;
 
 /// A rule that was broken.
 #[derive(Clone, Debug)]
@@ -138,7 +141,7 @@ impl Oracle {
         let is_clock_behind = left.is_some_and(|left| was_evaluated_after(left, facts));
         let is_view_older = self.read.is_older(facts);
         // A process that has just started leaves status as it is until it has seen the Binding unchanged for a while.
-        let is_young = |since| millis(facts.now) - millis(since) < CLOCKS_MS;
+        let is_young = |since| millis(facts.now) - millis(since) < RESTED_MS;
         let is_starting = left.is_some() && facts.watching_since.is_none_or(is_young);
         let is_judged = is_newest(talk, parts.2) && !is_clock_behind && !is_view_older && !is_starting;
         let active = status.active_stage.as_deref();
