@@ -235,9 +235,9 @@ fn back_with_the_first_of_two_updates(chance: &mut Seeded) -> (Setting, Vec<(Whe
         clusters: vec![1, 1],
         soak: chance.pick(&[None, None, Some("90s")]).copied().flatten(),
         slow_rollouts: false,
-        slow_reports: false,
+        slow_reports: chance.once_in(2),
         objects_late_ms: 9_000,
-        slow_transport: chance.once_in(2),
+        slow_transport: true,
         ..small(chance)
     };
     let mut actions = vec![
@@ -248,20 +248,19 @@ fn back_with_the_first_of_two_updates(chance: &mut Seeded) -> (Setting, Vec<(Whe
         (later(chance, 5_000, 9_000), edit(Edit::Spec)),
         (later(chance, 125_000, 140_000), Action::RecreatePolicy),
     ];
-    let since_opening = chance.between(0, 800);
+    // Long enough for the transport to have handed over the first of the two.
+    let until_update = chance.between(2_500, 20_000);
     if chance.once_in(2) {
-        let kill = Action::Kill(0, chance.between(7_000, 9_000));
-        actions.push((When::AfterOpen(3, since_opening), kill));
-        actions.push((later(chance, 2_500, 5_000), edit(Edit::Spec)));
-        actions.push((later(chance, 5_000, 9_000), Action::Reachable(1)));
+        let away_for = until_update + chance.between(2_000, 6_000);
+        let kill = Action::Kill(0, away_for);
+        actions.push((When::AfterOpen(3, chance.between(0, 800)), kill));
+        actions.push((When::AfterPrevious(until_update), edit(Edit::Spec)));
+        actions.push((later(chance, 2_000, 9_000), Action::Reachable(1)));
     } else {
-        actions.push((
-            When::AfterOpen(3, since_opening + chance.between(1_500, 5_000)),
-            edit(Edit::Spec),
-        ));
+        actions.push((When::AfterOpen(3, until_update), edit(Edit::Spec)));
         actions.push((later(chance, 0, 6_000), Action::Reachable(1)));
     }
-    actions.extend([(later(chance, 1_500, 4_000), Action::Unreachable(1, LONG_MS))]);
+    actions.push((later(chance, 1_500, 12_000), Action::Unreachable(1, LONG_MS)));
     (setting, actions)
 }
 

@@ -49,7 +49,11 @@ impl UpdateTracker<'_> {
             .or(pending)
             .or_else(|| self.doubtful())
             .or_else(|| self.unremembered())
-            .or_else(|| self.brought_before_update(record))
+            // Where updates are made all the time, two minutes without one never come.
+            .or_else(|| {
+                self.brought_before_update(record)
+                    .filter(|_| unseen == UnacknowledgedUpdates::Wait)
+            })
             .or_else(|| self.of_another_object())
     }
 
