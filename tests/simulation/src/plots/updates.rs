@@ -233,34 +233,37 @@ fn opened_long_after_it_was_made(chance: &mut Seeded) -> (Setting, Vec<(When, Ac
 fn back_with_the_first_of_two_updates(chance: &mut Seeded) -> (Setting, Vec<(When, Action)>) {
     let setting = Setting {
         clusters: vec![1, 1],
-        soak: chance.pick(&[None, None, Some("90s")]).copied().flatten(),
+        soak: chance.pick(&[None, None, None, Some("90s")]).copied().flatten(),
         slow_rollouts: false,
-        slow_reports: chance.once_in(2),
+        slow_reports: true,
         objects_late_ms: 9_000,
         slow_transport: true,
         ..small(chance)
     };
     let mut actions = vec![
         (
-            When::AfterOpen(1, chance.between(8_000, 20_000)),
+            When::AfterOpen(1, chance.between(6_000, 24_000)),
             Action::Unreachable(1, 500_000),
         ),
         (later(chance, 5_000, 9_000), edit(Edit::Spec)),
         (later(chance, 125_000, 140_000), Action::RecreatePolicy),
     ];
-    // Long enough for the transport to have handed over the first of the two.
-    let until_update = chance.between(2_500, 20_000);
+    // The cluster reports on what it had, and then gets the first of the two updates while the second one is on its way.
+    let undelivered = chance.between(8_000, 20_000);
+    let opened = When::AfterOpen(3, chance.between(0, 1_500));
+    actions.push((opened, Action::Undelivered(1, undelivered)));
     if chance.once_in(2) {
-        let away_for = until_update + chance.between(2_000, 6_000);
-        let kill = Action::Kill(0, away_for);
-        actions.push((When::AfterOpen(3, chance.between(0, 800)), kill));
-        actions.push((When::AfterPrevious(until_update), edit(Edit::Spec)));
-        actions.push((later(chance, 2_000, 9_000), Action::Reachable(1)));
-    } else {
-        actions.push((When::AfterOpen(3, until_update), edit(Edit::Spec)));
-        actions.push((later(chance, 0, 6_000), Action::Reachable(1)));
+        let away_for = undelivered + chance.between(1_000, 5_000);
+        actions.push((When::AfterPrevious(0), Action::Kill(0, away_for)));
     }
-    actions.push((later(chance, 1_500, 12_000), Action::Unreachable(1, LONG_MS)));
+    actions.push((When::AfterPrevious(0), Action::Reachable(1)));
+    actions.push((
+        When::AfterPrevious(undelivered - chance.between(0, 3_000)),
+        edit(Edit::Spec),
+    ));
+    if chance.once_in(2) {
+        actions.push((later(chance, 5_000, 12_000), Action::Unreachable(1, LONG_MS)));
+    }
     (setting, actions)
 }
 
