@@ -22,7 +22,7 @@
 //! - whether an update that only removes fields has reached a cluster: it leaves no timestamp. It counts as delivered two minutes
 //!   after it was made. So does an update that is older than the placement, if the policy was created shortly before the update
 //!   or after it. A cluster that was unreachable for that long still has an older version, and without a record from before the
-//!   update nothing shows that. Where such an update was made after the policy was made anew and before its placement, it counts at once;
+//!   update nothing shows that. Without a timestamp, one before the placement of a policy that was made anew counts at once;
 //! - where two policies place an object and one of the placements is removed: that a cluster that has acknowledged the right
 //!   version returns to the one that the remaining placement had delivered. Only the inventory shows that.
 

@@ -210,8 +210,8 @@ fn is_untold(facts: &Facts, placement: &BindingPolicy, content: Content) -> bool
     is_unremembered && millis(facts.now) + CLOCKS_MS - content.made_at >= UNTOLD_MS
 }
 
-/// Whether the policy was made anew too late to know an older object of its name, or so early that an update without a timestamp came
-/// between it and its placement.
+/// Whether the policy was made anew too late to know an older object of its name or the version before an update, or made its placement
+/// after an update without a timestamp.
 fn is_without_history(facts: &Facts, placement: &BindingPolicy, content: Content) -> bool {
     let placed_at = placement
         .metadata
@@ -221,7 +221,7 @@ fn is_without_history(facts: &Facts, placement: &BindingPolicy, content: Content
     // Whole seconds.
     let is_placed_after = placed_at.is_some_and(|placed| content.made_at < placed + 1_000);
     made_anew_at(facts).is_some_and(|made| match content.replaced {
-        Some(_) if content.is_untimed && is_placed_after && content.made_at >= made => true,
+        Some(_) if content.is_untimed && is_placed_after => true,
         None => content.made_at < made + UNTOLD_MS,
         // The policy before may have known that a cluster has not acknowledged the update before this one.
         Some(before) => before < made && made - before < UNTOLD_MS,

@@ -17,6 +17,9 @@ pub const PLOTS: &[Plot] = &[
     policy_made_anew_and_looked_at_late,
     opened_long_after_it_was_made,
     back_with_the_first_of_two_updates,
+    back_with_the_first_of_two_updates,
+    back_with_the_first_of_two_updates,
+    policy_made_anew_right_after_an_update,
     updated_while_nobody_works,
     labelled_before_the_first_sight,
     updated_all_the_time,
@@ -264,6 +267,29 @@ fn back_with_the_first_of_two_updates(chance: &mut Seeded) -> (Setting, Vec<(Whe
     if chance.once_in(2) {
         actions.push((later(chance, 5_000, 12_000), Action::Unreachable(1, LONG_MS)));
     }
+    (setting, actions)
+}
+
+/// A policy is made anew right after an update that a cluster gets late, and the cluster goes on to report on what it had.
+fn policy_made_anew_right_after_an_update(chance: &mut Seeded) -> (Setting, Vec<(When, Action)>) {
+    let setting = Setting {
+        clusters: vec![1, 1],
+        slow_rollouts: false,
+        slow_reports: chance.once_in(2),
+        ..small(chance)
+    };
+    let first = (
+        When::AfterOpen(1, chance.between(125_000, 150_000)),
+        Action::Undelivered(1, chance.between(40_000, 100_000)),
+    );
+    let kind = chance.pick(&[Edit::Spec, Edit::Spec, Edit::Removal]).copied();
+    let actions = vec![
+        first,
+        (later(chance, 0, 1_000), Action::Sicken(1, 0)),
+        (later(chance, 500, 4_000), edit(kind.unwrap_or(Edit::Spec))),
+        (later(chance, 500, 20_000), Action::RecreatePolicy),
+        (When::AfterOpen(2, chance.between(5_000, 25_000)), Action::Recover(1, 0)),
+    ];
     (setting, actions)
 }
 
