@@ -21,7 +21,7 @@ type Broken = (&'static str, String);
 pub struct PlacementRules {
     /// Policies by uid, and the revisions at which one of their stages was opened or changed.
     begun: BTreeSet<(String, String)>,
-    /// Placements by uid, and their attempts, in which status has told of a completed rollout, and the stages that came before theirs.
+    /// Placements by uid, and their attempts, in which status has reported a completed rollout, and the stages that came before theirs.
     completed: BTreeMap<(String, i64), Vec<String>>,
 }
 
