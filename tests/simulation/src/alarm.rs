@@ -30,14 +30,14 @@ type Version = (String, u64);
 pub struct Alarm {
     /// In which stage a cluster had no report of an object after its last update. The record of another stage does not learn of it.
     blank: BTreeSet<(String, Told)>,
-    /// In which stage status has counted several updates of an object for one cluster, at which version of it.
+    /// The stages in which status counted several updates of an object for one cluster, and the object's version at that time.
     several: BTreeSet<(String, Version)>,
 }
 
 /// What one reading says of one cluster and one object.
 struct Row {
     told: Told,
-    name: String,
+    object_name: String,
     content: Content,
     create_only: bool,
     truth: Option<Truth>,
@@ -72,7 +72,7 @@ impl Alarm {
             |object: &&ObjectStatus| object.pending_updates.iter().any(|pending| pending.unacknowledged > 1);
         let several: BTreeSet<String> = objects.filter(has_several).map(|object| object.name.clone()).collect();
         for row in rows(talk, &stage.name, kubestellar) {
-            if several.contains(&row.name) {
+            if several.contains(&row.object_name) {
                 self.several.insert((stage.name.clone(), row.version()));
             }
             if row.is_blank && now >= row.content.made_at + CLOCKS_MS {
@@ -156,7 +156,7 @@ fn rows(talk: &Talk, stage: &str, kubestellar: &KubeStellar) -> Vec<Row> {
             let cluster = &destination.cluster_id;
             rows.push(Row {
                 told: (cluster.clone(), key.to_string(), content.id),
-                name: key.name.clone(),
+                object_name: key.name.clone(),
                 content,
                 create_only: object.create_only,
                 truth: basis.get(cluster).copied(),

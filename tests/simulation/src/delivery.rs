@@ -8,7 +8,7 @@ use crate::kubestellar::KubeStellar;
 use crate::queue::{Millis, millis};
 use crate::server::{Content, Server};
 
-/// Reports and updates have whole seconds, and clocks may differ by the settle time.
+/// Reports and updates have whole seconds, and clocks may differ by less than this.
 const CLOCKS_MS: Millis = 6_000;
 /// How late a watch is at most that is not held up.
 const SEEN_MS: Millis = 2_500;

@@ -13,13 +13,13 @@ pub fn at_once() -> usize {
     thread::available_parallelism().map_or(1, NonZero::get)
 }
 
-/// Names the seed of a run that panics.
-struct Named(u64);
+/// Prints the seed of a run that panics.
+struct PrintSeedOnPanic(u64);
 
-impl Drop for Named {
+impl Drop for PrintSeedOnPanic {
     fn drop(&mut self) {
         if thread::panicking() {
-            eprintln!("seed {} panics", self.0);
+            eprintln!("seed {0} panicked: SEED={0} make simulate runs it alone", self.0);
         }
     }
 }
@@ -31,7 +31,7 @@ pub fn seeds(first: u64, is_over: impl Fn(u64) -> bool + Sync, show: impl Fn(u64
     let work = || {
         while !is_over(decisions.load(Ordering::Relaxed)) {
             let seed = next.fetch_add(1, Ordering::Relaxed);
-            let _named = Named(seed);
+            let _printed = PrintSeedOnPanic(seed);
             let outcome = run(&Script::drawn(seed), false);
             decisions.fetch_add(outcome.counts.decisions, Ordering::Relaxed);
             show(seed, &outcome);

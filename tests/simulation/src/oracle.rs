@@ -15,14 +15,15 @@
 //! - whether a report of the first generation is about an older object of the same name, if the policy was made anew less than
 //!   two minutes before the object or after it;
 //! - which update a report is about, if the policy was made anew less than two minutes after an update: the policy before may
-//!   have known that a cluster has not acknowledged that one. And which of the last two updates, two minutes after the last, if the
-//!   policy was made anew between them: a cluster that was away before the first of them reports once more than is known;
+//!   have known that a cluster has not acknowledged that one. Nor which of the last two updates a report is about, if the policy was
+//!   made anew between them: a cluster that has been out of reach since before the first one reports once more than the policy can
+//!   know. Such a report counts two minutes after the last update, and at once if every cluster had reported before that update;
 //! - where two policies place an object: whether a report was made before or after an update within five seconds of it, because
 //!   the clocks may differ;
 //! - whether an update that only removes fields has reached a cluster: it leaves no timestamp. It counts as delivered two minutes
 //!   after it was made. So does an update that is older than the placement, if the policy was created shortly before the update
 //!   or after it. A cluster that was unreachable for that long still has an older version, and without a record from before the
-//!   update nothing shows that. Without a timestamp, one before the placement of a policy that was made anew counts at once;
+//!   update nothing shows that. If the policy was made anew, an update without a timestamp counts at once if it was made before the placement;
 //! - where two policies place an object and one of the placements is removed: that a cluster that has acknowledged the right
 //!   version returns to the one that the remaining placement had delivered. Only the inventory shows that.
 
@@ -52,8 +53,8 @@ use crate::waits::{Waits, invented};
 /// A status never has more than this, in bytes of JSON.
 const STATUS_BYTES_MAX: usize = 1024 * 1024;
 
-/// How long a process that has just started leaves status as it is: until it has seen Bindings unchanged for the settle time.
-const RESTED_MS: Millis = 3_000;
+/// How long a process that has just started leaves status as it is: the settle time, for which it must see Bindings unchanged.
+const SETTLE_MS: Millis = 3_000;
 
 /// A rule that was broken.
 #[derive(Clone, Debug)]
@@ -141,7 +142,7 @@ impl Oracle {
         let is_clock_behind = left.is_some_and(|left| was_evaluated_after(left, facts));
         let is_view_older = self.read.is_older(facts);
         // A process that has just started leaves status as it is until it has seen the Binding unchanged for a while.
-        let is_young = |since| millis(facts.now) - millis(since) < RESTED_MS;
+        let is_young = |since| millis(facts.now) - millis(since) < SETTLE_MS;
         let is_starting = left.is_some() && facts.watching_since.is_none_or(is_young);
         let is_judged = is_newest(talk, parts.2) && !is_clock_behind && !is_view_older && !is_starting;
         let active = status.active_stage.as_deref();

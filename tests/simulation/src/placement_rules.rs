@@ -21,7 +21,7 @@ type Broken = (&'static str, String);
 pub struct PlacementRules {
     /// Policies by uid, and the revisions at which one of their stages was opened or changed.
     begun: BTreeSet<(String, String)>,
-    /// Placements by uid, and their attempts, in which status has reported a completed rollout, and the stages that came before theirs.
+    /// The placements by uid, and attempts, for which status has reported a completed rollout, and the stages before each of them.
     completed: BTreeMap<(String, i64), Vec<String>>,
 }
 

@@ -20,7 +20,7 @@ use crate::queue::{Millis, millis};
 use crate::server::{Content, Server, uid_of};
 use crate::users::{BROKEN_FILTER, FILTER_FOR_ONE};
 
-/// Reports and updates have whole seconds, and the clocks of two API servers may differ by the settle time.
+/// Reports and updates have whole seconds, and the clocks of two API servers may differ by less than this.
 pub(crate) const CLOCKS_MS: Millis = 5_000;
 
 /// How long after an update that left no timestamp whatever the cluster runs counts as that update.
@@ -116,9 +116,10 @@ impl Judging<'_> {
             path: format!("{}/{}", key.namespace.as_deref().unwrap_or_default(), key.name),
             content,
             create_only: object.create_only,
-            is_untold: is_untold(facts, self.placement, content),
-            is_without_history: is_without_history(facts, self.placement, content),
-            is_counted_one_short: is_counted_one_short(facts, content),
+            is_untold: is_untold(facts, self.placement, content)
+                || is_untimed_before_placement(facts, self.placement, content),
+            is_without_history: is_without_history(facts, content),
+            may_lack_one_update: may_lack_one_update(facts, (self.placement, &spec.name), content),
             delivery: Delivery::of(content, seen_at(facts, own.as_str(), &key), (parts.0, parts.2))
                 .opened(uid_of(&self.placement.metadata), &oracle.opened_at),
             is_cached: matches!(facts.read, Read::Cached),
@@ -160,8 +161,8 @@ struct Told {
     /// No time tells of its last update, or nothing is known from before it.
     is_untold: bool,
     is_without_history: bool,
-    /// A cluster may have been away since before the update before the last one, and nothing knows of that.
-    is_counted_one_short: bool,
+    /// A cluster may have been out of reach since before the last update but one, and the policy has no record of that.
+    may_lack_one_update: bool,
     delivery: Delivery,
     /// The watch may not have told of the last update yet, which the cluster may have.
     is_cached: bool,
@@ -187,7 +188,7 @@ impl Told {
             oracle.merged.borrow_mut().insert(version);
         }
         let is_older = self.delivery.is_from_before_update(truth) || self.delivery.is_from_before_opening(truth);
-        let is_untold = ((self.is_untold || self.is_counted_one_short) && !is_older) || self.is_without_history;
+        let is_untold = ((self.is_untold || self.may_lack_one_update) && !is_older) || self.is_without_history;
         // What another policy has placed, nothing tells this one: the cluster may have got, and report, an older object or version.
         let is_of_delivery = (made_at - CLOCKS_MS..=made_at + DELIVERY_MS).contains(&truth.at);
         let is_shared = oracle.has_two_policies && (is_of_delivery || truth.newest >= self.content.id);
@@ -210,29 +211,46 @@ fn is_untold(facts: &Facts, placement: &BindingPolicy, content: Content) -> bool
     is_unremembered && millis(facts.now) + CLOCKS_MS - content.made_at >= UNTOLD_MS
 }
 
-/// Whether the policy was made anew too late to know an older object of its name or the version before an update, or made its placement
-/// after an update without a timestamp.
-fn is_without_history(facts: &Facts, placement: &BindingPolicy, content: Content) -> bool {
-    let placed_at = placement
-        .metadata
-        .creation_timestamp
-        .as_ref()
-        .map(|time| millis(time.0));
-    // Whole seconds.
-    let is_placed_after = placed_at.is_some_and(|placed| content.made_at < placed + 1_000);
+/// Whether the policy was made anew too late to know an older object of the same name or the version before an update.
+fn is_without_history(facts: &Facts, content: Content) -> bool {
     made_anew_at(facts).is_some_and(|made| match content.replaced {
-        Some(_) if content.is_untimed && is_placed_after => true,
         None => content.made_at < made + UNTOLD_MS,
         // The policy before may have known that a cluster has not acknowledged the update before this one.
         Some(before) => before < made && made - before < UNTOLD_MS,
     })
 }
 
-/// Whether the policy was made anew after the update before the last one, and the last one counts as delivered.
-fn is_counted_one_short(facts: &Facts, content: Content) -> bool {
-    let made_anew = made_anew_at(facts).zip(content.replaced);
+/// Whether the policy was made anew, and the last update has no timestamp and was made before the placement.
+fn is_untimed_before_placement(facts: &Facts, placement: &BindingPolicy, content: Content) -> bool {
+    // Whole seconds.
+    let is_before = content.made_at < placed_at(placement) + 1_000;
+    content.replaced.is_some() && content.is_untimed && is_before && made_anew_at(facts).is_some()
+}
+
+/// Whether the policy was made anew after the last update but one, and the last update was made after the placement, and is so old that it
+/// counts as delivered or came when every cluster of the stage had reported.
+fn may_lack_one_update(facts: &Facts, (placement, stage): (&BindingPolicy, &str), content: Content) -> bool {
+    // An object that is there from the beginning is no update.
+    let before = content.replaced.filter(|before| *before > 1_000);
+    let made_anew = made_anew_at(facts).zip(before);
+    let is_old = || millis(facts.now) + CLOCKS_MS - content.made_at >= UNTOLD_MS;
     made_anew.is_some_and(|(made, before)| before < made)
-        && millis(facts.now) + CLOCKS_MS - content.made_at >= UNTOLD_MS
+        && content.made_at + 1_000 > placed_at(placement)
+        && (is_old() || was_judged(facts, stage))
+}
+
+/// Whether status has an answer of a check that is made only when every cluster of the stage has reported.
+fn was_judged(facts: &Facts, stage: &str) -> bool {
+    let stages = facts.policy.object.status.iter().flat_map(|status| &status.stages);
+    let mut checks = stages
+        .filter(|known| known.name == stage)
+        .flat_map(|known| &known.checks);
+    checks.any(|check| !["filter", "evidence"].contains(&check.name.as_str()))
+}
+
+fn placed_at(placement: &BindingPolicy) -> Millis {
+    let made = placement.metadata.creation_timestamp.as_ref();
+    made.map_or(0, |time| millis(time.0))
 }
 
 /// When the policy was made, unless it is the first one, which is there from the beginning.

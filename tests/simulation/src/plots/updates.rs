@@ -6,7 +6,7 @@ use crate::script::{Action, Edit, Setting, When};
 use crate::seeded::Seeded;
 use crate::server::Resource;
 
-/// Those twice that show what they are for in few of their runs.
+/// A plot that shows its point in few of its runs is listed more than once.
 pub const PLOTS: &[Plot] = &[
     away_since_before_the_update,
     away_with_the_first_of_two_updates,
@@ -251,7 +251,7 @@ fn back_with_the_first_of_two_updates(chance: &mut Seeded) -> (Setting, Vec<(Whe
         (later(chance, 5_000, 9_000), edit(Edit::Spec)),
         (later(chance, 125_000, 140_000), Action::RecreatePolicy),
     ];
-    // The cluster reports on what it had, and then gets the first of the two updates while the second one is on its way.
+    // The cluster reports the version it had, and then gets the first of the two updates while the second one is on its way.
     let undelivered = chance.between(8_000, 20_000);
     let opened = When::AfterOpen(3, chance.between(0, 1_500));
     actions.push((opened, Action::Undelivered(1, undelivered)));
@@ -270,7 +270,7 @@ fn back_with_the_first_of_two_updates(chance: &mut Seeded) -> (Setting, Vec<(Whe
     (setting, actions)
 }
 
-/// A policy is made anew right after an update that a cluster gets late, and the cluster goes on to report on what it had.
+/// A policy is made anew right after an update that a cluster gets late; until then the cluster keeps reporting the version it had.
 fn policy_made_anew_right_after_an_update(chance: &mut Seeded) -> (Setting, Vec<(When, Action)>) {
     let setting = Setting {
         clusters: vec![1, 1],

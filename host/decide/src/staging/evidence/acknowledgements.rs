@@ -6,7 +6,7 @@
 
 use crate::staging::input::{
     ObjectMeta, Settings, binding_view,
-    recorded::{has_complete_evidence, is_unbound, uid},
+    recorded::{has_complete_evidence, has_had_complete_evidence, is_unbound, uid},
 };
 use crate::time::round_up_to_second;
 use std::collections::BTreeSet;
@@ -82,6 +82,8 @@ pub struct UpdateTracker<'a> {
     pub policy_since: Option<Timestamp>,
     /// Not all clusters have been found to report in this attempt: of some the first report is still to be seen.
     pub is_unproven: bool,
+    /// Not all clusters have ever been found to report in this attempt.
+    pub was_never_proven: bool,
     pub now: Timestamp,
     pub settings: Settings,
 }
@@ -121,6 +123,7 @@ impl<'a> UpdateTracker<'a> {
             is_found_at_start: subject.is_found_at_start(),
             policy_since: (facts.policy.object.metadata.creation_timestamp.as_ref()).map(|time| time.0),
             is_unproven: !has_complete_evidence(subject.placed.record),
+            was_never_proven: !has_had_complete_evidence(subject.placed.record),
             now: facts.now,
             settings: facts.settings,
         }
@@ -309,8 +312,9 @@ impl<'a> UpdateTracker<'a> {
             .is_some_and(|(edited_at, before)| edited_at > before)
     }
 
-    /// Whether the Binding has named another version of the object, or may have named one before this process looked.
-    pub(crate) fn may_have_brought_other(&self) -> bool {
+    /// Whether the placement may have brought another version than the current one: the Binding names another one now, has named one
+    /// before, or may have done so before this process began to watch.
+    pub(crate) fn may_have_brought_another_version(&self) -> bool {
         self.named_since.is_none() || self.known_since.is_some() || self.is_other_version()
     }
 
@@ -361,7 +365,7 @@ impl<'a> UpdateTracker<'a> {
             is_made_anew,
         } = update;
         // Neither this Binding nor the record tells of an earlier version that the placement may have brought.
-        let is_first_version = !self.may_have_brought_other() && recorded.is_none_or(is_unbound);
+        let is_first_version = !self.may_have_brought_another_version() && recorded.is_none_or(is_unbound);
         let is_of_before_opening = self.is_of_before_opening();
         for (cluster, row) in self.reported_by(&self.clusters.all) {
             let is_of_older_object = is_made_anew && row.is_some_and(|row| self.is_of_later_generation(row));

@@ -1,5 +1,6 @@
 //! Reports that may be about an older version, because the placement or the policy was created too late to have a record of that
-//! version. They count when transport has nothing more to deliver. Must not record anything.
+//! version, or because the placement itself brought it before an update. They count when transport has nothing more to deliver. Must
+//! not record anything.
 
 use jiff::Timestamp;
 use stagegate_api::{EvidenceRow, ObjectStatus, Reported};
@@ -89,22 +90,28 @@ impl UpdateTracker<'_> {
         Some(Finding::unknown(Reason::UpdateUnacknowledged, text).wake_at(ends))
     }
 
-    /// The finding while a cluster may still report the version before an update of an object that the placement had brought before. A
-    /// cluster that returns with a version from an earlier placement reports that first and the one that this placement brought at
-    /// first then, just as a cluster that has got the object anew reports that one and the update.
+    /// The finding while a report may be about the version before an update, because the placement had already brought that version. A
+    /// cluster that comes back with a version from an earlier placement first reports that one, then the one that this placement
+    /// brought first. A cluster that got the object from this placement alone reports that one, then the update. Both report twice, so
+    /// the number of reports does not tell them apart. Once every cluster has been found to report, no older version can come up.
     pub(crate) fn brought_before_update(&self, record: &ObjectStatus) -> Option<Finding> {
-        let has_older = |generation| generation > 2;
-        let updated = (record.edited_at.as_ref().map(|time| time.0))
-            .filter(|_| self.is_unproven && !self.bound.create_only && self.generation().is_some_and(has_older))?;
+        // At generation 2 there is one older version: the first report of a cluster that comes back is about it, the second is not.
+        let has_two_older = |generation| generation > 2;
+        let updated = (record.edited_at.as_ref().map(|time| time.0)).filter(|_| {
+            self.was_never_proven && !self.bound.create_only && self.generation().is_some_and(has_two_older)
+        })?;
         let ends = after(updated, self.settings.unseen_update());
         let is_since_placement = self.placed_since.is_some_and(|placed| updated > placed);
-        if !(is_since_placement && self.may_have_brought_other() && self.now < ends) {
+        // A Binding that was empty for a while has lost what it named before; the record has the version of the first sight.
+        let is_other_than_at_first = record.resource_version.as_deref() != Some(&self.bound.resource_version);
+        let may_have_brought_other = self.may_have_brought_another_version() || is_other_than_at_first;
+        if !(is_since_placement && may_have_brought_other && self.now < ends) {
             return None;
         }
         let row = self.rows.iter().find(|row| matches!(row.at, Reported::At { .. }))?;
         let text = format!(
-            "{} was updated at {updated}, when this policy had just placed it: the report of cluster {} may be about the version before \
-             that; it counts from {ends} on",
+            "{} was updated at {updated}, after this policy had placed it: the report of cluster {} may be about the version before \
+             the update; the report counts from {ends} on, unless the object is updated again",
             binding_view::key(self.bound),
             row.cluster
         );

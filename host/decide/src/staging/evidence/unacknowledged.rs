@@ -36,7 +36,7 @@ impl UpdateTracker<'_> {
             if is_over && silent_since.is_none() {
                 overdue.get_or_insert_with(|| self.overdue(update));
             } else {
-                // With Accept the time counts from the first of several updates, so that frequent updates do not put it off.
+                // With `Ignore` the time counts from the first of several updates, so that frequent updates do not put it off.
                 let first = after(update.since.0, window);
                 let ends = match unseen {
                     UnacknowledgedUpdates::Ignore if first > self.now => first.min(after(since, window)),
@@ -49,7 +49,7 @@ impl UpdateTracker<'_> {
             .or(pending)
             .or_else(|| self.doubtful())
             .or_else(|| self.unremembered())
-            // Where updates are made all the time, two minutes without one never come.
+            // Not with `Ignore`: an object that is updated all the time never goes two minutes without an update.
             .or_else(|| {
                 self.brought_before_update(record)
                     .filter(|_| unseen == UnacknowledgedUpdates::Wait)

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use stagegate_api::{ObjectStatus, Outcome, StageStatus, StagedBindingPolicyStatus};
+use stagegate_api::{CheckStatus, ObjectStatus, Outcome, StageStatus, StagedBindingPolicyStatus};
 
 use crate::checks::check::Check;
 use crate::names::{ClusterName, ObjectKey, ResourceVersion, StageName, Uid};
@@ -56,4 +56,10 @@ pub fn key_of(object: &ObjectStatus) -> ObjectKey {
 pub fn has_complete_evidence(record: &StageStatus) -> bool {
     let evidence = Check::Evidence.last(&record.checks);
     evidence.is_some_and(|check| check.outcome == Outcome::Pass)
+}
+
+/// Whether every cluster has ever been found to report in this attempt: only then other checks than the filter and the evidence are made.
+pub fn has_had_complete_evidence(record: &StageStatus) -> bool {
+    let is_made_before = |check: &CheckStatus| Check::Filter.is_of(check) || Check::Evidence.is_of(check);
+    has_complete_evidence(record) || !record.checks.iter().all(is_made_before)
 }
