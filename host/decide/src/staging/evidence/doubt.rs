@@ -101,21 +101,30 @@ impl UpdateTracker<'_> {
             self.was_never_proven && !self.bound.create_only && self.generation().is_some_and(has_two_older)
         })?;
         let ends = after(updated, self.settings.unseen_update());
-        let is_since_placement = self.placed_since.is_some_and(|placed| updated > placed);
+        let is_since_opening = self.may_bring_since().is_some_and(|since| updated > since);
         // A Binding that was empty for a while has lost what it named before; the record has the version of the first sight.
         let is_other_than_at_first = record.resource_version.as_deref() != Some(&self.bound.resource_version);
         let may_have_brought_other = self.may_have_brought_another_version() || is_other_than_at_first;
-        if !(is_since_placement && may_have_brought_other && self.now < ends) {
+        if !(is_since_opening && may_have_brought_other && self.now < ends) {
             return None;
         }
         let row = self.rows.iter().find(|row| matches!(row.at, Reported::At { .. }))?;
         let text = format!(
-            "{} was updated at {updated}, after this policy had placed it: the report of cluster {} may be about the version before \
+            "{} was updated at {updated}, after its stage was opened: the report of cluster {} may be about the version before \
              the update; the report counts from {ends} on, unless the object is updated again",
             binding_view::key(self.bound),
             row.cluster
         );
         Some(Finding::unknown(Reason::UpdateUnacknowledged, text).wake_at(ends))
+    }
+
+    /// Since when the placement may have brought something to clusters. A process that has just started may have seen it open much later
+    /// than it was opened; clocks may differ by the settle time.
+    fn may_bring_since(&self) -> Option<Timestamp> {
+        let settle = self.settings.settle();
+        let opened =
+            (self.opened_at.filter(|_| !self.is_found_at_start)).and_then(|opened| opened.checked_sub(settle).ok());
+        Some(later(opened, self.placed_since?))
     }
 
     /// The finding while a cluster reports a later generation than the object has had: the report is about an older object of this name,
