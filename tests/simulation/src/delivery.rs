@@ -7,6 +7,7 @@ use crate::clusters::Truth;
 use crate::kubestellar::KubeStellar;
 use crate::queue::{Millis, millis};
 use crate::server::{Content, Server};
+use crate::versions::DELIVERY_MS;
 
 /// Reports and updates have whole seconds, and clocks may differ by less than this.
 const CLOCKS_MS: Millis = 6_000;
@@ -25,6 +26,7 @@ pub struct Delivery {
     is_seen: bool,
     /// When the stage was opened: its own placement delivers nothing earlier.
     opened_at: Millis,
+    placed_at: Millis,
     now: Millis,
 }
 
@@ -46,13 +48,19 @@ impl Delivery {
                 .zip(seen_at)
                 .is_some_and(|(named, seen)| (seen - named).abs() < SEEN_MS),
             opened_at: 0,
+            placed_at: 0,
             now: millis(server.counter.now),
         }
     }
 
-    pub fn opened(self, placement: &str, opened: &BTreeMap<String, Millis>) -> Self {
-        let opened_at = opened.get(placement).copied().unwrap_or_default();
-        Self { opened_at, ..self }
+    /// `placement`: its uid, and when it was made.
+    pub fn opened(self, placement: (&str, Millis), opened: &BTreeMap<String, Millis>) -> Self {
+        let opened_at = opened.get(placement.0).copied().unwrap_or_default();
+        Self {
+            opened_at,
+            placed_at: placement.1,
+            ..self
+        }
     }
 
     /// Whether the report was made before any cluster can have had the version, and who decides has seen that.
@@ -74,5 +82,15 @@ impl Delivery {
     /// Whether the report was made before the stage was opened, and what the stage delivers may still be on its way.
     pub fn is_from_before_opening(&self, truth: &Truth) -> bool {
         truth.at + CLOCKS_MS < self.opened_at && self.now - self.opened_at < DOUBT_MS
+    }
+
+    /// Whether the cluster reports what it had when the placement was made, as its agent has applied nothing since: right after the stage
+    /// was opened, or so long after it that an update from before counts as delivered.
+    pub fn is_kept(&self, truth: &Truth) -> bool {
+        let is_from_before = self.content.made_at < self.opened_at && truth.applied_until < self.placed_at;
+        // Whole seconds.
+        let is_reported = truth.at + 2_000 >= self.opened_at;
+        let is_early = truth.at < self.opened_at + DELIVERY_MS;
+        is_from_before && is_reported && (is_early || self.now - self.opened_at >= DOUBT_MS)
     }
 }

@@ -305,7 +305,7 @@ impl World {
             Action::Reachable(position) => self.reach(position),
             Action::Undelivered(position, for_ms) => {
                 if let Some((_, member)) = self.member(position) {
-                    member.applies_from = member.applies_from.max(now + for_ms);
+                    member.apply_nothing(now, for_ms);
                 }
             }
             Action::Sicken(position, object) => self.sicken(position, object, true),

@@ -120,8 +120,10 @@ impl Judging<'_> {
                 || is_untimed_before_placement(facts, self.placement, content),
             is_without_history: is_without_history(facts, content),
             may_lack_one_update: may_lack_one_update(facts, (self.placement, &spec.name), content),
-            delivery: Delivery::of(content, seen_at(facts, own.as_str(), &key), (parts.0, parts.2))
-                .opened(uid_of(&self.placement.metadata), &oracle.opened_at),
+            delivery: Delivery::of(content, seen_at(facts, own.as_str(), &key), (parts.0, parts.2)).opened(
+                (uid_of(&self.placement.metadata), placed_at(self.placement)),
+                &oracle.opened_at,
+            ),
             is_cached: matches!(facts.read, Read::Cached),
             now: millis(facts.now) + CLOCKS_MS,
         };
@@ -197,6 +199,7 @@ impl Told {
             || is_newer
             || self.create_only
             || is_untold
+            || self.delivery.is_kept(truth)
             || is_merged
             || is_shared
             || is_scaled()
@@ -245,7 +248,7 @@ fn was_judged(facts: &Facts, stage: &str) -> bool {
     let mut checks = stages
         .filter(|known| known.name == stage)
         .flat_map(|known| &known.checks);
-    checks.any(|check| !["filter", "evidence"].contains(&check.name.as_str()))
+    checks.any(|check| !["filter", "evidence", "soak"].contains(&check.name.as_str()))
 }
 
 fn placed_at(placement: &BindingPolicy) -> Millis {

@@ -39,6 +39,8 @@ pub struct Truth {
     pub available: i64,
     /// The report says that the rollout has been given up.
     pub has_failed: bool,
+    /// What had arrived by then had been applied.
+    pub applied_until: Millis,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -49,6 +51,8 @@ pub struct Member {
     pub is_unlisted: bool,
     /// Nothing that has arrived is applied before.
     pub applies_from: Millis,
+    /// Since when it has not been.
+    unapplied_since: Millis,
     works: BTreeMap<String, BTreeMap<String, Cargo>>,
     pub running: BTreeMap<String, Running>,
     pub reports: BTreeMap<String, Report>,
@@ -122,6 +126,14 @@ impl Member {
         self.works.get(binding).is_some_and(|work| !work.is_empty())
     }
 
+    /// The cluster's agent applies nothing for a while.
+    pub fn apply_nothing(&mut self, now: Millis, for_ms: Millis) {
+        if self.applies_from <= now {
+            self.unapplied_since = now;
+        }
+        self.applies_from = self.applies_from.max(now + for_ms);
+    }
+
     /// The cluster's agent makes of the works what they say; gives the objects whose status may have changed.
     pub fn apply(&mut self, now: Millis, mut observed_after: impl FnMut() -> Millis) -> Vec<String> {
         let mut desired: BTreeMap<&String, &Cargo> = BTreeMap::new();
@@ -192,6 +204,11 @@ impl Member {
             newest: running.newest,
             available: status.as_ref().map_or(0, |status| status.available),
             has_failed: status.as_ref().is_some_and(Status::has_failed),
+            applied_until: if self.applies_from > now {
+                self.unapplied_since
+            } else {
+                now
+            },
         };
         let known = self.reports.get(key);
         if known.is_some_and(|known| known.status == status) {

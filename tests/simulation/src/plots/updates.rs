@@ -2,7 +2,7 @@
 
 use super::Plot;
 use crate::queue::Millis;
-use crate::script::{Action, Edit, Setting, When};
+use crate::script::{Action, Edit, PolicyEdit, Setting, When};
 use crate::seeded::Seeded;
 use crate::server::Resource;
 
@@ -20,6 +20,7 @@ pub const PLOTS: &[Plot] = &[
     back_with_the_first_of_two_updates,
     back_with_the_first_of_two_updates,
     policy_made_anew_right_after_an_update,
+    reports_what_it_had_around_the_opening,
     updated_while_nobody_works,
     labelled_before_the_first_sight,
     updated_all_the_time,
@@ -289,6 +290,45 @@ fn policy_made_anew_right_after_an_update(chance: &mut Seeded) -> (Setting, Vec<
         (later(chance, 500, 4_000), edit(kind.unwrap_or(Edit::Spec))),
         (later(chance, 500, 20_000), Action::RecreatePolicy),
         (When::AfterOpen(2, chance.between(5_000, 25_000)), Action::Recover(1, 0)),
+    ];
+    (setting, actions)
+}
+
+/// A cluster does not get an update and reports what it had, shortly before or after its stage is opened for a policy, or a placement, that
+/// was made anew.
+fn reports_what_it_had_around_the_opening(chance: &mut Seeded) -> (Setting, Vec<(When, Action)>) {
+    let is_made_anew = chance.once_in(2);
+    let setting = Setting {
+        clusters: vec![1, 1],
+        soak: is_made_anew.then_some("30s"),
+        slow_rollouts: false,
+        slow_reports: false,
+        ..small(chance)
+    };
+    let undelivered = Action::Undelivered(1, 500_000);
+    let (sicken, recover) = (Action::Sicken(1, 0), Action::Recover(1, 0));
+    if is_made_anew {
+        let opening = 2 + chance.below(2);
+        let actions = vec![
+            (When::AfterOpen(1, chance.between(8_000, 20_000)), undelivered),
+            (later(chance, 0, 5_000), edit(Edit::Spec)),
+            (later(chance, 125_000, 150_000), Action::RecreatePolicy),
+            (When::AfterOpen(opening, chance.between(3_000, 20_000)), sicken),
+            (later(chance, 500, 4_000), recover),
+        ];
+        return (setting, actions);
+    }
+    // The first report is from so shortly after the update that the clocks may differ by more.
+    let actions = vec![
+        (When::AfterOpen(1, chance.between(120_000, 150_000)), undelivered),
+        (later(chance, 0, 500), Action::EditPolicy(PolicyEdit::Clause)),
+        (later(chance, 0, 1_000), Action::DeletePlacement(1)),
+        (later(chance, 1_000, 4_000), edit(Edit::Spec)),
+        (later(chance, 0, 1_500), sicken),
+        // An update that the placement may have missed is waited for as long.
+        (later(chance, 2_000, 4_000), Action::Sicken(0, 0)),
+        (later(chance, 125_000, 140_000), Action::Recover(0, 0)),
+        (When::AfterOpen(3, chance.between(12_000, 25_000)), recover),
     ];
     (setting, actions)
 }
