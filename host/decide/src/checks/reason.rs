@@ -99,7 +99,7 @@ reasons! {
     EvidenceMalformed => true, "A row of the evidence is not as the controller asked for it.";
     NotReported => false, "A cluster has not reported on an object.";
     DestinationsDiffer => false, "The clusters in the evidence are not those of the Binding.";
-    UpdateUnacknowledged => false, "A cluster has not reported since an object was updated.";
+    UpdateUnacknowledged => false, "A cluster has not reported since an object was updated, or its report may be about an older version.";
     UpdateAcknowledgementOverdue => true, "A cluster has not acknowledged an update for two minutes: see `unacknowledgedUpdates`.";
     TooManyUpdates => true, "Status has no room for more updates that clusters have not acknowledged.";
     // The checks.

@@ -82,7 +82,7 @@ pub struct UpdateTracker<'a> {
     pub policy_since: Option<Timestamp>,
     /// Not all clusters have been found to report in this attempt: of some the first report is still to be seen.
     pub is_unproven: bool,
-    /// Not all clusters have ever been found to report in this attempt.
+    /// At no time in this attempt were all clusters found to report.
     pub was_never_proven: bool,
     pub now: Timestamp,
     pub settings: Settings,

@@ -111,7 +111,8 @@ impl UpdateTracker<'_> {
         let row = self.rows.iter().find(|row| matches!(row.at, Reported::At { .. }))?;
         let text = format!(
             "{} was updated at {updated}, after its stage was opened: the report of cluster {} may be about the version before \
-             the update; the report counts from {ends} on, unless the object is updated again",
+             the update; the report counts from {ends} on, unless the object is updated again, or at once with unacknowledgedUpdates: \
+             Ignore on this stage",
             binding_view::key(self.bound),
             row.cluster
         );

@@ -58,13 +58,13 @@ pub fn has_complete_evidence(record: &StageStatus) -> bool {
     evidence.is_some_and(|check| check.outcome == Outcome::Pass)
 }
 
-/// Whether every cluster has ever been found to report in this attempt: only then a check other than the filter, the evidence and the
+/// Whether all clusters were once found to report in this attempt: only then a check other than the filter, the evidence and the
 /// soak is made. A stage that is only soaked looks at no evidence.
 pub fn has_had_complete_evidence(record: &StageStatus) -> bool {
-    let needs_none = |check: &CheckStatus| {
+    let is_made_without_evidence = |check: &CheckStatus| {
         [Check::Filter, Check::Evidence, Check::Soak]
             .iter()
             .any(|one| one.is_of(check))
     };
-    has_complete_evidence(record) || !record.checks.iter().all(needs_none)
+    has_complete_evidence(record) || !record.checks.iter().all(is_made_without_evidence)
 }
