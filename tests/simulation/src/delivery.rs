@@ -13,6 +13,8 @@ use crate::versions::DELIVERY_MS;
 const CLOCKS_MS: Millis = 6_000;
 /// How late a watch is at most that is not held up.
 const SEEN_MS: Millis = 2_500;
+/// The settle time, by which clocks may differ, and the whole seconds of reports.
+const SETTLED_MS: Millis = 4_500;
 /// How long a report that may be about an older version is in doubt.
 const DOUBT_MS: Millis = 115_000;
 
@@ -27,6 +29,8 @@ pub struct Delivery {
     /// When the stage was opened: its own placement delivers nothing earlier.
     opened_at: Millis,
     placed_at: Millis,
+    /// Since when the process that decides has seen the placement's Binding name it.
+    seen_at: Option<Millis>,
     now: Millis,
 }
 
@@ -49,6 +53,7 @@ impl Delivery {
                 .is_some_and(|(named, seen)| (seen - named).abs() < SEEN_MS),
             opened_at: 0,
             placed_at: 0,
+            seen_at,
             now: millis(server.counter.now),
         }
     }
@@ -85,12 +90,12 @@ impl Delivery {
     }
 
     /// Whether the cluster reports what it had when the placement was made, as its agent has applied nothing since: right after the stage
-    /// was opened, or so long after it that an update from before counts as delivered.
+    /// was opened or the Binding named the version, or so long after the opening that an update from before it counts as delivered.
     pub fn is_kept(&self, truth: &Truth) -> bool {
         let is_from_before = self.content.made_at < self.opened_at && truth.applied_until < self.placed_at;
-        // Whole seconds.
-        let is_reported = truth.at + 2_000 >= self.opened_at;
-        let is_early = truth.at < self.opened_at + DELIVERY_MS;
-        is_from_before && is_reported && (is_early || self.now - self.opened_at >= DOUBT_MS)
+        let is_after = |time| truth.at + SETTLED_MS >= time;
+        let is_right_after = |time| is_after(time) && truth.at < time + DELIVERY_MS;
+        let is_early = is_right_after(self.opened_at) || self.seen_at.is_some_and(is_right_after);
+        is_from_before && (is_early || (is_after(self.opened_at) && self.now - self.opened_at >= DOUBT_MS))
     }
 }

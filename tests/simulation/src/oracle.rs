@@ -7,7 +7,7 @@
 //! read an older policy, or older reports than the ones that status rests on, or leaves status as it is because its clock is behind or
 //! it has just started.
 //!
-//! Eight things cannot be known from there, or the rules do not hold them yet, and break no rule:
+//! Eight things cannot be known from there, or the rules do not hold there yet, and break no rule:
 //! - which update a cluster has acknowledged, if something in the cluster scales the object too;
 //! - which update a report is about that was made after the last one, or so shortly before it that the clocks may differ:
 //!   transport may have merged updates, or the cluster has gone out of reach with an earlier one. It counts after two minutes
@@ -25,8 +25,8 @@
 //!   or after it. A cluster that was unreachable for that long still has an older version, and without a record from before the
 //!   update nothing shows that. If the policy was made anew, an update without a timestamp counts at once if it was made before the placement;
 //! - whether a cluster still has what another placement of the policy brought, if its agent has applied nothing since before this one
-//!   was made, and goes on to report: a report made within ten seconds of the opening counts, as a new cluster's would, and so does any
-//!   later one two minutes after the opening;
+//!   was made, and goes on to report: a report made within ten seconds of the opening, or of the Binding's naming the object, counts, as a new
+//!   cluster's would, and so does any later one two minutes after the opening, if the update is older than the opening;
 //! - where two policies place an object and one of the placements is removed: that a cluster that has acknowledged the right
 //!   version returns to the one that the remaining placement had delivered. Only the inventory shows that.
 

@@ -39,7 +39,7 @@ pub struct Truth {
     pub available: i64,
     /// The report says that the rollout has been given up.
     pub has_failed: bool,
-    /// What had arrived by then had been applied.
+    /// Until when the cluster's agent had applied all that had arrived.
     pub applied_until: Millis,
 }
 
@@ -51,7 +51,7 @@ pub struct Member {
     pub is_unlisted: bool,
     /// Nothing that has arrived is applied before.
     pub applies_from: Millis,
-    /// Since when it has not been.
+    /// Since when the agent has applied nothing; counts only until `applies_from`.
     unapplied_since: Millis,
     works: BTreeMap<String, BTreeMap<String, Cargo>>,
     pub running: BTreeMap<String, Running>,

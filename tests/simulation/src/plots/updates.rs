@@ -295,7 +295,7 @@ fn policy_made_anew_right_after_an_update(chance: &mut Seeded) -> (Setting, Vec<
 }
 
 /// A cluster does not get an update and reports what it had, shortly before or after its stage is opened for a policy, or a placement, that
-/// was made anew.
+/// was made anew, or before KubeStellar names the object there.
 fn reports_what_it_had_around_the_opening(chance: &mut Seeded) -> (Setting, Vec<(When, Action)>) {
     let is_made_anew = chance.once_in(2);
     let setting = Setting {
@@ -318,18 +318,32 @@ fn reports_what_it_had_around_the_opening(chance: &mut Seeded) -> (Setting, Vec<
         ];
         return (setting, actions);
     }
-    // The first report is from so shortly after the update that the clocks may differ by more.
-    let actions = vec![
+    let mut actions = vec![
         (When::AfterOpen(1, chance.between(120_000, 150_000)), undelivered),
         (later(chance, 0, 500), Action::EditPolicy(PolicyEdit::Clause)),
         (later(chance, 0, 1_000), Action::DeletePlacement(1)),
         (later(chance, 1_000, 4_000), edit(Edit::Spec)),
-        (later(chance, 0, 1_500), sicken),
-        // An update that the placement may have missed is waited for as long.
-        (later(chance, 2_000, 4_000), Action::Sicken(0, 0)),
-        (later(chance, 125_000, 140_000), Action::Recover(0, 0)),
-        (When::AfterOpen(3, chance.between(12_000, 25_000)), recover),
     ];
+    let is_named_late = chance.once_in(2);
+    if !is_named_late {
+        // So soon after the update that, as clocks may differ, the report may be from before it.
+        actions.push((later(chance, 0, 1_500), sicken.clone()));
+    }
+    // The first stage is unwell for two minutes, so that the update is no longer recent when the second one is opened.
+    actions.push((later(chance, 2_000, 4_000), Action::Sicken(0, 0)));
+    actions.push((later(chance, 125_000, 140_000), Action::Recover(0, 0)));
+    if is_named_late {
+        let restart = Action::RestartKubeStellar {
+            down_ms: chance.between(500, 2_000),
+            inventory_ms: 500,
+            objects_ms: chance.between(20_000, 25_000),
+        };
+        actions.push((When::AfterOpen(3, chance.between(0, 1_000)), restart));
+        actions.push((later(chance, 12_000, 15_000), sicken));
+        actions.push((later(chance, 500, 2_000), recover));
+    } else {
+        actions.push((When::AfterOpen(3, chance.between(12_000, 25_000)), recover));
+    }
     (setting, actions)
 }
 
