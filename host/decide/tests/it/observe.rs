@@ -30,6 +30,7 @@ struct Step {
     members: Vec<String>,
     since: i64,
     lost_at: Option<i64>,
+    first_seen: Option<i64>,
     #[serde(default)]
     left: BTreeMap<String, i64>,
 }
@@ -90,6 +91,8 @@ fn every_sequence_is_known_as_it_was_seen() {
             let seen = observe(known.as_ref(), binding.as_ref(), second(step.at));
             assert_eq!(seen.since, second(step.since), "{why}: since, at {}", step.at);
             assert_eq!(seen.lost_at, step.lost_at.map(second), "{why}: lost, at {}", step.at);
+            let (first_seen, expected) = (seen.first_seen.unwrap_or(seen.since), step.first_seen.unwrap_or(1));
+            assert_eq!(first_seen, second(expected), "{why}: first seen, at {}", step.at);
             let left = step
                 .left
                 .iter()

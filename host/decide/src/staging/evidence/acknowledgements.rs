@@ -14,7 +14,7 @@ use std::collections::BTreeSet;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use smol_str::SmolStr;
-use stagegate_api::{BoundObject, EvidenceRow, ObjectStatus, PendingUpdate, Reported};
+use stagegate_api::{BoundObject, EvidenceRow, ObjectStatus, PendingUpdate, Reported, StageStatus};
 
 use crate::names::ClusterName;
 use crate::staging::evidence::clusters::{Clusters, InOrder};
@@ -78,6 +78,8 @@ pub struct UpdateTracker<'a> {
     pub known_since: Option<Timestamp>,
     /// The Binding was there when this process began to watch: it may have named another version before.
     pub is_found_at_start: bool,
+    /// The Binding had lost something before it named this version: it may have named another version of it before.
+    pub is_named_after_loss: bool,
     /// When the policy was made, by the API server's clock and in whole seconds.
     pub policy_since: Option<Timestamp>,
     /// Not all clusters have been found to report in this attempt: of some the first report is still to be seen.
@@ -108,6 +110,15 @@ impl<'a> UpdateTracker<'a> {
         }
     }
 
+    /// The same after the record has changed: a set that was just accepted may have clusters that no check has looked at.
+    pub fn of_record(self, record: &StageStatus) -> Self {
+        Self {
+            is_unproven: !has_complete_evidence(record),
+            was_never_proven: !has_had_complete_evidence(record),
+            ..self
+        }
+    }
+
     /// Enough to find new updates.
     pub fn without_rows(subject: &Subject<'a>, found: &'a ObjectMeta, clusters: &'a Clusters<'a>) -> Self {
         let facts = subject.placed.facts;
@@ -121,12 +132,14 @@ impl<'a> UpdateTracker<'a> {
             named_since: subject.named().and_then(|named| named.since),
             known_since: subject.named().and_then(|named| named.named_since),
             is_found_at_start: subject.is_found_at_start(),
+            is_named_after_loss: subject.is_named_after_loss(),
             policy_since: (facts.policy.object.metadata.creation_timestamp.as_ref()).map(|time| time.0),
-            is_unproven: !has_complete_evidence(subject.placed.record),
-            was_never_proven: !has_had_complete_evidence(subject.placed.record),
+            is_unproven: true,
+            was_never_proven: true,
             now: facts.now,
             settings: facts.settings,
         }
+        .of_record(subject.placed.record)
     }
 
     /// The record, brought up to date: new updates become pending, acknowledged ones are taken off.
@@ -313,9 +326,11 @@ impl<'a> UpdateTracker<'a> {
     }
 
     /// Whether the placement may have brought another version than the current one: the Binding names another one now, has named one
-    /// before, or may have done so before this process began to watch.
+    /// before, or may have done so before this process began to watch or before it was emptied.
     pub(crate) fn may_have_brought_another_version(&self) -> bool {
-        self.named_since.is_none() || self.known_since.is_some() || self.is_other_version()
+        let is_named_from_the_start =
+            self.named_since.is_some() && !self.is_found_at_start && !self.is_named_after_loss;
+        !is_named_from_the_start || self.known_since.is_some() || self.is_other_version()
     }
 
     /// Whether the Binding names another version than the object has now.

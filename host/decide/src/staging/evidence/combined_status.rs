@@ -16,7 +16,7 @@ use crate::counted::counted;
 use crate::names::{ClusterName, ObjectKey, ResourceVersion};
 use crate::staging::evidence::binding::Placed;
 use crate::staging::evidence::{collector, kinds};
-use crate::staging::input::{Decoded, NamedVersion, ObjectMeta, binding_view, recorded};
+use crate::staging::input::{Decoded, NamedVersion, ObjectMeta, Observed, binding_view, recorded};
 use crate::time::after;
 
 /// etcd refuses larger objects (1.5 MiB), so only a control plane without that bound can hold one.
@@ -38,19 +38,28 @@ impl<'a> Subject<'a> {
 
     /// What this process saw of the version that the Binding names.
     pub fn named(&self) -> Option<&'a NamedVersion> {
-        let placement = &self.placed.stage.placement;
-        let observed = &self.placed.facts.bindings.get(placement)?.observed;
-        observed.versions.get(&self.key().to_string())
+        self.observed()?.versions.get(&self.key().to_string())
     }
 
-    /// Whether the Binding was there when this process began to watch, and has not changed its set since.
+    /// What this process saw of the placement's Binding.
+    fn observed(&self) -> Option<&'a Observed> {
+        let seen = self.placed.facts.bindings.get(&self.placed.stage.placement)?;
+        Some(&seen.observed)
+    }
+
+    /// Whether the Binding was there when this process began to watch: it may have named anything before.
     pub fn is_found_at_start(&self) -> bool {
-        let facts = self.placed.facts;
-        let seen = facts.bindings.get(&self.placed.stage.placement);
-        let seen_since = seen.map(|seen| seen.observed.since);
-        seen_since
-            .zip(facts.watching_since)
+        let first_seen = self.observed().map(|seen| seen.first_seen.unwrap_or(seen.since));
+        first_seen
+            .zip(self.placed.facts.watching_since)
             .is_some_and(|(seen, watching)| seen <= watching)
+    }
+
+    /// Whether the Binding had lost something before it named this version, maybe another version of the object.
+    pub fn is_named_after_loss(&self) -> bool {
+        let lost_at = self.observed().and_then(|seen| seen.lost_at);
+        let named_since = self.named().and_then(|named| named.since);
+        lost_at.zip(named_since).is_some_and(|(lost, named)| lost <= named)
     }
 
     /// KubeStellar: `<object uid>.<BindingPolicy uid>`, in the object's namespace or its own for cluster-scoped ones.

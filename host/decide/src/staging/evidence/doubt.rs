@@ -95,7 +95,7 @@ impl UpdateTracker<'_> {
     /// brought first. A cluster that got the object from this placement alone reports that one, then the update. Both report twice, so
     /// the number of reports does not tell them apart. Once every cluster has been found to report, no older version can come up.
     pub(crate) fn brought_before_update(&self, record: &ObjectStatus) -> Option<Finding> {
-        // At generation 2 there is one older version: the first report of a cluster that comes back is about it, the second is not.
+        // At generation 2 the object has one older version: the first report of a cluster that comes back is about it, the second is not.
         let has_two_older = |generation| generation > 2;
         let updated = (record.edited_at.as_ref().map(|time| time.0)).filter(|_| {
             self.was_never_proven && !self.bound.create_only && self.generation().is_some_and(has_two_older)
@@ -110,7 +110,7 @@ impl UpdateTracker<'_> {
         }
         let row = self.rows.iter().find(|row| matches!(row.at, Reported::At { .. }))?;
         let text = format!(
-            "{} was updated at {updated}, after its stage was opened: the report of cluster {} may be about the version before \
+            "{} was updated at {updated}, after this policy placed it: the report of cluster {} may be about the version before \
              the update; the report counts from {ends} on, unless the object is updated again, or at once with unacknowledgedUpdates: \
              Ignore on this stage",
             binding_view::key(self.bound),

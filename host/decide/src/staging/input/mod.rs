@@ -10,7 +10,7 @@ pub(crate) mod spec;
 pub(crate) mod stage_input;
 
 pub(crate) use self::facts::{BindingFacts, Decoded, Facts, ObjectFacts, ObjectMeta, Settings};
-pub(crate) use self::observed::NamedVersion;
+pub(crate) use self::observed::{NamedVersion, Observed};
 pub(crate) use self::placement::{FencingToken, OwnedPlacement, Slot};
 pub(crate) use self::spec::{Checked, CheckedStage};
 pub(crate) use self::stage_input::StageInput;

@@ -27,6 +27,9 @@ pub struct Observed {
     pub members: BTreeSet<String>,
     /// When the set last changed, or was first seen.
     pub since: Timestamp,
+    /// When this process first saw the Binding with this owner, if its set has changed since; `None`: at `since`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub first_seen: Option<Timestamp>,
     /// When something was last missing from the set that had been in it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lost_at: Option<Timestamp>,
@@ -72,6 +75,7 @@ pub fn observe(previous: Option<&Observed>, binding: Option<&Binding>, now: Time
             owner,
             members,
             since: now,
+            first_seen: None,
             lost_at: None,
             left: BTreeMap::new(),
             versions: versions(binding, |_, version| NamedVersion::first(version, None)),
@@ -84,6 +88,7 @@ pub fn observe(previous: Option<&Observed>, binding: Option<&Binding>, now: Time
             owner,
             members,
             since: now,
+            first_seen: None,
             lost_at: None,
             left: BTreeMap::new(),
             versions: versions(binding, |_, version| NamedVersion::first(version, Some(now))),
@@ -109,6 +114,7 @@ pub fn observe(previous: Option<&Observed>, binding: Option<&Binding>, now: Time
         owner,
         members,
         since: now,
+        first_seen: previous.first_seen.or(Some(previous.since)),
         lost_at: if lost { Some(now) } else { previous.lost_at },
         versions,
     }

@@ -120,6 +120,7 @@ impl<'a> StageEvaluator<'a> {
 
     fn run(&mut self, record: &mut StageStatus) -> Result<Finding, Finding> {
         let StageInput { facts, stage, own, .. } = self.objects.input;
+        stage::follow_filter(record, stage);
         let before = record.clone();
         let placed = Placed::of(self.objects.input, &before);
         let (_, binding) = placed.binding()?;
@@ -188,7 +189,11 @@ impl<'a> StageEvaluator<'a> {
         let kept = match self.kept(&settled.objects, record) {
             Ok(kept) => kept,
             Err(finding) => {
-                note_check(&mut record.checks, Check::Filter, &finding, note);
+                let of_filter = Note {
+                    check: self.objects.input.stage.filter.as_ref().map(|filter| &filter.digest),
+                    ..note
+                };
+                note_check(&mut record.checks, Check::Filter, &finding, of_filter);
                 return Err(finding);
             }
         };
@@ -442,7 +447,7 @@ impl<'a> StageEvaluator<'a> {
             let entry = position.and_then(|position| record.objects.get(*position));
             let entry = entry.ok_or_else(|| objects::missing(object))?;
             let view = subject.proven(entry, destinations)?;
-            let edited = UpdateTracker::of(&subject, found, &clusters);
+            let edited = UpdateTracker::of(&subject, found, &clusters).of_record(record);
             if let Some(missing) = edited.missing(entry, stage.unacknowledged_updates) {
                 return Err(missing);
             }

@@ -7,7 +7,7 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::ResourceExt as _;
 use stagegate_api::staged_status::{MAX_NOT_EVALUATED, MAX_RECORDED};
-use stagegate_api::{BindingPolicyRef, BoundObject, ObjectStatus, StageState, StageStatus};
+use stagegate_api::{BindingPolicyRef, BoundObject, ObjectStatus, Outcome, StageState, StageStatus};
 
 use crate::checks::check::Check;
 use crate::checks::spec::Expression;
@@ -148,6 +148,7 @@ pub fn settle(record: &mut StageStatus, accepted: &Accepted<'_>) {
     let is_same_clusters = destinations(record).collect::<BTreeSet<_>>() == clusters;
     let keys: BTreeSet<ObjectKey> = bound.objects.iter().map(|object| binding_view::key(object)).collect();
     forget_lost(record, &keys);
+    let mut is_larger = !clusters.is_subset(&destinations(record).collect());
     let positions = positions(&record.objects);
     for object in &bound.objects {
         let position = positions.get(&binding_view::key(object));
@@ -158,6 +159,7 @@ pub fn settle(record: &mut StageStatus, accepted: &Accepted<'_>) {
         let before: BTreeSet<&String> = entry.collectors.iter().collect();
         let is_reduced = collectors.is_subset(&before) && (accepted.is_combined)(object);
         let is_same = is_same_clusters && (before == collectors || is_reduced);
+        is_larger |= entry.baseline.is_none();
         if !(is_same && entry.baseline.is_some()) {
             entry.baseline = own.baseline.map(|version| version.to_string());
         }
@@ -178,6 +180,27 @@ pub fn settle(record: &mut StageStatus, accepted: &Accepted<'_>) {
     }
     record.destinations = clusters.iter().map(ClusterName::to_string).collect();
     record.settled_at = Some(Time(*now));
+    if is_larger {
+        drop_answers(record);
+    }
+}
+
+/// Drops what the checks have answered of fewer objects or clusters than they are asked about now: it shows nothing of what the others
+/// had reported. A gate that will never pass stays on record, see [`crate::checks::gates::failed`].
+fn drop_answers(record: &mut StageStatus) {
+    record.checks.retain(|check| match Check::named(&check.name) {
+        Some(check) => matches!(check, Check::Filter | Check::Soak),
+        None => check.outcome == Outcome::Fail,
+    });
+}
+
+/// Drops what the checks have answered of the objects that another filter kept.
+pub fn follow_filter(record: &mut StageStatus, stage: &CheckedStage) {
+    let known = Check::Filter.last(&record.checks);
+    let digest = known.and_then(|known| known.check_digest.as_deref());
+    if digest != stage.filter.as_ref().map(|filter| filter.digest.as_str()) {
+        drop_answers(record);
+    }
 }
 
 /// Whether a check of the stage has not been asked before as it is now, or was asked of other objects: it has passed for no
