@@ -29,6 +29,8 @@ pub struct Delivery {
     /// When the stage was opened: its own placement delivers nothing earlier.
     opened_at: Millis,
     placed_at: Millis,
+    /// No record of the policy is from before it was made anew.
+    is_policy_anew: bool,
     /// Since when the process that decides has seen the placement's Binding name it.
     seen_at: Option<Millis>,
     now: Millis,
@@ -53,17 +55,20 @@ impl Delivery {
                 .is_some_and(|(named, seen)| (seen - named).abs() < SEEN_MS),
             opened_at: 0,
             placed_at: 0,
+            is_policy_anew: false,
             seen_at,
             now: millis(server.counter.now),
         }
     }
 
-    /// `placement`: its uid, and when it was made.
-    pub fn opened(self, placement: (&str, Millis), opened: &BTreeMap<String, Millis>) -> Self {
-        let opened_at = opened.get(placement.0).copied().unwrap_or_default();
+    /// `placement`: its uid, when it was made, and whether that was for a policy that was made anew.
+    pub fn opened(self, placement: (&str, Millis, bool), opened: &BTreeMap<String, Millis>) -> Self {
+        let (uid, placed_at, is_policy_anew) = placement;
+        let opened_at = opened.get(uid).copied().unwrap_or_default();
         Self {
             opened_at,
-            placed_at: placement.1,
+            placed_at,
+            is_policy_anew,
             ..self
         }
     }
@@ -90,12 +95,14 @@ impl Delivery {
     }
 
     /// Whether the cluster reports what it had when the placement was made, as its agent has applied nothing since: right after the stage
-    /// was opened or the Binding named the version, or so long after the opening that an update from before it counts as delivered.
+    /// was opened or the Binding named the version, or so long after the opening that an update from before it counts as delivered. An
+    /// update that was recent at the opening is on record as pending, unless the policy was made anew.
     pub fn is_kept(&self, truth: &Truth) -> bool {
         let is_from_before = self.content.made_at < self.opened_at && truth.applied_until < self.placed_at;
         let is_after = |time| truth.at + SETTLED_MS >= time;
         let is_right_after = |time| is_after(time) && truth.at < time + DELIVERY_MS;
-        let is_early = is_right_after(self.opened_at) || self.seen_at.is_some_and(is_right_after);
+        let is_unrecorded = self.is_policy_anew || self.opened_at - self.content.made_at >= DOUBT_MS;
+        let is_early = is_unrecorded && (is_right_after(self.opened_at) || self.seen_at.is_some_and(is_right_after));
         is_from_before && (is_early || (is_after(self.opened_at) && self.now - self.opened_at >= DOUBT_MS))
     }
 }

@@ -1,9 +1,11 @@
 //! Whether what a controller has read proves the right version of each object in each cluster, compared with what the clusters really
 //! run. Must not be asked by what decides.
 
+use std::collections::BTreeSet;
+
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use stagegate_api::{
-    BindingPolicy, BindingSpec, BoundObject, CombinedStatus, CombinedStatusView, Stage, StageHealth,
+    BindingPolicy, BindingSpec, BoundObject, CombinedStatus, CombinedStatusView, Stage, StageHealth, StageStatus,
     UnacknowledgedUpdates,
 };
 use stagegate_decide::names::{ObjectKey, PlacementName, StageName};
@@ -119,9 +121,13 @@ impl Judging<'_> {
             is_untold: is_untold(facts, self.placement, content)
                 || is_untimed_before_placement(facts, self.placement, content),
             is_without_history: is_without_history(facts, content),
-            may_lack_one_update: may_lack_one_update(facts, (self.placement, &spec.name), content),
+            lacks_one_update: LackOfOne::of((facts, &key), (self.placement, &spec.name), content, parts.2),
             delivery: Delivery::of(content, seen_at(facts, own.as_str(), &key), (parts.0, parts.2)).opened(
-                (uid_of(&self.placement.metadata), placed_at(self.placement)),
+                (
+                    uid_of(&self.placement.metadata),
+                    placed_at(self.placement),
+                    made_anew_at(facts).is_some(),
+                ),
                 &oracle.opened_at,
             ),
             is_cached: matches!(facts.read, Read::Cached),
@@ -164,7 +170,7 @@ struct Told {
     is_untold: bool,
     is_without_history: bool,
     /// A cluster may have been out of reach since before the last update but one, and the policy has no record of that.
-    may_lack_one_update: bool,
+    lacks_one_update: Option<LackOfOne>,
     delivery: Delivery,
     /// The watch may not have told of the last update yet, which the cluster may have.
     is_cached: bool,
@@ -190,7 +196,8 @@ impl Told {
             oracle.merged.borrow_mut().insert(version);
         }
         let is_older = self.delivery.is_from_before_update(truth) || self.delivery.is_from_before_opening(truth);
-        let is_untold = ((self.is_untold || self.may_lack_one_update) && !is_older) || self.is_without_history;
+        let lacks_one = (self.lacks_one_update.as_ref()).is_some_and(|lack| lack.is_excused(truth, cluster));
+        let is_untold = (self.is_untold || lacks_one || self.is_without_history) && !is_older;
         // What another policy has placed, nothing tells this one: the cluster may have got, and report, an older object or version.
         let is_of_delivery = (made_at - CLOCKS_MS..=made_at + DELIVERY_MS).contains(&truth.at);
         let is_shared = oracle.has_two_policies && (is_of_delivery || truth.newest >= self.content.id);
@@ -230,25 +237,69 @@ fn is_untimed_before_placement(facts: &Facts, placement: &BindingPolicy, content
     content.replaced.is_some() && content.is_untimed && is_before && made_anew_at(facts).is_some()
 }
 
-/// Whether the policy was made anew after the last update but one, and the last update was made after the placement, and is so old that it
-/// counts as delivered or came when every cluster of the stage had reported.
-fn may_lack_one_update(facts: &Facts, (placement, stage): (&BindingPolicy, &str), content: Content) -> bool {
-    // An object that is there from the beginning is no update.
-    let before = content.replaced.filter(|before| *before > 1_000);
-    let made_anew = made_anew_at(facts).zip(before);
-    let is_old = || millis(facts.now) + CLOCKS_MS - content.made_at >= UNTOLD_MS;
-    made_anew.is_some_and(|(made, before)| before < made)
-        && content.made_at + 1_000 > placed_at(placement)
-        && (is_old() || was_judged(facts, stage))
+/// The policy was made anew after the last update but one, and the last update was made after the placement: a cluster may come back with
+/// a version from before both, and report the version between them.
+struct LackOfOne {
+    /// That version.
+    between: Option<u64>,
+    /// The last update is so old that it counts as delivered.
+    is_old: bool,
+    /// The clusters that had reported before the last update: of these, a report counts at once.
+    reported: BTreeSet<String>,
 }
 
-/// Whether status has an answer of a check that is made only when every cluster of the stage has reported.
-fn was_judged(facts: &Facts, stage: &str) -> bool {
-    let stages = facts.policy.object.status.iter().flat_map(|status| &status.stages);
-    let mut checks = stages
-        .filter(|known| known.name == stage)
-        .flat_map(|known| &known.checks);
-    checks.any(|check| !["filter", "evidence", "soak"].contains(&check.name.as_str()))
+impl LackOfOne {
+    fn of(
+        (facts, key): (&Facts, &ObjectKey),
+        (placement, stage): (&BindingPolicy, &str),
+        content: Content,
+        server: &Server,
+    ) -> Option<Self> {
+        // An object that is there from the beginning is no update.
+        let before = content.replaced.filter(|before| *before > 1_000)?;
+        let is_it = before < made_anew_at(facts)? && content.made_at + 1_000 > placed_at(placement);
+        is_it.then(|| Self {
+            between: version_before(content, key, server),
+            is_old: millis(facts.now) + CLOCKS_MS - content.made_at >= UNTOLD_MS,
+            reported: judged_before(content.made_at, (facts, placement, stage), server),
+        })
+    }
+
+    fn is_excused(&self, truth: &Truth, cluster: &str) -> bool {
+        self.between == Some(truth.content) && (self.is_old || self.reported.contains(cluster))
+    }
+}
+
+/// The version of the object that an update replaced.
+fn version_before(content: Content, key: &ObjectKey, server: &Server) -> Option<u64> {
+    let path = format!("{}/{}", key.namespace.as_deref().unwrap_or_default(), key.name);
+    let log = server.workloads.log().iter().rev();
+    let mut versions = log
+        .filter(|entry| entry.key == path)
+        .filter_map(|entry| entry.after.as_ref().map(|object| object.content.id));
+    versions.find(|id| *id == content.id)?;
+    versions.find(|id| *id != content.id)
+}
+
+/// The clusters of which status had an answer before that time of a check that is made only when every cluster has reported.
+fn judged_before(
+    time: Millis,
+    (facts, placement, stage): (&Facts, &BindingPolicy, &str),
+    server: &Server,
+) -> BTreeSet<String> {
+    let name = facts.policy.object.metadata.name.as_deref().unwrap_or_default();
+    let uid = uid_of(&placement.metadata);
+    let is_judged = |known: &StageStatus| {
+        let is_of_reports = |name: &str| !["filter", "evidence", "soak"].contains(&name);
+        let is_of_it = known.name == stage && known.binding_policy.as_ref().is_some_and(|live| live.uid == uid);
+        let mut made = known.checks.iter().filter(|check| is_of_reports(&check.name));
+        is_of_it && made.any(|check| (check.evaluated_at.as_ref()).is_some_and(|at| millis(at.0) < time + CLOCKS_MS))
+    };
+    let log = server.policies.log().iter().filter(|entry| entry.key == name);
+    let statuses = log.filter_map(|entry| entry.after.as_deref()?.status.as_ref());
+    let stages = statuses.flat_map(|status| &status.stages);
+    let judged = stages.filter(|known| is_judged(known));
+    judged.flat_map(|known| known.destinations.iter().cloned()).collect()
 }
 
 fn placed_at(placement: &BindingPolicy) -> Millis {
