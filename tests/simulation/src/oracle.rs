@@ -25,8 +25,9 @@
 //!   or after it. A cluster that was unreachable for that long still has an older version, and without a record from before the
 //!   update nothing shows that. If the policy was made anew, an update without a timestamp counts at once if it was made before the placement;
 //! - whether a cluster still has what another placement of the policy brought, if its agent has applied nothing since before this one
-//!   was made, and goes on to report: a report made within ten seconds of the opening, or of the Binding's naming the object, counts, as a new
-//!   cluster's would, and so does any later one two minutes after the opening, if the update is older than the opening;
+//!   was made, and goes on to report: if the update is older than the opening, a report counts two minutes after the opening. One made within
+//!   ten seconds of the opening, or of the Binding's naming the object, counts at once, as a new cluster's would, if the update was no longer
+//!   recent then or the policy was made anew;
 //! - where two policies place an object and one of the placements is removed: that a cluster that has acknowledged the right
 //!   version returns to the one that the remaining placement had delivered. Only the inventory shows that.
 

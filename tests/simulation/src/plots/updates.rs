@@ -20,7 +20,9 @@ pub const PLOTS: &[Plot] = &[
     back_with_the_first_of_two_updates,
     back_with_the_first_of_two_updates,
     policy_made_anew_right_after_an_update,
-    reports_what_it_had_around_the_opening,
+    reports_what_it_had_to_a_new_policy,
+    reports_what_it_had_right_after_the_opening,
+    reports_what_it_had_before_the_binding_named_it,
     updated_while_nobody_works,
     labelled_before_the_first_sight,
     updated_all_the_time,
@@ -294,56 +296,74 @@ fn policy_made_anew_right_after_an_update(chance: &mut Seeded) -> (Setting, Vec<
     (setting, actions)
 }
 
-/// A cluster does not get an update and reports what it had, shortly before or after its stage is opened for a policy, or a placement, that
-/// was made anew, or before KubeStellar names the object there.
-fn reports_what_it_had_around_the_opening(chance: &mut Seeded) -> (Setting, Vec<(When, Action)>) {
-    let is_made_anew = chance.once_in(2);
+/// Two stages of one cluster each; the second one's gets nothing for a while, and reports what it had.
+fn undelivered() -> (Setting, Action) {
     let setting = Setting {
         clusters: vec![1, 1],
-        soak: is_made_anew.then_some("30s"),
-        slow_rollouts: false,
-        slow_reports: false,
-        ..small(chance)
+        shares: vec![false, false],
+        objects: vec![Resource::Deployment],
+        ..Setting::default()
     };
-    let undelivered = Action::Undelivered(1, 500_000);
-    let (sicken, recover) = (Action::Sicken(1, 0), Action::Recover(1, 0));
-    if is_made_anew {
-        let opening = 2 + chance.below(2);
-        let actions = vec![
-            (When::AfterOpen(1, chance.between(8_000, 20_000)), undelivered),
-            (later(chance, 0, 5_000), edit(Edit::Spec)),
-            (later(chance, 125_000, 150_000), Action::RecreatePolicy),
-            (When::AfterOpen(opening, chance.between(3_000, 20_000)), sicken),
-            (later(chance, 500, 4_000), recover),
-        ];
-        return (setting, actions);
-    }
+    (setting, Action::Undelivered(1, 500_000))
+}
+
+/// A cluster does not get an update and reports what it had, shortly before or after its stage is opened for a policy that was made anew.
+fn reports_what_it_had_to_a_new_policy(chance: &mut Seeded) -> (Setting, Vec<(When, Action)>) {
+    let (setting, undelivered) = undelivered();
+    let setting = Setting {
+        soak: Some("30s"),
+        ..setting
+    };
+    let opening = 2 + chance.below(2);
+    let actions = vec![
+        (When::AfterOpen(1, chance.between(8_000, 20_000)), undelivered),
+        (later(chance, 0, 5_000), edit(Edit::Spec)),
+        (later(chance, 125_000, 150_000), Action::RecreatePolicy),
+        (
+            When::AfterOpen(opening, chance.between(3_000, 20_000)),
+            Action::Sicken(1, 0),
+        ),
+        (later(chance, 500, 4_000), Action::Recover(1, 0)),
+    ];
+    (setting, actions)
+}
+
+/// A cluster gets nothing any more, and its placement is made anew. The first stage is unwell for two minutes, so that the update is no
+/// longer recent when the second one is opened; `reported` follows the update.
+fn with_a_new_placement(chance: &mut Seeded, reported: Option<Action>) -> (Setting, Vec<(When, Action)>) {
+    let (setting, undelivered) = undelivered();
     let mut actions = vec![
         (When::AfterOpen(1, chance.between(120_000, 150_000)), undelivered),
         (later(chance, 0, 500), Action::EditPolicy(PolicyEdit::Clause)),
         (later(chance, 0, 1_000), Action::DeletePlacement(1)),
         (later(chance, 1_000, 4_000), edit(Edit::Spec)),
     ];
-    let is_named_late = chance.once_in(2);
-    if !is_named_late {
-        // So soon after the update that, as clocks may differ, the report may be from before it.
-        actions.push((later(chance, 0, 1_500), sicken.clone()));
-    }
-    // The first stage is unwell for two minutes, so that the update is no longer recent when the second one is opened.
+    actions.extend(reported.map(|reported| (later(chance, 0, 1_500), reported)));
     actions.push((later(chance, 2_000, 4_000), Action::Sicken(0, 0)));
     actions.push((later(chance, 125_000, 140_000), Action::Recover(0, 0)));
-    if is_named_late {
-        let restart = Action::RestartKubeStellar {
-            down_ms: chance.between(500, 2_000),
-            inventory_ms: 500,
-            objects_ms: chance.between(20_000, 25_000),
-        };
-        actions.push((When::AfterOpen(3, chance.between(0, 1_000)), restart));
-        actions.push((later(chance, 12_000, 15_000), sicken));
-        actions.push((later(chance, 500, 2_000), recover));
-    } else {
-        actions.push((When::AfterOpen(3, chance.between(12_000, 25_000)), recover));
-    }
+    (setting, actions)
+}
+
+/// A cluster reports what it had so soon after an update that, as clocks may differ, the report may be from before it, and once more when
+/// its stage has been opened.
+fn reports_what_it_had_right_after_the_opening(chance: &mut Seeded) -> (Setting, Vec<(When, Action)>) {
+    let (setting, mut actions) = with_a_new_placement(chance, Some(Action::Sicken(1, 0)));
+    let opened = When::AfterOpen(3, chance.between(12_000, 25_000));
+    actions.push((opened, Action::Recover(1, 0)));
+    (setting, actions)
+}
+
+/// A cluster reports what it had when its stage has been opened, and before KubeStellar names the object there.
+fn reports_what_it_had_before_the_binding_named_it(chance: &mut Seeded) -> (Setting, Vec<(When, Action)>) {
+    let (setting, mut actions) = with_a_new_placement(chance, None);
+    let restart = Action::RestartKubeStellar {
+        down_ms: chance.between(500, 2_000),
+        inventory_ms: 500,
+        objects_ms: chance.between(20_000, 25_000),
+    };
+    actions.push((When::AfterOpen(3, chance.between(0, 1_000)), restart));
+    actions.push((later(chance, 12_000, 15_000), Action::Sicken(1, 0)));
+    actions.push((later(chance, 500, 2_000), Action::Recover(1, 0)));
     (setting, actions)
 }
 
