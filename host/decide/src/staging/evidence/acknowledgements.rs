@@ -20,6 +20,7 @@ use crate::names::ClusterName;
 use crate::staging::evidence::clusters::{Clusters, InOrder};
 use crate::staging::evidence::combined_status::Subject;
 use crate::staging::evidence::pending::{ByCluster, Pending};
+use crate::staging::evidence::reports::{at_of, is_acknowledgement};
 use crate::staging::evidence::{kinds, pending};
 use crate::time::after;
 
@@ -533,7 +534,26 @@ impl<'a> UpdateTracker<'a> {
             };
             Some(((cluster, Some(row)), requirement))
         };
-        self.rows.iter().enumerate().filter_map(requirement).collect()
+        let unreported = self.unreported(updated).filter(|_| may_have_joined && edited.is_some());
+        let reported = self.rows.iter().enumerate().filter_map(requirement);
+        reported.chain(unreported).collect()
+    }
+
+    /// Clusters that have just joined and of which no report has come into view, if the object was updated so shortly before that the first
+    /// one may be of another placement, which brought the version before the update.
+    fn unreported(&self, updated: Timestamp) -> impl Iterator<Item = (Reporting<'a>, Requirement)> {
+        let is_recent = self.now.duration_since(updated) < self.settings.unseen_update();
+        let clusters = self.reported_by(&self.clusters.new);
+        let unreported = clusters.filter(move |(_, row)| is_recent && row.and_then(at_of).is_none());
+        unreported.map(move |reporting| {
+            let requirement = Requirement {
+                edits: 1,
+                updated: Some(updated),
+                acknowledged_at: None,
+                is_first_version: false,
+            };
+            (reporting, requirement)
+        })
     }
 
     /// Whether the report of a cluster that has just joined may be about the version before the last update, as another BindingPolicy
@@ -571,24 +591,5 @@ impl<'a> UpdateTracker<'a> {
         let is_merged =
             silent_since.is_some_and(|since| self.now.duration_since(since) >= self.settings.unseen_update());
         pending.unacknowledged > 0 && !is_merged
-    }
-}
-
-/// Whether the row is about another state of the object than the recorded one. `at` has whole seconds, so an acknowledgement
-/// within the same second counts if `gen` differs; an older one never does.
-pub(crate) fn is_acknowledgement(pending: &Pending, row: &EvidenceRow) -> bool {
-    let Some(seconds) = at_of(row) else { return false };
-    let before = pending.reported_at;
-    if pending.observed_generation.is_empty() && row.r#gen.is_empty() {
-        return before.is_none_or(|before| seconds > before);
-    }
-    !row.r#gen.is_empty() && pending.observed_generation != row.r#gen && before.is_none_or(|before| seconds >= before)
-}
-
-/// When the status last moved, in seconds since 1970.
-pub(crate) const fn at_of(row: &EvidenceRow) -> Option<i64> {
-    match row.at {
-        Reported::At { seconds } => Some(seconds),
-        Reported::Never | Reported::WithoutStatus => None,
     }
 }

@@ -9,8 +9,9 @@ use jiff::Timestamp;
 use stagegate_api::{EvidenceRow, ObjectStatus, PendingUpdate, Reported};
 
 use crate::names::ClusterName;
-use crate::staging::evidence::acknowledgements::{Begun, UpdateTracker, at_of, is_acknowledgement};
+use crate::staging::evidence::acknowledgements::{Begun, UpdateTracker};
 use crate::staging::evidence::pending::{Pending, covers, is_compact};
+use crate::staging::evidence::reports::{at_of, is_acknowledgement};
 
 /// Clusters that reported the same generation.
 #[derive(Default)]

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use stagegate_api::{EvidenceRow, Reported};
 
-use crate::staging::evidence::acknowledgements::{UpdateTracker, at_of};
+use crate::staging::evidence::acknowledgements::UpdateTracker;
 use crate::staging::evidence::pending::Pending;
 use crate::staging::input::binding_view;
 use crate::time::after;
@@ -78,6 +78,25 @@ impl UpdateTracker<'_> {
             updated.is_none_or(|updated| seconds > updated.as_second())
         };
         Timestamp::from_second(seconds).ok().filter(|_| is_after)
+    }
+}
+
+/// Whether the row is about another state of the object than the recorded one. `at` has whole seconds, so an acknowledgement
+/// within the same second counts if `gen` differs; an older one never does.
+pub(crate) fn is_acknowledgement(pending: &Pending, row: &EvidenceRow) -> bool {
+    let Some(seconds) = at_of(row) else { return false };
+    let before = pending.reported_at;
+    if pending.observed_generation.is_empty() && row.r#gen.is_empty() {
+        return before.is_none_or(|before| seconds > before);
+    }
+    !row.r#gen.is_empty() && pending.observed_generation != row.r#gen && before.is_none_or(|before| seconds >= before)
+}
+
+/// When the status last moved, in seconds since 1970.
+pub(crate) const fn at_of(row: &EvidenceRow) -> Option<i64> {
+    match row.at {
+        Reported::At { seconds } => Some(seconds),
+        Reported::Never | Reported::WithoutStatus => None,
     }
 }
 
