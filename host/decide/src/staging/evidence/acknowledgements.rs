@@ -327,11 +327,9 @@ impl<'a> UpdateTracker<'a> {
     }
 
     /// Whether the placement may have brought another version than the current one: the Binding names another one now, has named one
-    /// before, or may have done so before this process began to watch or before it was emptied.
+    /// before, or may have done so before this process began to watch.
     pub(crate) fn may_have_brought_another_version(&self) -> bool {
-        let is_named_from_the_start =
-            self.named_since.is_some() && !self.is_found_at_start && !self.is_named_after_loss;
-        !is_named_from_the_start || self.known_since.is_some() || self.is_other_version()
+        self.named_since.is_none() || self.known_since.is_some() || self.is_other_version()
     }
 
     /// Whether the Binding names another version than the object has now.

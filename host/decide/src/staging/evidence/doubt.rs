@@ -104,7 +104,8 @@ impl UpdateTracker<'_> {
         let is_since_opening = self.may_bring_since().is_some_and(|since| updated > since);
         // A Binding that was empty for a while has lost what it named before; the record has the version of the first sight.
         let is_other_than_at_first = record.resource_version.as_deref() != Some(&self.bound.resource_version);
-        let may_have_brought_other = self.may_have_brought_another_version() || is_other_than_at_first;
+        let is_unknown_before = self.is_found_at_start || self.is_named_after_loss || is_other_than_at_first;
+        let may_have_brought_other = self.may_have_brought_another_version() || is_unknown_before;
         if !(is_since_opening && may_have_brought_other && self.now < ends) {
             return None;
         }

@@ -59,12 +59,12 @@ pub fn has_complete_evidence(record: &StageStatus) -> bool {
 }
 
 /// Whether all clusters were once found to report in this attempt: only then a check other than the filter, the evidence and the
-/// soak is made. A stage that is only soaked looks at no evidence.
+/// soak is made. A stage that is only soaked looks at no evidence, and a gate that will never pass stays on record when all other answers
+/// are dropped.
 pub fn has_had_complete_evidence(record: &StageStatus) -> bool {
-    let is_made_without_evidence = |check: &CheckStatus| {
-        [Check::Filter, Check::Evidence, Check::Soak]
-            .iter()
-            .any(|one| one.is_of(check))
+    let shows_nothing = |check: &CheckStatus| match Check::named(&check.name) {
+        Some(check) => [Check::Filter, Check::Evidence, Check::Soak].contains(&check),
+        None => check.outcome == Outcome::Fail,
     };
-    has_complete_evidence(record) || !record.checks.iter().all(is_made_without_evidence)
+    has_complete_evidence(record) || !record.checks.iter().all(shows_nothing)
 }

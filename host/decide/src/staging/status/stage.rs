@@ -194,11 +194,12 @@ fn drop_answers(record: &mut StageStatus) {
     });
 }
 
-/// Drops what the checks have answered of the objects that another filter kept.
+/// Drops what another filter has answered, and what the checks have answered of the objects that it kept.
 pub fn follow_filter(record: &mut StageStatus, stage: &CheckedStage) {
     let known = Check::Filter.last(&record.checks);
     let digest = known.and_then(|known| known.check_digest.as_deref());
     if digest != stage.filter.as_ref().map(|filter| filter.digest.as_str()) {
+        record.checks.retain(|check| !Check::Filter.is_of(check));
         drop_answers(record);
     }
 }
