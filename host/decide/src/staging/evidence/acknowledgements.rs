@@ -191,8 +191,7 @@ impl<'a> UpdateTracker<'a> {
         old_reports.retain(|((cluster, _), _)| !required.contains_key(cluster.text()));
         let updated = record.edited_at.as_ref().map(|time| time.0);
         self.acknowledge(&mut required, updated);
-        for ((cluster, row), requirement) in old_reports {
-            let mut pending = self.required_of(row, requirement);
+        for ((cluster, row), mut pending) in old_reports {
             if self.is_still_pending(&mut pending, row, updated) {
                 required.insert(cluster.owned(), pending);
             }
@@ -481,7 +480,7 @@ impl<'a> UpdateTracker<'a> {
 
     /// A cluster or an object that is new to the stage may have a report from before the last update: the cluster was away
     /// meanwhile, or another BindingPolicy placed the object.
-    fn old_reports(&self, record: &ObjectStatus, recorded: Option<&ObjectStatus>) -> Vec<(Reporting<'a>, Requirement)> {
+    fn old_reports(&self, record: &ObjectStatus, recorded: Option<&ObjectStatus>) -> Vec<(Reporting<'a>, Pending)> {
         let is_first_sight = recorded.is_none_or(is_unbound) || self.is_unproven;
         // A report that is older than an object which was never updated is about another object of its name.
         let made = self
@@ -530,7 +529,7 @@ impl<'a> UpdateTracker<'a> {
                 acknowledged_at,
                 is_first_version: false,
             };
-            Some(((cluster, Some(row)), requirement))
+            Some(((cluster, Some(row)), self.required_of(Some(row), requirement)))
         };
         let unreported = self.unreported(updated).filter(|_| may_have_joined && edited.is_some());
         let reported = self.rows.iter().enumerate().filter_map(requirement);
@@ -538,19 +537,25 @@ impl<'a> UpdateTracker<'a> {
     }
 
     /// Clusters that have just joined and of which no report has come into view, if the object was updated so shortly before that the first
-    /// one may be of another placement, which brought the version before the update.
-    fn unreported(&self, updated: Timestamp) -> impl Iterator<Item = (Reporting<'a>, Requirement)> {
+    /// one may be of another placement, which brought the version before the update. One from after the update is in doubt as if it had been
+    /// in view when the cluster joined.
+    fn unreported(&self, updated: Timestamp) -> impl Iterator<Item = (Reporting<'a>, Pending)> {
         let is_recent = self.now.duration_since(updated) < self.settings.unseen_update();
         let clusters = self.reported_by(&self.clusters.new);
         let unreported = clusters.filter(move |(_, row)| is_recent && row.and_then(at_of).is_none());
-        unreported.map(move |reporting| {
+        unreported.map(move |(cluster, row)| {
             let requirement = Requirement {
                 edits: 1,
                 updated: Some(updated),
                 acknowledged_at: None,
                 is_first_version: false,
             };
-            (reporting, requirement)
+            let pending = Pending {
+                edited_at: updated,
+                in_quick_succession: false,
+                ..self.required_of(row, requirement)
+            };
+            ((cluster, row), pending)
         })
     }
 

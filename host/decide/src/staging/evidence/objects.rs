@@ -101,8 +101,9 @@ impl<'a> ObjectTracker<'a> {
         let accepted: Vec<ClusterName> = destinations(record).map(|cluster| cluster.owned()).collect();
         let accepted: BTreeSet<ClusterName<&str>> = accepted.iter().map(ClusterName::borrowed).collect();
         let named = destinations_of(placed);
-        // A closed placement's Binding has objects but no clusters: it is not known yet which clusters will have to acknowledge an update.
-        if named.is_empty() && accepted.is_empty() {
+        // A closed placement's Binding has objects but no clusters, and one that was changed may name others than it will: it is not known
+        // yet which clusters will have to acknowledge an update.
+        if accepted.is_empty() && (named.is_empty() || !placed.may_be_of_revision()) {
             return;
         }
         let clusters = Clusters::of(named.into_iter().chain(left_before_acceptance(placed)), &accepted);

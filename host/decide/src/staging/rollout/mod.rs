@@ -144,11 +144,14 @@ impl<'a> Rollout<'a> {
     }
 
     /// Edits are followed in every open placement, judged or not: when a new revision reaches it in place, its clusters have to send
-    /// answers to the edits that they have not answered, and to no others.
+    /// answers to the edits that they have not answered, and to no others. One that selects other clusters than it should, as a person may
+    /// write it, tells of its own clusters only where a set was accepted.
     fn follow(&self, active: Option<usize>, draft: &mut Draft, records: &mut [StageStatus]) {
         for (index, record) in records.iter_mut().enumerate().take(self.slots.len()) {
             let Some(own) = self.slots[index].open() else { continue };
-            if active == Some(index) && self.is_current(index, own) {
+            let is_current = self.is_current(index, own);
+            let is_accepted = |record: &StageStatus| !record.destinations.is_empty();
+            if (is_current && active == Some(index)) || !(is_current || self.recorded(index).is_some_and(is_accepted)) {
                 continue;
             }
             let followed = follow(StageInput {
