@@ -37,18 +37,18 @@ pub(crate) fn counted_generation(bound: &BoundObject, found: &ObjectMeta) -> Opt
 const BROUGHT_AGAIN: i64 = 2;
 
 /// A cluster and its row.
-type Reporting<'a> = (ClusterName<&'a str>, Option<&'a EvidenceRow>);
+pub(crate) type Reporting<'a> = (ClusterName<&'a str>, Option<&'a EvidenceRow>);
 
 /// What a cluster has to acknowledge from now on.
 #[derive(Clone, Copy, Debug)]
-struct Requirement {
-    edits: i64,
+pub(crate) struct Requirement {
+    pub(crate) edits: i64,
     /// When the last of the updates was made, if a time tells it.
-    updated: Option<Timestamp>,
+    pub(crate) updated: Option<Timestamp>,
     /// When an acknowledgement was seen that may be the last one of several updates.
-    acknowledged_at: Option<Timestamp>,
+    pub(crate) acknowledged_at: Option<Timestamp>,
     /// The placement has brought no earlier version to any cluster.
-    is_first_version: bool,
+    pub(crate) is_first_version: bool,
 }
 
 /// Updates that are new.
@@ -75,6 +75,8 @@ pub struct UpdateTracker<'a> {
     pub opened_at: Option<Timestamp>,
     /// Since when the Binding names this version of it, by this process's clock; `None`: this process has not seen it named.
     pub named_since: Option<Timestamp>,
+    /// When it named this version at the latest, by the same clock.
+    pub named_by: Option<Timestamp>,
     /// Since when the Binding names the object, where this process has seen it name another version of it before.
     pub known_since: Option<Timestamp>,
     /// The Binding was there when this process began to watch: it may have named another version before.
@@ -131,6 +133,7 @@ impl<'a> UpdateTracker<'a> {
             placed_since: (subject.placed.own.object.metadata.creation_timestamp.as_ref()).map(|time| time.0),
             opened_at: (subject.placed.record.opened_at.as_ref()).map(|time| time.0),
             named_since: subject.named().and_then(|named| named.since),
+            named_by: subject.named_by(),
             known_since: subject.named().and_then(|named| named.named_since),
             is_found_at_start: subject.is_found_at_start(),
             is_named_after_loss: subject.is_named_after_loss(),
@@ -382,10 +385,13 @@ impl<'a> UpdateTracker<'a> {
         let is_of_before_opening = self.is_of_before_opening();
         for (cluster, row) in self.reported_by(&self.clusters.all) {
             let is_of_older_object = is_made_anew && row.is_some_and(|row| self.is_of_later_generation(row));
-            let reported_after = row
-                .filter(|_| !is_of_older_object)
-                .zip(at)
-                .and_then(|(row, updated)| self.reported_after(row, updated));
+            let reported_after = |time: Option<Timestamp>| {
+                let row = row.filter(|_| !is_of_older_object);
+                row.zip(time).and_then(|(row, time)| self.reported_after(row, time))
+            };
+            // Of an update of which no time tells, it is known that the Binding named it later.
+            let reported_after_naming = at.is_none().then(|| reported_after(self.named_by)).flatten();
+            let reported_after = reported_after(at);
             // The update was made and acknowledged before this process looked: the report is later than the update, and so old that
             // transport has nothing more to deliver. Where this process has not seen the Binding name the version, KubeStellar may
             // have been late, and the report is in doubt.
@@ -397,7 +403,7 @@ impl<'a> UpdateTracker<'a> {
             }
             // If the report may cover the update, silence counts as an acknowledgement too; a surely older report cannot.
             let is_old = row.is_some_and(|row| self.is_from_before_update(row));
-            let in_doubt_since = reported_after.or(self
+            let in_doubt_since = reported_after.or(reported_after_naming).or(self
                 .other_named_since()
                 .or_else(|| self.unseen_update_since())
                 .filter(|_| recorded.is_none() && !is_old && !is_of_older_object));
@@ -452,7 +458,7 @@ impl<'a> UpdateTracker<'a> {
     }
 
     /// What is pending for a cluster with this row for which nothing was pending.
-    fn required_of(&self, row: Option<&EvidenceRow>, requirement: Requirement) -> Pending {
+    pub(crate) fn required_of(&self, row: Option<&EvidenceRow>, requirement: Requirement) -> Pending {
         let Requirement {
             edits,
             updated,
@@ -476,94 +482,6 @@ impl<'a> UpdateTracker<'a> {
             edited_at: now,
             acknowledged_at: acknowledged_at.map(|answered| answered.min(now)),
         }
-    }
-
-    /// A cluster or an object that is new to the stage may have a report from before the last update: the cluster was away
-    /// meanwhile, or another BindingPolicy placed the object.
-    fn old_reports(&self, record: &ObjectStatus, recorded: Option<&ObjectStatus>) -> Vec<(Reporting<'a>, Pending)> {
-        let is_first_sight = recorded.is_none_or(is_unbound) || self.is_unproven;
-        // A report that is older than an object which was never updated is about another object of its name.
-        let made = self
-            .found
-            .made_at
-            .filter(|_| is_first_sight && self.generation() == Some(1));
-        let edited = record.edited_at.as_ref().map(|time| time.0);
-        let Some(updated) = edited.or(made).filter(|_| !self.bound.create_only) else {
-            return Vec::new();
-        };
-        let has_accepted = self.clusters.new.len() < self.clusters.all.len();
-        // There may be a thousand rows for each object: what is the same for all is computed once, and a cluster is looked up only
-        // for a report that is in doubt.
-        let now = round_up_to_second(self.now).0;
-        let may_have_joined = has_accepted || !is_first_sight;
-        let is_of_before_opening = self.is_of_before_opening();
-        let delivers_since = self.delivers_since();
-        let (not_before, surely_after) = (self.first_not_before(updated), self.first_surely_after(updated));
-        let requirement = |(at, row): (usize, &'a EvidenceRow)| {
-            let is_old = at_of(row).is_some_and(|seconds| seconds < not_before);
-            // If the report is of this version after all, nothing more will come.
-            let in_doubt_since = || {
-                let may_be_from_before = may_have_joined && self.may_be_from_before(row, updated);
-                if may_be_from_before && self.clusters.new.contains(&row.cluster.borrowed()) {
-                    return Some(now);
-                }
-                let is_from_before = is_first_sight && is_of_before_opening(row);
-                let is_surely_after = at_of(row).is_some_and(|seconds| seconds >= surely_after);
-                delivers_since.filter(|_| is_from_before && !is_surely_after)
-            };
-            let acknowledged_at = match (is_old, edited) {
-                (true, Some(_)) => None,
-                // The cluster counts generations of its own from 1 again.
-                (true, None) => Some(now),
-                (false, Some(_)) => Some(in_doubt_since()?),
-                (false, None) => return None,
-            };
-            let cluster = self.clusters.of_row(at, row)?;
-            if !(is_first_sight || self.clusters.new.contains(&cluster)) {
-                return None;
-            }
-            let edits = if is_old { pending::missed(record.generation) } else { 1 };
-            let requirement = Requirement {
-                edits,
-                updated: Some(updated),
-                acknowledged_at,
-                is_first_version: false,
-            };
-            Some(((cluster, Some(row)), self.required_of(Some(row), requirement)))
-        };
-        let unreported = self.unreported(updated).filter(|_| may_have_joined && edited.is_some());
-        let reported = self.rows.iter().enumerate().filter_map(requirement);
-        reported.chain(unreported).collect()
-    }
-
-    /// Clusters that have just joined and of which no report has come into view, if the object was updated so shortly before that the first
-    /// one may be of another placement, which brought the version before the update. One from after the update is in doubt as if it had been
-    /// in view when the cluster joined.
-    fn unreported(&self, updated: Timestamp) -> impl Iterator<Item = (Reporting<'a>, Pending)> {
-        let is_recent = self.now.duration_since(updated) < self.settings.unseen_update();
-        let clusters = self.reported_by(&self.clusters.new);
-        let unreported = clusters.filter(move |(_, row)| is_recent && row.and_then(at_of).is_none());
-        unreported.map(move |(cluster, row)| {
-            let requirement = Requirement {
-                edits: 1,
-                updated: Some(updated),
-                acknowledged_at: None,
-                is_first_version: false,
-            };
-            let pending = Pending {
-                edited_at: updated,
-                in_quick_succession: false,
-                ..self.required_of(row, requirement)
-            };
-            ((cluster, row), pending)
-        })
-    }
-
-    /// Whether the report of a cluster that has just joined may be about the version before the last update, as another BindingPolicy
-    /// may have delivered that one. It counts when nothing has come for so long that transport has nothing more to deliver.
-    fn may_be_from_before(&self, row: &EvidenceRow, updated: Timestamp) -> bool {
-        let is_recent = self.now.duration_since(updated) < self.settings.unseen_update();
-        matches!(row.at, Reported::At { .. }) && is_recent
     }
 
     fn acknowledge(&self, required: &mut ByCluster, updated: Option<Timestamp>) {

@@ -41,6 +41,17 @@ impl<'a> Subject<'a> {
         self.observed()?.versions.get(&self.key().to_string())
     }
 
+    /// When the Binding named that version at the latest, by this process's clock.
+    pub fn named_by(&self) -> Option<Timestamp> {
+        let named_since = self.named()?.since;
+        named_since.or_else(|| self.first_seen())
+    }
+
+    /// When this process saw the placement's Binding for the first time.
+    fn first_seen(&self) -> Option<Timestamp> {
+        self.observed().map(|seen| seen.first_seen.unwrap_or(seen.since))
+    }
+
     /// What this process saw of the placement's Binding.
     fn observed(&self) -> Option<&'a Observed> {
         let seen = self.placed.facts.bindings.get(&self.placed.stage.placement)?;
@@ -49,8 +60,7 @@ impl<'a> Subject<'a> {
 
     /// Whether the Binding was there when this process began to watch: it may have named anything before.
     pub fn is_found_at_start(&self) -> bool {
-        let first_seen = self.observed().map(|seen| seen.first_seen.unwrap_or(seen.since));
-        first_seen
+        self.first_seen()
             .zip(self.placed.facts.watching_since)
             .is_some_and(|(seen, watching)| seen <= watching)
     }

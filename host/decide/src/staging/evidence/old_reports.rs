@@ -1,0 +1,104 @@
+//! Reports of clusters and objects that are new to a stage: which of them may be older than the last update. Must not judge the others.
+
+use jiff::Timestamp;
+use stagegate_api::{EvidenceRow, ObjectStatus, Reported};
+
+use crate::staging::evidence::acknowledgements::{Reporting, Requirement, UpdateTracker};
+use crate::staging::evidence::pending::{self, Pending};
+use crate::staging::evidence::reports::at_of;
+use crate::staging::input::recorded::is_unbound;
+use crate::time::round_up_to_second;
+
+impl<'a> UpdateTracker<'a> {
+    /// A cluster or an object that is new to the stage may have a report from before the last update: the cluster was away
+    /// meanwhile, or another BindingPolicy placed the object.
+    pub(crate) fn old_reports(
+        &self,
+        record: &ObjectStatus,
+        recorded: Option<&ObjectStatus>,
+    ) -> Vec<(Reporting<'a>, Pending)> {
+        let is_first_sight = recorded.is_none_or(is_unbound) || self.is_unproven;
+        // A report that is older than an object which was never updated is about another object of its name.
+        let made = self
+            .found
+            .made_at
+            .filter(|_| is_first_sight && self.generation() == Some(1));
+        let edited = record.edited_at.as_ref().map(|time| time.0);
+        let Some(updated) = edited.or(made).filter(|_| !self.bound.create_only) else {
+            return Vec::new();
+        };
+        let has_accepted = self.clusters.new.len() < self.clusters.all.len();
+        // There may be a thousand rows for each object: what is the same for all is computed once, and a cluster is looked up only
+        // for a report that is in doubt.
+        let now = round_up_to_second(self.now).0;
+        let may_have_joined = has_accepted || !is_first_sight;
+        let is_of_before_opening = self.is_of_before_opening();
+        let delivers_since = self.delivers_since();
+        let (not_before, surely_after) = (self.first_not_before(updated), self.first_surely_after(updated));
+        let requirement = |(at, row): (usize, &'a EvidenceRow)| {
+            let is_old = at_of(row).is_some_and(|seconds| seconds < not_before);
+            // If the report is of this version after all, nothing more will come.
+            let in_doubt_since = || {
+                let may_be_from_before = may_have_joined && self.may_be_from_before(row, updated);
+                if may_be_from_before && self.clusters.new.contains(&row.cluster.borrowed()) {
+                    return Some(now);
+                }
+                let is_from_before = is_first_sight && is_of_before_opening(row);
+                let is_surely_after = at_of(row).is_some_and(|seconds| seconds >= surely_after);
+                delivers_since.filter(|_| is_from_before && !is_surely_after)
+            };
+            let acknowledged_at = match (is_old, edited) {
+                (true, Some(_)) => None,
+                // The cluster counts generations of its own from 1 again.
+                (true, None) => Some(now),
+                (false, Some(_)) => Some(in_doubt_since()?),
+                (false, None) => return None,
+            };
+            let cluster = self.clusters.of_row(at, row)?;
+            if !(is_first_sight || self.clusters.new.contains(&cluster)) {
+                return None;
+            }
+            let edits = if is_old { pending::missed(record.generation) } else { 1 };
+            let requirement = Requirement {
+                edits,
+                updated: Some(updated),
+                acknowledged_at,
+                is_first_version: false,
+            };
+            Some(((cluster, Some(row)), self.required_of(Some(row), requirement)))
+        };
+        let unreported = self.unreported(updated).filter(|_| may_have_joined && edited.is_some());
+        let reported = self.rows.iter().enumerate().filter_map(requirement);
+        reported.chain(unreported).collect()
+    }
+
+    /// Clusters that have just joined and of which no report has come into view, if the object was updated so shortly before that the first
+    /// one may be of another placement, which brought the version before the update. One from after the update is in doubt as if it had been
+    /// in view when the cluster joined.
+    fn unreported(&self, updated: Timestamp) -> impl Iterator<Item = (Reporting<'a>, Pending)> {
+        let is_recent = self.now.duration_since(updated) < self.settings.unseen_update();
+        let clusters = self.reported_by(&self.clusters.new);
+        let unreported = clusters.filter(move |(_, row)| is_recent && row.and_then(at_of).is_none());
+        unreported.map(move |(cluster, row)| {
+            let requirement = Requirement {
+                edits: 1,
+                updated: Some(updated),
+                acknowledged_at: None,
+                is_first_version: false,
+            };
+            let pending = Pending {
+                edited_at: updated,
+                in_quick_succession: false,
+                ..self.required_of(row, requirement)
+            };
+            ((cluster, row), pending)
+        })
+    }
+
+    /// Whether the report of a cluster that has just joined may be about the version before the last update, as another BindingPolicy
+    /// may have delivered that one. It counts when nothing has come for so long that transport has nothing more to deliver.
+    fn may_be_from_before(&self, row: &EvidenceRow, updated: Timestamp) -> bool {
+        let is_recent = self.now.duration_since(updated) < self.settings.unseen_update();
+        matches!(row.at, Reported::At { .. }) && is_recent
+    }
+}
