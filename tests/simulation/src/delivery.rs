@@ -29,7 +29,7 @@ pub struct Delivery {
     /// When the stage was opened: its own placement delivers nothing earlier.
     opened_at: Millis,
     placed_at: Millis,
-    /// No record of the policy is from before it was made anew.
+    /// The policy was made anew after the update or so shortly before it that the policy has no record of what clusters had.
     is_policy_anew: bool,
     /// Since when the process that decides has seen the placement's Binding name it.
     seen_at: Option<Millis>,
@@ -61,7 +61,7 @@ impl Delivery {
         }
     }
 
-    /// `placement`: its uid, when it was made, and whether that was for a policy that was made anew.
+    /// `placement`: its uid, when it was made, and whether that was for a policy that was made anew after the update or shortly before it.
     pub fn opened(self, placement: (&str, Millis, bool), opened: &BTreeMap<String, Millis>) -> Self {
         let (uid, placed_at, is_policy_anew) = placement;
         let opened_at = opened.get(uid).copied().unwrap_or_default();

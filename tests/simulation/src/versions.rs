@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use stagegate_api::{
-    BindingPolicy, BindingSpec, BoundObject, CombinedStatus, CombinedStatusView, Stage, StageHealth, StageStatus,
+    BindingPolicy, BindingSpec, BoundObject, CombinedStatus, CombinedStatusView, Stage, StageHealth,
     UnacknowledgedUpdates,
 };
 use stagegate_decide::names::{ObjectKey, PlacementName, StageName};
@@ -121,12 +121,12 @@ impl Judging<'_> {
             is_untold: is_untold(facts, self.placement, content)
                 || is_untimed_before_placement(facts, self.placement, content),
             is_without_history: is_without_history(facts, content),
-            lacks_one_update: LackOfOne::of((facts, &key), (self.placement, &spec.name), content, parts.2),
+            lacks_one_update: LackOfOne::of((facts, &key), self.placement, content, parts),
             delivery: Delivery::of(content, seen_at(facts, own.as_str(), &key), (parts.0, parts.2)).opened(
                 (
                     uid_of(&self.placement.metadata),
                     placed_at(self.placement),
-                    made_anew_at(facts).is_some(),
+                    made_anew_at(facts).is_some_and(|made| content.made_at < made + UNTOLD_MS),
                 ),
                 &oracle.opened_at,
             ),
@@ -241,32 +241,57 @@ fn is_untimed_before_placement(facts: &Facts, placement: &BindingPolicy, content
 /// a version from before both, and report the version between them.
 struct LackOfOne {
     /// That version.
-    between: Option<u64>,
+    between: u64,
     /// The last update is so old that it counts as delivered.
     is_old: bool,
-    /// The clusters that had reported before the last update: of these, a report counts at once.
-    reported: BTreeSet<String>,
+    /// The clusters that had reported an older version than that one, and those that had reported to this placement before the last update:
+    /// of these, a report counts at once.
+    had_older: BTreeSet<String>,
+    had_reported: BTreeSet<String>,
 }
 
 impl LackOfOne {
     fn of(
         (facts, key): (&Facts, &ObjectKey),
-        (placement, stage): (&BindingPolicy, &str),
+        placement: &BindingPolicy,
         content: Content,
-        server: &Server,
+        (kubestellar, _, server): Parts<'_>,
     ) -> Option<Self> {
         // An object that is there from the beginning is no update.
         let before = content.replaced.filter(|before| *before > 1_000)?;
         let is_it = before < made_anew_at(facts)? && content.made_at + 1_000 > placed_at(placement);
-        is_it.then(|| Self {
-            between: version_before(content, key, server),
+        let between = version_before(content, key, server).filter(|_| is_it)?;
+        let uid = &facts.objects.get(key)?.found.as_ref()?.uid;
+        let own = CombinedStatus::name_of(uid.as_str(), uid_of(&placement.metadata));
+        let of_object = CombinedStatus::name_of(uid.as_str(), "");
+        let log = server.combined.log().iter();
+        let rows = log.filter(|entry| entry.key.contains(&of_object)).flat_map(|entry| {
+            let basis = kubestellar.basis.get(&entry.version.to_string());
+            basis
+                .into_iter()
+                .flatten()
+                .map(move |(cluster, truth)| (entry, cluster, truth))
+        });
+        let (mut had_older, mut had_reported) = (BTreeSet::new(), BTreeSet::new());
+        for (entry, cluster, truth) in rows {
+            if truth.content < between {
+                had_older.insert(cluster.clone());
+            }
+            if entry.key.ends_with(&own) && millis(entry.at) < content.made_at + CLOCKS_MS {
+                had_reported.insert(cluster.clone());
+            }
+        }
+        Some(Self {
+            between,
             is_old: millis(facts.now) + CLOCKS_MS - content.made_at >= UNTOLD_MS,
-            reported: judged_before(content.made_at, (facts, placement, stage), server),
+            had_older,
+            had_reported,
         })
     }
 
     fn is_excused(&self, truth: &Truth, cluster: &str) -> bool {
-        self.between == Some(truth.content) && (self.is_old || self.reported.contains(cluster))
+        let is_it = self.between == truth.content && self.had_older.contains(cluster);
+        is_it && (self.is_old || self.had_reported.contains(cluster))
     }
 }
 
@@ -279,27 +304,6 @@ fn version_before(content: Content, key: &ObjectKey, server: &Server) -> Option<
         .filter_map(|entry| entry.after.as_ref().map(|object| object.content.id));
     versions.find(|id| *id == content.id)?;
     versions.find(|id| *id != content.id)
-}
-
-/// The clusters of which status had an answer before that time of a check that is made only when every cluster has reported.
-fn judged_before(
-    time: Millis,
-    (facts, placement, stage): (&Facts, &BindingPolicy, &str),
-    server: &Server,
-) -> BTreeSet<String> {
-    let name = facts.policy.object.metadata.name.as_deref().unwrap_or_default();
-    let uid = uid_of(&placement.metadata);
-    let is_judged = |known: &StageStatus| {
-        let is_of_reports = |name: &str| !["filter", "evidence", "soak"].contains(&name);
-        let is_of_it = known.name == stage && known.binding_policy.as_ref().is_some_and(|live| live.uid == uid);
-        let mut made = known.checks.iter().filter(|check| is_of_reports(&check.name));
-        is_of_it && made.any(|check| (check.evaluated_at.as_ref()).is_some_and(|at| millis(at.0) < time + CLOCKS_MS))
-    };
-    let log = server.policies.log().iter().filter(|entry| entry.key == name);
-    let statuses = log.filter_map(|entry| entry.after.as_deref()?.status.as_ref());
-    let stages = statuses.flat_map(|status| &status.stages);
-    let judged = stages.filter(|known| is_judged(known));
-    judged.flat_map(|known| known.destinations.iter().cloned()).collect()
 }
 
 fn placed_at(placement: &BindingPolicy) -> Millis {

@@ -96,6 +96,8 @@ impl Counter {
 #[derive(Clone, Debug)]
 pub struct Entry<T> {
     pub version: u64,
+    /// When it was stored.
+    pub at: Timestamp,
     pub key: String,
     pub after: Option<Arc<T>>,
 }
@@ -214,6 +216,7 @@ impl<T: Stored> Kind<T> {
         self.objects.insert(key.clone(), object.clone());
         self.log.push(Entry {
             version: counter.version,
+            at: counter.now,
             key,
             after: Some(object.clone()),
         });
@@ -225,6 +228,7 @@ impl<T: Stored> Kind<T> {
             counter.version += 1;
             self.log.push(Entry {
                 version: counter.version,
+                at: counter.now,
                 key: key.to_owned(),
                 after: None,
             });
