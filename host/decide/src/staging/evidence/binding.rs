@@ -108,12 +108,6 @@ impl<'a> Placed<'a> {
         self.require_rest(entry, bound)
     }
 
-    /// Whether the Binding may be of the placement as it is now. A person may have written other selectors for a while, and until it has
-    /// stayed unchanged for long enough, it may still name the clusters of those.
-    pub fn may_be_of_revision(&self) -> bool {
-        (self.own.is_synced() && !self.is_changed_in_place()) || self.complete().is_ok()
-    }
-
     fn require_members(&self, bound: &Bound<'_>) -> Result<(), Finding> {
         let name = &self.stage.placement;
         if bound.destinations.is_empty() {

@@ -122,7 +122,7 @@ impl UpdateTracker<'_> {
 
     /// Since when the placement may have brought something to clusters. A process that has just started may have seen it open much later
     /// than it was opened; clocks may differ by the settle time.
-    fn may_bring_since(&self) -> Option<Timestamp> {
+    pub(crate) fn may_bring_since(&self) -> Option<Timestamp> {
         let settle = self.settings.settle();
         let opened =
             (self.opened_at.filter(|_| !self.is_found_at_start)).and_then(|opened| opened.checked_sub(settle).ok());

@@ -101,12 +101,17 @@ impl<'a> ObjectTracker<'a> {
         let accepted: Vec<ClusterName> = destinations(record).map(|cluster| cluster.owned()).collect();
         let accepted: BTreeSet<ClusterName<&str>> = accepted.iter().map(ClusterName::borrowed).collect();
         let named = destinations_of(placed);
-        // A closed placement's Binding has objects but no clusters, and one that was changed may name others than it will: it is not known
-        // yet which clusters will have to acknowledge an update.
-        if accepted.is_empty() && (named.is_empty() || !placed.may_be_of_revision()) {
+        // A closed placement's Binding has objects but no clusters: it is not known yet which clusters will have to acknowledge an update.
+        if named.is_empty() && accepted.is_empty() {
             return;
         }
-        let clusters = Clusters::of(named.into_iter().chain(left_before_acceptance(placed)), &accepted);
+        let before = std::mem::take(&mut record.named_clusters);
+        let before: BTreeSet<ClusterName<&str>> = before.iter().map(|cluster| ClusterName::of(cluster)).collect();
+        let clusters = Clusters::of(named.into_iter().chain(left_before_acceptance(placed)), &accepted).late(&before);
+        if accepted.is_empty() {
+            let named = before.union(&clusters.all).take(MAX_RECORDED);
+            record.named_clusters = named.map(ClusterName::to_string).collect();
+        }
         let has_room = self.has_room_for_names(placed, (objects, &clusters), record);
         let elsewhere = self.elsewhere(&clusters);
         // Only a stage that is judged accepts another set.

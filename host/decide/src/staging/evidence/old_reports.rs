@@ -35,6 +35,10 @@ impl<'a> UpdateTracker<'a> {
         let is_of_before_opening = self.is_of_before_opening();
         let delivers_since = self.delivers_since();
         let (not_before, surely_after) = (self.first_not_before(updated), self.first_surely_after(updated));
+        // The update was noted for the clusters that the Binding named then.
+        let is_noted = recorded.is_some_and(|recorded| !is_unbound(recorded))
+            && self.may_bring_since().is_some_and(|since| updated > since);
+        let may_have_missed = |cluster| is_noted && self.is_recent(updated) && self.clusters.late.contains(&cluster);
         let requirement = |(at, row): (usize, &'a EvidenceRow)| {
             let is_old = at_of(row).is_some_and(|seconds| seconds < not_before);
             // If the report is of this version after all, nothing more will come.
@@ -49,6 +53,10 @@ impl<'a> UpdateTracker<'a> {
             };
             let acknowledged_at = match (is_old, edited) {
                 (true, Some(_)) => None,
+                (false, Some(_)) if may_have_missed(row.cluster.borrowed()) => {
+                    let seconds = at_of(row).filter(|seconds| *seconds < surely_after)?;
+                    (seconds > updated.as_second()).then_some(now)
+                }
                 // The cluster counts generations of its own from 1 again.
                 (true, None) => Some(now),
                 (false, Some(_)) => Some(in_doubt_since()?),
@@ -67,7 +75,9 @@ impl<'a> UpdateTracker<'a> {
             };
             Some(((cluster, Some(row)), self.required_of(Some(row), requirement)))
         };
-        let unreported = self.unreported(updated).filter(|_| may_have_joined && edited.is_some());
+        let unreported = self
+            .unreported(updated)
+            .filter(|((cluster, _), _)| edited.is_some() && (may_have_joined || may_have_missed(*cluster)));
         let reported = self.rows.iter().enumerate().filter_map(requirement);
         reported.chain(unreported).collect()
     }
@@ -76,7 +86,7 @@ impl<'a> UpdateTracker<'a> {
     /// one may be of another placement, which brought the version before the update. One from after the update is in doubt as if it had been
     /// in view when the cluster joined.
     fn unreported(&self, updated: Timestamp) -> impl Iterator<Item = (Reporting<'a>, Pending)> {
-        let is_recent = self.now.duration_since(updated) < self.settings.unseen_update();
+        let is_recent = self.is_recent(updated);
         let clusters = self.reported_by(&self.clusters.new);
         let unreported = clusters.filter(move |(_, row)| is_recent && row.and_then(at_of).is_none());
         unreported.map(move |(cluster, row)| {
@@ -98,7 +108,11 @@ impl<'a> UpdateTracker<'a> {
     /// Whether the report of a cluster that has just joined may be about the version before the last update, as another BindingPolicy
     /// may have delivered that one. It counts when nothing has come for so long that transport has nothing more to deliver.
     fn may_be_from_before(&self, row: &EvidenceRow, updated: Timestamp) -> bool {
-        let is_recent = self.now.duration_since(updated) < self.settings.unseen_update();
-        matches!(row.at, Reported::At { .. }) && is_recent
+        matches!(row.at, Reported::At { .. }) && self.is_recent(updated)
+    }
+
+    /// Whether transport may still have something to deliver of before that time.
+    fn is_recent(&self, updated: Timestamp) -> bool {
+        self.now.duration_since(updated) < self.settings.unseen_update()
     }
 }

@@ -85,9 +85,9 @@ pub fn judge(input: StageInput<'_>) -> StageResult {
     }
 }
 
-/// The objects of an open placement that is not evaluated now, with the edits that their clusters have not answered; `None`
+/// The record of an open placement that is not evaluated now, with the edits of its objects that the clusters have not answered; `None`
 /// where status holds nothing of this placement to go on from.
-pub fn follow(input: StageInput<'_>) -> Option<(Vec<ObjectStatus>, Vec<Question>)> {
+pub fn follow(input: StageInput<'_>) -> Option<(StageStatus, Vec<Question>)> {
     let is_of_it = |recorded: &&StageStatus| stage::is_of(recorded, input.own) && !recorded.objects.is_empty();
     let recorded = input.recorded.filter(is_of_it)?;
     let placed = Placed::of(input, recorded);
@@ -97,7 +97,7 @@ pub fn follow(input: StageInput<'_>) -> Option<(Vec<ObjectStatus>, Vec<Question>
     tracker.ask_about_objects(&objects);
     let mut record = recorded.clone();
     tracker.track(&placed, &objects, &mut record);
-    Some((record.objects, tracker.questions))
+    Some((record, tracker.questions))
 }
 
 /// A stage while it is judged.

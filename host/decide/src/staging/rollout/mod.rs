@@ -144,14 +144,11 @@ impl<'a> Rollout<'a> {
     }
 
     /// Edits are followed in every open placement, judged or not: when a new revision reaches it in place, its clusters have to send
-    /// answers to the edits that they have not answered, and to no others. One that selects other clusters than it should, as a person may
-    /// write it, tells of its own clusters only where a set was accepted.
+    /// answers to the edits that they have not answered, and to no others.
     fn follow(&self, active: Option<usize>, draft: &mut Draft, records: &mut [StageStatus]) {
         for (index, record) in records.iter_mut().enumerate().take(self.slots.len()) {
             let Some(own) = self.slots[index].open() else { continue };
-            let is_current = self.is_current(index, own);
-            let is_accepted = |record: &StageStatus| !record.destinations.is_empty();
-            if (is_current && active == Some(index)) || !(is_current || self.recorded(index).is_some_and(is_accepted)) {
+            if active == Some(index) && self.is_current(index, own) {
                 continue;
             }
             let followed = follow(StageInput {
@@ -161,8 +158,9 @@ impl<'a> Rollout<'a> {
                 recorded: self.recorded(index),
                 is_handing_over: false,
             });
-            if let Some((objects, questions)) = followed {
-                record.objects = objects;
+            if let Some((followed, questions)) = followed {
+                record.objects = followed.objects;
+                record.named_clusters = followed.named_clusters;
                 draft.questions.extend(questions);
             }
         }

@@ -48,6 +48,9 @@ pub fn start_attempt(recorded: Option<&StageStatus>, own: &OwnedPlacement<'_>, n
         destinations: same_placement
             .map(|recorded| recorded.destinations.clone())
             .unwrap_or_default(),
+        named_clusters: same_placement
+            .map(|recorded| recorded.named_clusters.clone())
+            .unwrap_or_default(),
         objects: match (same_placement, recorded) {
             (Some(same), _) => same.objects.clone(),
             (None, Some(other)) => of_removed(other).objects,
@@ -179,6 +182,7 @@ pub fn settle(record: &mut StageStatus, accepted: &Accepted<'_>) {
         }
     }
     record.destinations = clusters.iter().map(ClusterName::to_string).collect();
+    record.named_clusters.clear();
     record.settled_at = Some(Time(*now));
     if is_larger {
         drop_answers(record);
