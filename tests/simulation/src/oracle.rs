@@ -60,6 +60,9 @@ const STATUS_BYTES_MAX: usize = 1024 * 1024;
 /// How long a process that has just started leaves status as it is: the settle time, for which it must see Bindings unchanged.
 const SETTLE_MS: Millis = 3_000;
 
+/// What time alone changes does not take longer than this many rounds of a second: the silence of many clusters ends one by one.
+const ALONE_MAX: usize = 40;
+
 /// A rule that was broken.
 #[derive(Clone, Debug)]
 pub struct Violation {
@@ -88,6 +91,7 @@ pub struct Oracle {
     pub(crate) alarm: Alarm,
     soaks: Soaks,
     read: ReadRows,
+    alone: WritesAlone,
     /// A watch may have told of things long after they happened.
     pub watches_are_late: bool,
     pub(crate) gates: GateRules,
@@ -273,9 +277,21 @@ impl Oracle {
     }
 
     /// The write was carried out.
-    pub fn written(&mut self, (write, facts): (&Write, &Facts), violation: Option<Violation>, now: Millis) {
+    ///
+    /// `versions`: the server's before the write and after it.
+    pub fn written(
+        &mut self,
+        (write, facts): (&Write, &Facts),
+        violation: Option<Violation>,
+        (versions, now): ((u64, u64), Millis),
+    ) {
         if let Write::Status { .. } = write {
             self.read.note(facts);
+            // What a gate answers may change while nothing is written, and what a fresh read shows may differ from what a late watch told.
+            let stages = &facts.policy.object.spec.stages;
+            let is_explained = self.watches_are_late || stages.iter().any(|stage| !stage.gates.is_empty());
+            let broken = self.alone.note(versions).filter(|_| !is_explained);
+            self.note(broken, facts);
         }
         if let Write::Open(placement) = write {
             let uid = placement.precondition.uid.to_string();
@@ -461,6 +477,26 @@ fn was_evaluated_after(status: &StagedBindingPolicyStatus, facts: &Facts) -> boo
     let checks = status.stages.iter().flat_map(|stage| &stage.checks);
     let mut evaluated = checks.filter_map(|check| check.evaluated_at.as_ref());
     evaluated.any(|at| at.0 > facts.now)
+}
+
+/// How often in a row status was written while nothing else was.
+#[derive(Clone, Debug, Default)]
+struct WritesAlone {
+    version: u64,
+    count: usize,
+}
+
+impl WritesAlone {
+    fn note(&mut self, (before, after): (u64, u64)) -> Option<(&'static str, String)> {
+        self.count = if self.version == before { self.count + 1 } else { 1 };
+        self.version = after;
+        (self.count > ALONE_MAX).then(|| {
+            (
+                "quiet",
+                format!("status is written {} times while nothing else changes", self.count),
+            )
+        })
+    }
 }
 
 /// The newest version of each CombinedStatus that status rests on. A fresh read may be newer than what the watches of a process have

@@ -5,7 +5,7 @@ use stagegate_api::{Phase, StageState, StagedBindingPolicy, StagedBindingPolicyS
 use crate::case;
 use crate::coverage::Coverage;
 use crate::oracle::Violation;
-use crate::queue::Millis;
+use crate::queue::{Millis, millis};
 use crate::script::Script;
 use crate::world::{Counts, Event, POLICY, World};
 
@@ -55,6 +55,7 @@ pub fn run(script: &Script, is_traced: bool) -> Outcome {
 fn through(world: &mut World) -> Result<(), Violation> {
     let unrest = if world.script.actions.is_empty() { 0 } else { UNREST_MS };
     world.run_until(unrest)?;
+    prompt(world)?;
     world.queue.after(0, Event::Settle);
     let (mut helps, mut passed) = (0, 0);
     while helps < HELPS_MAX {
@@ -93,6 +94,29 @@ fn through(world: &mut World) -> Result<(), Violation> {
         rule: "lively",
         text: format!(
             "what status says has been done {HELPS_MAX} times in vain: {}",
+            message(world)
+        ),
+        facts: None,
+    })
+}
+
+/// Where nothing excuses a longer wait, the last stage has passed by a stated time.
+fn prompt(world: &World) -> Result<(), Violation> {
+    let within = world.script.setting.done_within_ms;
+    let stages = status(world).into_iter().flat_map(|status| &status.stages);
+    let passed_at = stages
+        .filter_map(|stage| stage.passed_at.as_ref())
+        .map(|time| millis(time.0))
+        .max();
+    let is_done = is_completed(world) && passed_at.is_some_and(|at| at <= world.acted_at + within);
+    if within == 0 || is_done {
+        return Ok(());
+    }
+    Err(Violation {
+        rule: "prompt",
+        text: format!(
+            "the rollout has not completed {} s after the last change: {}",
+            within / 1_000,
             message(world)
         ),
         facts: None,

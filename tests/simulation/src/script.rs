@@ -243,6 +243,8 @@ pub struct Setting {
     pub crowd: usize,
     /// Of each stage, where one has any.
     pub gates: Vec<Vec<Manner>>,
+    /// How long after the last action the rollout has to be completed, if nothing that happens excuses a longer wait.
+    pub done_within_ms: Millis,
 }
 
 const EDITS: [Edit; 6] = [

@@ -385,11 +385,13 @@ impl World {
         let violation = self.oracle.judge((talk, &plan, next), parts);
         let violation = violation.or_else(|| self.oracle.judge_gates(&talk.facts, &plan, (next, &self.gates)));
         let violation = violation.or_else(|| self.oracle.judge_placements((talk, next), parts));
+        let before = self.server.counter.version;
         match write(&mut self.server, &policy, next) {
             Ok(version) => {
                 self.counts.writes += 1;
                 self.say(|| format!("process {process} writes {}", describe(next, &talk.facts)));
-                self.oracle.written((next, &talk.facts), violation, now);
+                let versions = (before, self.server.counter.version);
+                self.oracle.written((next, &talk.facts), violation, (versions, now));
                 self.oracle.placed(&talk.facts, next);
                 if matches!(next, Write::Open(_)) {
                     self.note_open();

@@ -105,6 +105,8 @@ pub struct World {
     pub reads_from: Millis,
     /// Nothing comes from outside any more.
     pub is_settled: bool,
+    /// When something last happened that the script tells of.
+    pub acted_at: Millis,
     /// Status has said nothing that a person could do.
     pub is_helpless: bool,
     /// Neither transport nor garbage collector work.
@@ -151,6 +153,7 @@ impl World {
             refuse_write: false,
             reads_from: 0,
             is_settled: false,
+            acted_at: 0,
             is_helpless: false,
             is_bare: false,
             told: Told::default(),
@@ -270,6 +273,7 @@ impl World {
             .and_then(|policy| policy.status.as_ref());
         let moment = Moment::of(status);
         self.oracle.coverage.note(Reached::Pair(action.kind(), moment));
+        self.acted_at = self.queue.now();
         self.act(action);
         if let Some((When::AfterPrevious(after), _)) = self.script.actions.get(position + 1) {
             self.queue.after(*after, Event::Act(position + 1));

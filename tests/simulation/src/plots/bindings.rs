@@ -15,6 +15,7 @@ pub const PLOTS: &[Plot] = &[
     updated_between_opening_and_first_look,
     leaves_before_the_first_set,
     updated_before_a_restart,
+    updated_while_a_person_selects_other_clusters,
 ];
 
 /// Longer than any wait of the rules.
@@ -34,7 +35,11 @@ fn next(chance: &mut Seeded, from: Millis, to: Millis) -> When {
 }
 
 fn away(chance: &mut Seeded) -> Action {
-    Action::Unreachable(0, chance.between(AWAY_MS.0, AWAY_MS.1))
+    away_with(0, chance)
+}
+
+fn away_with(cluster: usize, chance: &mut Seeded) -> Action {
+    Action::Unreachable(cluster, chance.between(AWAY_MS.0, AWAY_MS.1))
 }
 
 fn update(chance: &mut Seeded) -> Action {
@@ -118,6 +123,21 @@ fn updated_before_a_restart(chance: &mut Seeded) -> (Setting, Vec<(When, Action)
         (next(chance, 500, 4_000), Action::EditWorkload(0, Edit::Removal)),
         (next(chance, 4_000, 7_000), Action::Sicken(0, 0)),
         (next(chance, 500, 5_000), Action::Recover(0, 0)),
+    ];
+    (setting([1, 1]), actions)
+}
+
+/// Before any set of the second stage is accepted, a person selects other clusters in its placement, and the object is updated. A new process
+/// notes the update while the Binding names those, and the stage's own cluster is out of reach with a report from right before the update.
+fn updated_while_a_person_selects_other_clusters(chance: &mut Seeded) -> (Setting, Vec<(When, Action)>) {
+    let actions = vec![
+        (
+            When::AfterOpen(1, chance.between(0, 1_500)),
+            Action::Kill(0, chance.between(12_000, 18_000)),
+        ),
+        (next(chance, 3_500, 5_000), away_with(1, chance)),
+        (next(chance, 500, 3_000), update(chance)),
+        (next(chance, 0, 4_000), Action::EditPlacement(1)),
     ];
     (setting([1, 1]), actions)
 }

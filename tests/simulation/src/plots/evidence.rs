@@ -26,6 +26,7 @@ pub const PLOTS: &[Plot] = &[
     asked_more_and_unheard,
     unreadable_while_it_works,
     crowded,
+    filter_taken_out_while_a_cluster_is_away,
 ];
 
 /// Clusters whose names status has no room for, if an update is pending for all of them.
@@ -388,4 +389,22 @@ fn one_has_the_older_object(chance: &mut Seeded) -> Vec<(When, Action)> {
         (later(chance, 0, 100), Action::Kill(0, 5_000)),
         (later(chance, 9_000, 12_000), Action::EditWorkload(0, Edit::Spec)),
     ]
+}
+
+/// A filter becomes one that has no value and is then taken out, and a cluster has not reported yet.
+fn filter_taken_out_while_a_cluster_is_away(chance: &mut Seeded) -> (Setting, Vec<(When, Action)>) {
+    let setting = Setting {
+        has_filter: true,
+        ..small(vec![1, 1])
+    };
+    let filter = || Action::EditPolicy(PolicyEdit::Filter);
+    let actions = vec![
+        (
+            When::AfterOpen(0, chance.between(0, 2_000)),
+            Action::Unreachable(0, 200_000),
+        ),
+        (later(chance, 20_000, 40_000), filter()),
+        (later(chance, 2_000, 20_000), filter()),
+    ];
+    (setting, actions)
 }

@@ -5,6 +5,7 @@ mod bindings;
 mod evidence;
 mod lives;
 mod placements;
+mod prompt;
 mod updates;
 
 use crate::script::{Action, Script, Setting, When};
@@ -13,12 +14,13 @@ use crate::seeded::Seeded;
 /// Draws what happens, and in which world.
 type Plot = fn(&mut Seeded) -> (Setting, Vec<(When, Action)>);
 
-const ALL: [&[Plot]; 5] = [
+const ALL: [&[Plot]; 6] = [
     bindings::PLOTS,
     updates::PLOTS,
     lives::PLOTS,
     evidence::PLOTS,
     placements::PLOTS,
+    prompt::PLOTS,
 ];
 
 /// One of the plots.
