@@ -29,7 +29,7 @@ pub struct Delivery {
     /// When the stage was opened: its own placement delivers nothing earlier.
     opened_at: Millis,
     placed_at: Millis,
-    /// The policy was made anew after the update or so shortly before it that the policy has no record of what clusters had.
+    /// The policy was made anew after the update, or less than two minutes before it: it has no record of what the clusters had.
     is_policy_anew: bool,
     /// Since when the process that decides has seen the placement's Binding name it.
     seen_at: Option<Millis>,

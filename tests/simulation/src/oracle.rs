@@ -27,7 +27,7 @@
 //! - whether a cluster still has what another placement of the policy brought, if its agent has applied nothing since before this one
 //!   was made, and goes on to report: if the update is older than the opening, a report counts two minutes after the opening. One made within
 //!   ten seconds of the opening, or of the Binding's naming the object, counts at once, as a new cluster's would, if the update was no longer
-//!   recent then or the policy was made anew;
+//!   recent then, or was made less than two minutes after the policy was made anew, or before that;
 //! - where two policies place an object and one of the placements is removed: that a cluster that has acknowledged the right
 //!   version returns to the one that the remaining placement had delivered. Only the inventory shows that.
 
@@ -60,8 +60,9 @@ const STATUS_BYTES_MAX: usize = 1024 * 1024;
 /// How long a process that has just started leaves status as it is: the settle time, for which it must see Bindings unchanged.
 const SETTLE_MS: Millis = 3_000;
 
-/// What time alone changes does not take longer than this many rounds of a second: the silence of many clusters ends one by one.
-const ALONE_MAX: usize = 40;
+/// How many times in a row status may be written while nothing else is: time alone changes it about once a second while the silences of
+/// many clusters end.
+const REPEATED_MAX: usize = 40;
 
 /// A rule that was broken.
 #[derive(Clone, Debug)]
@@ -91,7 +92,7 @@ pub struct Oracle {
     pub(crate) alarm: Alarm,
     soaks: Soaks,
     read: ReadRows,
-    alone: WritesAlone,
+    repeated: RepeatedWrites,
     /// A watch may have told of things long after they happened.
     pub watches_are_late: bool,
     pub(crate) gates: GateRules,
@@ -278,7 +279,7 @@ impl Oracle {
 
     /// The write was carried out.
     ///
-    /// `versions`: the server's before the write and after it.
+    /// `versions`: the server's resource versions before and after the write.
     pub fn written(
         &mut self,
         (write, facts): (&Write, &Facts),
@@ -290,7 +291,7 @@ impl Oracle {
             // What a gate answers may change while nothing is written, and what a fresh read shows may differ from what a late watch told.
             let stages = &facts.policy.object.spec.stages;
             let is_explained = self.watches_are_late || stages.iter().any(|stage| !stage.gates.is_empty());
-            let broken = self.alone.note(versions).filter(|_| !is_explained);
+            let broken = self.repeated.note(versions).filter(|_| !is_explained);
             self.note(broken, facts);
         }
         if let Write::Open(placement) = write {
@@ -481,19 +482,22 @@ fn was_evaluated_after(status: &StagedBindingPolicyStatus, facts: &Facts) -> boo
 
 /// How often in a row status was written while nothing else was.
 #[derive(Clone, Debug, Default)]
-struct WritesAlone {
+struct RepeatedWrites {
     version: u64,
     count: usize,
 }
 
-impl WritesAlone {
+impl RepeatedWrites {
     fn note(&mut self, (before, after): (u64, u64)) -> Option<(&'static str, String)> {
         self.count = if self.version == before { self.count + 1 } else { 1 };
         self.version = after;
-        (self.count > ALONE_MAX).then(|| {
+        (self.count > REPEATED_MAX).then(|| {
             (
                 "quiet",
-                format!("status is written {} times while nothing else changes", self.count),
+                format!(
+                    "status has been written {} times in a row while nothing else changed",
+                    self.count
+                ),
             )
         })
     }

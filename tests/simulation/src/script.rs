@@ -243,7 +243,7 @@ pub struct Setting {
     pub crowd: usize,
     /// Of each stage, where one has any.
     pub gates: Vec<Vec<Manner>>,
-    /// How long after the last action the rollout has to be completed, if nothing that happens excuses a longer wait.
+    /// Within what time of the last action the rollout has to be completed; 0: nothing is required.
     pub done_within_ms: Millis,
 }
 

@@ -121,7 +121,7 @@ impl Judging<'_> {
             is_untold: is_untold(facts, self.placement, content)
                 || is_untimed_before_placement(facts, self.placement, content),
             is_without_history: is_without_history(facts, content),
-            lacks_one_update: LackOfOne::of((facts, &key), self.placement, content, parts),
+            lacks_one_update: LackOfOne::of((facts, &key), (self.placement, self.binding), content, parts),
             delivery: Delivery::of(content, seen_at(facts, own.as_str(), &key), (parts.0, parts.2)).opened(
                 (
                     uid_of(&self.placement.metadata),
@@ -244,16 +244,16 @@ struct LackOfOne {
     between: u64,
     /// The last update is so old that it counts as delivered.
     is_old: bool,
-    /// The clusters that had reported an older version than that one, and those that had reported to this placement before the last update:
-    /// of these, a report counts at once.
+    /// The clusters that had ever reported a version older than that one.
     had_older: BTreeSet<String>,
-    had_reported: BTreeSet<String>,
+    /// All clusters had reported to this placement before the last update: then a report counts at once.
+    have_all_reported: bool,
 }
 
 impl LackOfOne {
     fn of(
         (facts, key): (&Facts, &ObjectKey),
-        placement: &BindingPolicy,
+        (placement, binding): (&BindingPolicy, &BindingSpec),
         content: Content,
         (kubestellar, _, server): Parts<'_>,
     ) -> Option<Self> {
@@ -277,6 +277,7 @@ impl LackOfOne {
             if truth.content < between {
                 had_older.insert(cluster.clone());
             }
+            // The controller may have seen the update a little later.
             if entry.key.ends_with(&own) && millis(entry.at) < content.made_at + CLOCKS_MS {
                 had_reported.insert(cluster.clone());
             }
@@ -285,13 +286,13 @@ impl LackOfOne {
             between,
             is_old: millis(facts.now) + CLOCKS_MS - content.made_at >= UNTOLD_MS,
             had_older,
-            had_reported,
+            have_all_reported: (binding.destinations.iter()).all(|one| had_reported.contains(&one.cluster_id)),
         })
     }
 
     fn is_excused(&self, truth: &Truth, cluster: &str) -> bool {
         let is_it = self.between == truth.content && self.had_older.contains(cluster);
-        is_it && (self.is_old || self.had_reported.contains(cluster))
+        is_it && (self.is_old || self.have_all_reported)
     }
 }
 

@@ -105,7 +105,7 @@ pub struct World {
     pub reads_from: Millis,
     /// Nothing comes from outside any more.
     pub is_settled: bool,
-    /// When something last happened that the script tells of.
+    /// When the last action of the script was carried out.
     pub acted_at: Millis,
     /// Status has said nothing that a person could do.
     pub is_helpless: bool,

@@ -391,7 +391,7 @@ fn one_has_the_older_object(chance: &mut Seeded) -> Vec<(When, Action)> {
     ]
 }
 
-/// A filter becomes one that has no value and is then taken out, and a cluster has not reported yet.
+/// A filter becomes one that has no value and is then taken out, while a cluster has not reported yet.
 fn filter_taken_out_while_a_cluster_is_away(chance: &mut Seeded) -> (Setting, Vec<(When, Action)>) {
     let setting = Setting {
         has_filter: true,

@@ -8,10 +8,10 @@ use crate::server::Resource;
 
 pub const PLOTS: &[Plot] = &[updated_for_the_first_time];
 
-/// How long a rollout takes at most that waits for no silence.
+/// The longest that a rollout takes that has no silence to wait for.
 const AT_ONCE_MS: Millis = 90_000;
 
-/// An object with one older version is updated when every cluster has reported that one.
+/// The object is updated for the first time when the first stage's cluster has reported the version before.
 fn updated_for_the_first_time(chance: &mut Seeded) -> (Setting, Vec<(When, Action)>) {
     let setting = Setting {
         clusters: vec![1, 1],

@@ -96,7 +96,7 @@ impl Counter {
 #[derive(Clone, Debug)]
 pub struct Entry<T> {
     pub version: u64,
-    /// When it was stored.
+    /// When it was stored or removed.
     pub at: Timestamp,
     pub key: String,
     pub after: Option<Arc<T>>,
