@@ -151,8 +151,8 @@ pub struct StageStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 1024), inner(length(max = 253)))]
     pub destinations: Vec<String>,
-    /// The clusters that the Binding has named so far, while no set of them has been accepted: one that comes later may have missed an
-    /// update.
+    /// The clusters that the Binding has named since the placement was opened. Kept only until a first set is accepted: a cluster that is
+    /// named later may have missed an update.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 1024), inner(length(max = 253)))]
     pub named_clusters: Vec<String>,

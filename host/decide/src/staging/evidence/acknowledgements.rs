@@ -75,8 +75,8 @@ pub struct UpdateTracker<'a> {
     pub opened_at: Option<Timestamp>,
     /// Since when the Binding names this version of it, by this process's clock; `None`: this process has not seen it named.
     pub named_since: Option<Timestamp>,
-    /// When it named this version at the latest, by the same clock.
-    pub named_by: Option<Timestamp>,
+    /// A time by which it named this version, by the same clock.
+    pub named_not_after: Option<Timestamp>,
     /// Since when the Binding names the object, where this process has seen it name another version of it before.
     pub known_since: Option<Timestamp>,
     /// The Binding was there when this process began to watch: it may have named another version before.
@@ -133,7 +133,7 @@ impl<'a> UpdateTracker<'a> {
             placed_since: (subject.placed.own.object.metadata.creation_timestamp.as_ref()).map(|time| time.0),
             opened_at: (subject.placed.record.opened_at.as_ref()).map(|time| time.0),
             named_since: subject.named().and_then(|named| named.since),
-            named_by: subject.named_by(),
+            named_not_after: subject.named_not_after(),
             known_since: subject.named().and_then(|named| named.named_since),
             is_found_at_start: subject.is_found_at_start(),
             is_named_after_loss: subject.is_named_after_loss(),
@@ -335,7 +335,7 @@ impl<'a> UpdateTracker<'a> {
     }
 
     /// Whether the Binding names another version than the object has now.
-    fn is_other_version(&self) -> bool {
+    pub(crate) fn is_other_version(&self) -> bool {
         self.found.resource_version.borrowed() != binding_view::resource_version(self.bound)
     }
 
@@ -385,13 +385,14 @@ impl<'a> UpdateTracker<'a> {
         let is_of_before_opening = self.is_of_before_opening();
         for (cluster, row) in self.reported_by(&self.clusters.all) {
             let is_of_older_object = is_made_anew && row.is_some_and(|row| self.is_of_later_generation(row));
-            let reported_after = |time: Option<Timestamp>| {
+            let report_after = |time: Option<Timestamp>| {
                 let row = row.filter(|_| !is_of_older_object);
                 row.zip(time).and_then(|(row, time)| self.reported_after(row, time))
             };
-            // Of an update of which no time tells, it is known that the Binding named it later.
-            let reported_after_naming = at.is_none().then(|| reported_after(self.named_by)).flatten();
-            let reported_after = reported_after(at);
+            // No time tells of the update, but the Binding can have named the version only afterwards: a report from after that is from after
+            // the update.
+            let reported_after_naming = at.is_none().then(|| report_after(self.named_not_after)).flatten();
+            let reported_after = report_after(at);
             // The update was made and acknowledged before this process looked: the report is later than the update, and so old that
             // transport has nothing more to deliver. Where this process has not seen the Binding name the version, KubeStellar may
             // have been late, and the report is in doubt.

@@ -14,7 +14,7 @@ pub struct Clusters<'a> {
     pub all: BTreeSet<ClusterName<&'a str>>,
     /// Those that the set which was accepted last does not have.
     pub new: BTreeSet<ClusterName<&'a str>>,
-    /// Those that the Binding names only since an earlier look, where no set has been accepted: they may have missed an update.
+    /// Those that the Binding had named at no earlier look, while no set has been accepted: they may have missed an update.
     pub late: BTreeSet<ClusterName<&'a str>>,
     /// All of them once more: most often the cluster of a row stands in the row's place.
     in_order: Vec<ClusterName<&'a str>>,
@@ -44,7 +44,7 @@ impl<'a> Clusters<'a> {
     }
 
     /// `before`: the clusters that the Binding had named at earlier looks.
-    pub fn late(self, before: &BTreeSet<ClusterName<&str>>) -> Self {
+    pub fn with_named_before(self, before: &BTreeSet<ClusterName<&str>>) -> Self {
         let is_late = !before.is_empty() && self.new.len() == self.all.len();
         let late = self.new.iter().filter(|cluster| is_late && !before.contains(*cluster));
         Self {

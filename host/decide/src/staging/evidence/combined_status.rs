@@ -41,8 +41,8 @@ impl<'a> Subject<'a> {
         self.observed()?.versions.get(&self.key().to_string())
     }
 
-    /// When the Binding named that version at the latest, by this process's clock.
-    pub fn named_by(&self) -> Option<Timestamp> {
+    /// A time by which the Binding named that version, by this process's clock.
+    pub fn named_not_after(&self) -> Option<Timestamp> {
         let named_since = self.named()?.since;
         named_since.or_else(|| self.first_seen())
     }

@@ -64,18 +64,22 @@ impl UpdateTracker<'_> {
 
     /// A cluster that has joined since the updates were made reports a generation of its own: it is no part of an entry without
     /// names, and has to acknowledge it only if its report is from before the last update. While it has no row, nothing tells, and it
-    /// is one like the others.
+    /// is one like the others. So it is with a cluster that the Binding names late, before a set was accepted: its report must surely be from
+    /// after the update.
     fn except_new_clusters(&self, updates: &mut Vec<PendingUpdate>, edited_at: Option<Timestamp>) -> Option<()> {
         let is_accepted = self.clusters.new.len() < self.clusters.all.len();
-        if !is_accepted || self.clusters.new.is_empty() || !is_compact(updates) {
+        let joined = if is_accepted {
+            &self.clusters.new
+        } else {
+            &self.clusters.late
+        };
+        if joined.is_empty() || !is_compact(updates) {
             return Some(());
         }
         let mut pending_clusters = BTreeSet::new();
         for update in updates.iter_mut().filter(|update| update.clusters.is_empty()) {
             let known: BTreeSet<String> = update.except.drain(..).collect();
-            let joined: Vec<ClusterName<&str>> = self
-                .clusters
-                .new
+            let joined: Vec<ClusterName<&str>> = joined
                 .iter()
                 .copied()
                 .filter(|cluster| !known.contains(cluster.text()) && self.row(*cluster).is_some())
@@ -88,7 +92,15 @@ impl UpdateTracker<'_> {
             update.except = all.into_iter().collect();
         }
         let rows = self.reported_by(&pending_clusters);
-        let is_old = |row: &EvidenceRow| edited_at.is_some_and(|edited| self.reported_before(row, edited));
+        let is_old = |row: &EvidenceRow| {
+            edited_at.is_some_and(|edited| {
+                if is_accepted {
+                    self.reported_before(row, edited)
+                } else {
+                    !self.is_surely_after(row, edited)
+                }
+            })
+        };
         let pending_clusters = rows
             .filter(|(_, row)| row.is_some_and(is_old))
             .map(|(cluster, _)| cluster)

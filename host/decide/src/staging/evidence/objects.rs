@@ -105,13 +105,10 @@ impl<'a> ObjectTracker<'a> {
         if named.is_empty() && accepted.is_empty() {
             return;
         }
-        let before = std::mem::take(&mut record.named_clusters);
+        let before = record.named_clusters.clone();
         let before: BTreeSet<ClusterName<&str>> = before.iter().map(|cluster| ClusterName::of(cluster)).collect();
-        let clusters = Clusters::of(named.into_iter().chain(left_before_acceptance(placed)), &accepted).late(&before);
-        if accepted.is_empty() {
-            let named = before.union(&clusters.all).take(MAX_RECORDED);
-            record.named_clusters = named.map(ClusterName::to_string).collect();
-        }
+        let named = named.into_iter().chain(left_before_acceptance(placed));
+        let clusters = Clusters::of(named, &accepted).with_named_before(&before);
         let has_room = self.has_room_for_names(placed, (objects, &clusters), record);
         let elsewhere = self.elsewhere(&clusters);
         // Only a stage that is judged accepts another set.
@@ -179,6 +176,11 @@ impl<'a> ObjectTracker<'a> {
             }
         }
         make_room(record, objects);
+        // A cluster stays late until its late naming has been looked at for each object.
+        if accepted.is_empty() && self.unrecorded == 0 && objects.iter().all(|object| self.found(object).is_some()) {
+            let named = before.union(&clusters.all).take(MAX_RECORDED);
+            record.named_clusters = named.map(ClusterName::to_string).collect();
+        }
     }
 
     /// Whether half of the room in status holds the names of all clusters for each object that has been updated.

@@ -1,4 +1,5 @@
-//! Reports of clusters and objects that are new to a stage: which of them may be older than the last update. Must not judge the others.
+//! Reports of clusters and objects that are new to a stage: which of them may be older than the last update. Must not look at clusters
+//! and objects that were accepted before.
 
 use jiff::Timestamp;
 use stagegate_api::{EvidenceRow, ObjectStatus, Reported};
@@ -35,10 +36,11 @@ impl<'a> UpdateTracker<'a> {
         let is_of_before_opening = self.is_of_before_opening();
         let delivers_since = self.delivers_since();
         let (not_before, surely_after) = (self.first_not_before(updated), self.first_surely_after(updated));
-        // The update was noted for the clusters that the Binding named then.
-        let is_noted = recorded.is_some_and(|recorded| !is_unbound(recorded))
+        // The update was noted for the clusters that the Binding named then; for one that it names only now, nothing is pending from that.
+        let is_noted_since_opening = recorded.is_some_and(|recorded| !is_unbound(recorded))
             && self.may_bring_since().is_some_and(|since| updated > since);
-        let may_have_missed = |cluster| is_noted && self.is_recent(updated) && self.clusters.late.contains(&cluster);
+        let may_have_missed =
+            |cluster| is_noted_since_opening && self.is_recent(updated) && self.clusters.late.contains(&cluster);
         let requirement = |(at, row): (usize, &'a EvidenceRow)| {
             let is_old = at_of(row).is_some_and(|seconds| seconds < not_before);
             // If the report is of this version after all, nothing more will come.
@@ -54,8 +56,7 @@ impl<'a> UpdateTracker<'a> {
             let acknowledged_at = match (is_old, edited) {
                 (true, Some(_)) => None,
                 (false, Some(_)) if may_have_missed(row.cluster.borrowed()) => {
-                    let seconds = at_of(row).filter(|seconds| *seconds < surely_after)?;
-                    (seconds > updated.as_second()).then_some(now)
+                    (at_of(row)? > updated.as_second()).then_some(now)
                 }
                 // The cluster counts generations of its own from 1 again.
                 (true, None) => Some(now),
@@ -83,8 +84,8 @@ impl<'a> UpdateTracker<'a> {
     }
 
     /// Clusters that have just joined and of which no report has come into view, if the object was updated so shortly before that the first
-    /// one may be of another placement, which brought the version before the update. One from after the update is in doubt as if it had been
-    /// in view when the cluster joined.
+    /// one may be of another placement, which brought the version before the update. A report from after the update is in doubt, just as if
+    /// it had been in view when the cluster joined; where the Binding still names another version, this placement may bring that one first.
     fn unreported(&self, updated: Timestamp) -> impl Iterator<Item = (Reporting<'a>, Pending)> {
         let is_recent = self.is_recent(updated);
         let clusters = self.reported_by(&self.clusters.new);
@@ -96,10 +97,15 @@ impl<'a> UpdateTracker<'a> {
                 acknowledged_at: None,
                 is_first_version: false,
             };
-            let pending = Pending {
-                edited_at: updated,
-                in_quick_succession: false,
-                ..self.required_of(row, requirement)
+            let pending = self.required_of(row, requirement);
+            let pending = if self.is_other_version() {
+                pending
+            } else {
+                Pending {
+                    edited_at: updated,
+                    in_quick_succession: false,
+                    ..pending
+                }
             };
             ((cluster, row), pending)
         })
@@ -111,7 +117,7 @@ impl<'a> UpdateTracker<'a> {
         matches!(row.at, Reported::At { .. }) && self.is_recent(updated)
     }
 
-    /// Whether transport may still have something to deliver of before that time.
+    /// Whether transport may still deliver something from before that time.
     fn is_recent(&self, updated: Timestamp) -> bool {
         self.now.duration_since(updated) < self.settings.unseen_update()
     }

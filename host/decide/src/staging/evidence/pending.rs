@@ -26,7 +26,8 @@ pub struct Pending {
     pub observed_generation: SmolStr,
     /// When that report was made, in seconds since 1970.
     pub reported_at: Option<i64>,
-    /// When the first and the last of the updates were seen. That the cluster lost the object counts as one.
+    /// When the first and the last of the updates were seen. That the cluster lost the object counts as one. Of a cluster that joined later,
+    /// when it joined, and when the object was updated.
     pub since: Timestamp,
     pub edited_at: Timestamp,
     pub acknowledged_at: Option<Timestamp>,
@@ -81,7 +82,7 @@ impl Pending {
     /// Adds updates, the last of them made at `updated` if a time tells it. A single one is in no succession if it follows the
     /// last one so late that transport had nothing more to deliver.
     pub fn follow(&mut self, edits: i64, updated: Option<Timestamp>, window: SignedDuration) {
-        let is_close = updated.is_none_or(|updated| updated.duration_since(self.edited_at) < window);
+        let is_close = updated.is_none_or(|updated| updated.duration_since(self.edited_at.max(self.since)) < window);
         self.in_quick_succession = edits > 1 || is_close;
         self.unacknowledged = self.unacknowledged.saturating_add(edits);
     }

@@ -27,7 +27,8 @@ impl UpdateTracker<'_> {
                 .filter_map(|row| self.reported_after_update(row, updated, &known))
                 .max();
             let silent_since = known.silent_since(reported);
-            let since = silent_since.unwrap_or_else(|| update.acknowledged_at.as_ref().unwrap_or(&update.edited_at).0);
+            let last = update.acknowledged_at.as_ref().unwrap_or(&update.edited_at).0;
+            let since = silent_since.unwrap_or_else(|| last.max(update.since.0));
             let is_over = self.now.duration_since(since) >= window;
             if unseen == UnacknowledgedUpdates::Ignore && self.is_accepted(update) {
                 continue;

@@ -85,7 +85,7 @@ pub fn judge(input: StageInput<'_>) -> StageResult {
     }
 }
 
-/// The record of an open placement that is not evaluated now, with the edits of its objects that the clusters have not answered; `None`
+/// The record of an open placement that is not evaluated now, with the updates that its clusters have not acknowledged; `None`
 /// where status holds nothing of this placement to go on from.
 pub fn follow(input: StageInput<'_>) -> Option<(StageStatus, Vec<Question>)> {
     let is_of_it = |recorded: &&StageStatus| stage::is_of(recorded, input.own) && !recorded.objects.is_empty();
