@@ -299,8 +299,14 @@ impl Elsewhere<'_> {
         self.positions.get(key).and_then(|at| self.record.objects.get(*at))
     }
 
-    /// The updates that are pending for these clusters by the other stage's record, as of now.
-    fn pending_updates(&self, edited: UpdateTracker<'_>, known: &ObjectStatus, shared: &Shared<'_>) -> ByCluster {
+    /// The updates that are pending for these clusters by the other stage's record, as of now; for the clusters of `here`, as the record
+    /// has them.
+    fn pending_updates(
+        &self,
+        edited: UpdateTracker<'_>,
+        known: &ObjectStatus,
+        (shared, here): (&Shared<'_>, &ByCluster),
+    ) -> ByCluster {
         // Which clusters an entry without names was about is not known when the placement is gone.
         let is_named = |update: &PendingUpdate, cluster: ClusterName<&str>| {
             pending::covers(update, cluster) && (self.accepted.is_empty() || !update.clusters.is_empty())
@@ -321,6 +327,14 @@ impl Elsewhere<'_> {
         };
         let (_, mut required) = there.advance_by_cluster(Some(known));
         required.retain(|cluster, _| there.clusters.all.contains(&cluster.borrowed()));
+        if here.keys().any(|cluster| required.contains_key(cluster)) {
+            let mut recorded = pending::by_cluster(&known.pending_updates, &there.clusters.all);
+            let is_of_both =
+                |cluster: &ClusterName| here.contains_key(cluster) && there.clusters.all.contains(&cluster.borrowed());
+            recorded.retain(|cluster, _| is_of_both(cluster));
+            required.retain(|cluster, _| !here.contains_key(cluster));
+            required.extend(recorded);
+        }
         required
     }
 }
@@ -349,7 +363,10 @@ fn inherit(
         let is_followed = !is_unbound(known) && known.uid == entry.uid;
         // That stage has seen every update, so what is not pending there was acknowledged.
         required.retain(|cluster, _| !(is_followed && other.accepted.contains(&cluster.borrowed())));
-        add_more(&mut inherited, other.pending_updates(edited, known, &other.all));
+        add_more(
+            &mut inherited,
+            other.pending_updates(edited, known, (&other.all, &ByCluster::new())),
+        );
     }
     required.extend(inherited);
     ObjectStatus {
@@ -366,16 +383,18 @@ fn with_updates_of_joined(
     old: &ObjectStatus,
 ) -> Option<ObjectStatus> {
     let key = key_of(old);
+    // New updates are counted once, by this stage's own record: with createOnly the other one stays as it is, and would count them in
+    // every round.
+    let here = pending::by_cluster(&old.pending_updates, &edited.clusters.all);
     let mut required = ByCluster::new();
     for other in elsewhere {
         let Some(known) = other.known(&key) else { continue };
-        add_more(&mut required, other.pending_updates(edited, known, &other.new));
+        add_more(&mut required, other.pending_updates(edited, known, (&other.new, &here)));
     }
     if required.is_empty() {
         return None;
     }
     let mut new = old.clone();
-    let here = pending::by_cluster(&old.pending_updates, &edited.clusters.all);
     required.retain(|cluster, pending| here.get(cluster).is_none_or(|here| pending.outweighs(here)));
     let more: BTreeSet<ClusterName<&str>> = required.keys().map(ClusterName::borrowed).collect();
     pending::except_clusters(&mut new, &more);
