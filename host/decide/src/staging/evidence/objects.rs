@@ -299,8 +299,8 @@ impl Elsewhere<'_> {
         self.positions.get(key).and_then(|at| self.record.objects.get(*at))
     }
 
-    /// The updates that are pending for these clusters by the other stage's record, as of now; for the clusters of `here`, as the record
-    /// has them.
+    /// The updates that are pending for these clusters by the other stage's record, as of now. For the clusters of `here`, updates that
+    /// the record has not counted are left out.
     fn pending_updates(
         &self,
         edited: UpdateTracker<'_>,
@@ -328,12 +328,14 @@ impl Elsewhere<'_> {
         let (_, mut required) = there.advance_by_cluster(Some(known));
         required.retain(|cluster, _| there.clusters.all.contains(&cluster.borrowed()));
         if here.keys().any(|cluster| required.contains_key(cluster)) {
-            let mut recorded = pending::by_cluster(&known.pending_updates, &there.clusters.all);
-            let is_of_both =
-                |cluster: &ClusterName| here.contains_key(cluster) && there.clusters.all.contains(&cluster.borrowed());
-            recorded.retain(|cluster, _| is_of_both(cluster));
+            let counted = ObjectStatus {
+                generation: edited.generation(),
+                ..known.clone()
+            };
+            let (_, mut counted) = there.advance_by_cluster(Some(&counted));
+            counted.retain(|cluster, _| here.contains_key(cluster) && required.contains_key(cluster));
             required.retain(|cluster, _| !here.contains_key(cluster));
-            required.extend(recorded);
+            required.extend(counted);
         }
         required
     }
