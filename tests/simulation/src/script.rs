@@ -241,6 +241,8 @@ pub struct Setting {
     /// How many ConfigMaps there are beside the objects. If there are any, clauses name as many StatusCollectors as they may, by names as
     /// long as they may be.
     pub crowd: usize,
+    /// Status has no room for the names of clusters with pending updates.
+    pub has_no_room: bool,
     /// Of each stage, where one has any.
     pub gates: Vec<Vec<Manner>>,
     /// Within what time of the last action the rollout has to be completed; 0: nothing is required.
@@ -281,6 +283,8 @@ const PLOTTED_EDITS: [PolicyEdit; 4] = [
 ];
 /// Families of actions; each run uses a random half of them.
 pub(crate) const FAMILIES: usize = 12;
+/// In one run of this many, status has no room for names.
+const NO_ROOM: usize = 10;
 /// One action in this many is a burst.
 const BURSTS: usize = 6;
 /// The families that change the sets of clusters and placements: cluster labels, edited placements, restarts of KubeStellar.
@@ -291,6 +295,14 @@ impl Script {
     /// runs without a disturbance that is otherwise frequent.
     #[must_use]
     pub fn drawn(seed: u64) -> Self {
+        let mut script = Self::drawn_with_room(seed);
+        let setting = &mut script.setting;
+        // How long a rollout takes is stated for one with room.
+        setting.has_no_room = setting.done_within_ms == 0 && Seeded::new(seed, 3).once_in(NO_ROOM);
+        script
+    }
+
+    fn drawn_with_room(seed: u64) -> Self {
         let mut chance = Seeded::new(seed, 1);
         // Half of the runs follow a plot, most others tell a story, and in the rest anything may come at any time.
         if chance.once_in(2) {

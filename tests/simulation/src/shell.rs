@@ -171,7 +171,10 @@ impl World {
             self.queue.after(50, Event::Reconcile { process, life, policy });
             return;
         }
-        if let Some(talk) = of.begin(&policy, &mut self.views, now) {
+        if let Some(mut talk) = of.begin(&policy, &mut self.views, now) {
+            if self.script.setting.has_no_room {
+                talk.facts.settings.names_bytes_max = 0;
+            }
             of.talks.insert(policy.clone(), talk);
             self.talk(process, life, policy);
         }

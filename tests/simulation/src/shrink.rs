@@ -68,7 +68,7 @@ fn smaller(script: &Script) -> Vec<Script> {
 
 fn plainer(setting: &Setting) -> Vec<Setting> {
     type Flag = fn(&mut Setting) -> &mut bool;
-    const FLAGS: [Flag; 16] = [
+    const FLAGS: [Flag; 17] = [
         |setting| &mut setting.two_processes,
         |setting| &mut setting.second_policy,
         |setting| &mut setting.has_condition,
@@ -85,6 +85,7 @@ fn plainer(setting: &Setting) -> Vec<Setting> {
         |setting| &mut setting.ignores_health,
         |setting| &mut setting.transport_tells,
         |setting| &mut setting.short_deadlines,
+        |setting| &mut setting.has_no_room,
     ];
     let changed = |change: &dyn Fn(&mut Setting)| {
         let mut plainer = setting.clone();

@@ -53,7 +53,7 @@ pub(crate) struct Requirement {
 
 /// Updates that are new.
 #[derive(Clone, Copy, Debug)]
-struct Update {
+pub(crate) struct Update {
     edits: i64,
     /// The server's time of the last of them, if it tells one.
     at: Option<Timestamp>,
@@ -83,6 +83,8 @@ pub struct UpdateTracker<'a> {
     pub is_found_at_start: bool,
     /// The Binding had lost something before it named this version: it may have named another version of it before.
     pub is_named_after_loss: bool,
+    /// Since when this process has been watching.
+    pub watching_since: Option<Timestamp>,
     /// When the policy was made, by the API server's clock and in whole seconds.
     pub policy_since: Option<Timestamp>,
     /// Not all clusters have been found to report in this attempt: of some the first report is still to be seen.
@@ -137,6 +139,7 @@ impl<'a> UpdateTracker<'a> {
             known_since: subject.named().and_then(|named| named.named_since),
             is_found_at_start: subject.is_found_at_start(),
             is_named_after_loss: subject.is_named_after_loss(),
+            watching_since: facts.watching_since,
             policy_since: (facts.policy.object.metadata.creation_timestamp.as_ref()).map(|time| time.0),
             is_unproven: true,
             was_never_proven: true,
@@ -180,15 +183,7 @@ impl<'a> UpdateTracker<'a> {
         }
         let mut required = pending::by_cluster(pending, &self.clusters.all);
         if edits > 0 {
-            let updated = match recorded {
-                None if is_made_anew => self.found.made_at,
-                _ => self.found.edited_at.filter(|_| self.is_time_of_update(recorded)),
-            };
-            let update = Update {
-                edits,
-                at: updated,
-                is_made_anew,
-            };
+            let update = self.update(edits, is_made_anew, recorded);
             self.require_acknowledgements(&mut required, update, recorded);
         }
         old_reports.retain(|((cluster, _), _)| !required.contains_key(cluster.text()));
@@ -212,6 +207,19 @@ impl<'a> UpdateTracker<'a> {
             recorded,
             is_made_anew,
             pending,
+        }
+    }
+
+    /// The new updates, and the time of the last of them.
+    pub(crate) fn update(&self, edits: i64, is_made_anew: bool, recorded: Option<&ObjectStatus>) -> Update {
+        let at = match recorded {
+            None if is_made_anew => self.found.made_at,
+            _ => self.found.edited_at.filter(|_| self.is_time_of_update(recorded)),
+        };
+        Update {
+            edits,
+            at,
+            is_made_anew,
         }
     }
 
@@ -374,7 +382,12 @@ impl<'a> UpdateTracker<'a> {
         !self.found.edited_at.zip(self.placed_since).is_some_and(is_before)
     }
 
-    fn require_acknowledgements(&self, required: &mut ByCluster, update: Update, recorded: Option<&ObjectStatus>) {
+    pub(crate) fn require_acknowledgements(
+        &self,
+        required: &mut ByCluster,
+        update: Update,
+        recorded: Option<&ObjectStatus>,
+    ) {
         let Update {
             edits,
             at,
@@ -485,13 +498,18 @@ impl<'a> UpdateTracker<'a> {
         }
     }
 
-    fn acknowledge(&self, required: &mut ByCluster, updated: Option<Timestamp>) {
+    pub(crate) fn acknowledge(&self, required: &mut ByCluster, updated: Option<Timestamp>) {
         let mut rows = InOrder(self.rows);
         required.retain(|cluster, pending| self.is_still_pending(pending, rows.row(cluster.borrowed()), updated));
     }
 
     /// Notes in `pending` what the cluster's row acknowledges.
-    fn is_still_pending(&self, pending: &mut Pending, row: Option<&EvidenceRow>, updated: Option<Timestamp>) -> bool {
+    pub(crate) fn is_still_pending(
+        &self,
+        pending: &mut Pending,
+        row: Option<&EvidenceRow>,
+        updated: Option<Timestamp>,
+    ) -> bool {
         if row.is_some_and(|row| at_of(row).is_none()) {
             pending.forget_report(round_up_to_second(self.now).0);
         }

@@ -142,7 +142,7 @@ impl<'a> ObjectTracker<'a> {
             let is_updated = || edited.is_updated(old);
             let is_compact =
                 pending::is_compact(known) || (pending::is_free(known, &clusters.all) && !has_room && is_updated());
-            let compact = is_compact.then(|| edited.advance_compactly(old)).flatten();
+            let compact = is_compact.then(|| edited.advance_compactly(old));
             let is_new = old.is_none_or(is_unbound);
             let mut entry = match compact {
                 Some(entry) if !is_new => entry,
@@ -183,7 +183,7 @@ impl<'a> ObjectTracker<'a> {
         }
     }
 
-    /// Whether half of the room in status holds the names of all clusters for each object that has been updated.
+    /// Whether the room for names in status holds those of all clusters for each object that has been updated.
     fn has_room_for_names(
         &self,
         placed: &Placed<'_>,
@@ -203,7 +203,7 @@ impl<'a> ObjectTracker<'a> {
         };
         let updated = objects.iter().filter(is_updated).count();
         let names = pending::names_bytes(clusters.all.iter().copied());
-        names.saturating_mul(known + updated) <= pending::BYTES_MAX / 2
+        names.saturating_mul(known + updated) <= self.input.facts.settings.names_bytes_max
     }
 
     /// Fails if status has no room for all pending updates.

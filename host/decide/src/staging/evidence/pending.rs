@@ -50,6 +50,21 @@ impl Pending {
         }
     }
 
+    /// The entry of status that says this of these clusters.
+    pub fn entry(&self, clusters: Vec<String>) -> PendingUpdate {
+        PendingUpdate {
+            clusters,
+            except: Vec::new(),
+            unacknowledged: self.unacknowledged,
+            observed_generation: self.observed_generation.to_string(),
+            reported_at: self.reported_at.map(|seconds| seconds.to_string()).unwrap_or_default(),
+            since: Time(self.since),
+            edited_at: Time(self.edited_at),
+            acknowledged_at: self.acknowledged_at.map(Time),
+            in_quick_succession: self.in_quick_succession,
+        }
+    }
+
     /// The cluster has lost the object, and counts generations from 1 again when it gets it. Its first status may be about an older
     /// version, as with every update of an object that has not been reported on. A report from before `now` may be the one that was
     /// there: while KubeStellar starts, a report is missing for a moment and comes back as it was.
@@ -139,21 +154,10 @@ pub fn grouped(pending: ByCluster) -> Vec<PendingUpdate> {
     }
     // Clusters that have left a stage that has passed are not forgotten there, so updates may be pending for more than are ever placed at once.
     let of = |(pending, clusters): (Pending, Vec<String>)| {
-        let update = |clusters: &[String]| PendingUpdate {
-            clusters: clusters.to_vec(),
-            except: Vec::new(),
-            unacknowledged: pending.unacknowledged,
-            observed_generation: pending.observed_generation.to_string(),
-            reported_at: pending
-                .reported_at
-                .map(|seconds| seconds.to_string())
-                .unwrap_or_default(),
-            since: Time(pending.since),
-            edited_at: Time(pending.edited_at),
-            acknowledged_at: pending.acknowledged_at.map(Time),
-            in_quick_succession: pending.in_quick_succession,
-        };
-        clusters.chunks(MAX_RECORDED).map(update).collect::<Vec<_>>()
+        let chunks = clusters.chunks(MAX_RECORDED);
+        chunks
+            .map(|clusters| pending.entry(clusters.to_vec()))
+            .collect::<Vec<_>>()
     };
     groups.into_iter().flat_map(of).collect()
 }
@@ -204,6 +208,29 @@ pub fn except_clusters(object: &mut ObjectStatus, clusters: &BTreeSet<ClusterNam
             .retain(|cluster| !clusters.contains(&ClusterName::of(cluster)));
         !update.clusters.is_empty()
     });
+}
+
+/// Names the clusters that have left where an entry without names stands for them, too: from now on it cannot tell them from others.
+/// Whether one of them has acknowledged is not known any more.
+pub fn name_clusters(object: &mut ObjectStatus, left: &BTreeSet<ClusterName>, clusters: &BTreeSet<ClusterName<&str>>) {
+    let mut named = Vec::new();
+    for update in object
+        .pending_updates
+        .iter_mut()
+        .filter(|update| update.clusters.is_empty())
+    {
+        let of_it = left.iter().filter(|cluster| covers(update, cluster.borrowed()));
+        let of_it: Vec<String> = of_it.map(ClusterName::to_string).collect();
+        update.except.retain(|name| clusters.contains(&ClusterName::of(name)));
+        if !of_it.is_empty() {
+            named.push(PendingUpdate {
+                clusters: of_it,
+                except: Vec::new(),
+                ..update.clone()
+            });
+        }
+    }
+    object.pending_updates.extend(named);
 }
 
 /// Whether no update is pending for these clusters.

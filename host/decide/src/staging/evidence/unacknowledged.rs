@@ -26,11 +26,15 @@ impl UpdateTracker<'_> {
             let reported = rows
                 .filter_map(|row| self.reported_after_update(row, updated, &known))
                 .max();
-            let silent_since = known.silent_since(reported);
+            let silent_since = if update.clusters.is_empty() {
+                self.all_silent_since(update, updated)
+            } else {
+                known.silent_since(reported)
+            };
             let last = update.acknowledged_at.as_ref().unwrap_or(&update.edited_at).0;
             let since = silent_since.unwrap_or_else(|| last.max(update.since.0));
             let is_over = self.now.duration_since(since) >= window;
-            if unseen == UnacknowledgedUpdates::Ignore && self.is_accepted(update) {
+            if unseen == UnacknowledgedUpdates::Ignore && self.is_accepted(update, updated) {
                 continue;
             }
             // An overdue one comes first: only a human can end it.
@@ -70,9 +74,20 @@ impl UpdateTracker<'_> {
     }
 
     /// The first unacknowledged update is old enough, and the last one was followed by an acknowledgement or is as old.
-    fn is_accepted(&self, update: &PendingUpdate) -> bool {
+    fn is_accepted(&self, update: &PendingUpdate, updated: Option<Timestamp>) -> bool {
         let is_over = |time: Timestamp| self.now.duration_since(time) >= self.settings.unseen_update();
-        is_over(update.since.0) && (update.acknowledged_at.is_some() || is_over(update.edited_at.0))
+        let is_acknowledged = || {
+            if update.clusters.is_empty() {
+                let one_by_one = PendingUpdate {
+                    in_quick_succession: false,
+                    ..update.clone()
+                };
+                self.all_silent_since(&one_by_one, updated).is_some()
+            } else {
+                update.acknowledged_at.is_some()
+            }
+        };
+        is_over(update.since.0) && (is_over(update.edited_at.0) || is_acknowledged())
     }
 
     fn overdue(&self, update: &PendingUpdate) -> Finding {

@@ -13,6 +13,7 @@ use crate::checks::gate_call::{
 };
 use crate::checks::verdict::{Verdict, VerdictKey};
 use crate::names::{Digest, ObjectKey, PlacementName, ResourceVersion, Uid};
+use crate::staging::evidence::pending::BYTES_MAX;
 use crate::staging::input::observed::Observed;
 
 /// One policy and what is known of it at one instant.
@@ -110,13 +111,30 @@ impl Facts {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Settings {
     /// How long a Binding must stay unchanged to count as complete, in milliseconds.
+    #[serde(default = "settle_ms")]
     pub settle_ms: i64,
+    /// The most that the names of clusters with pending updates may take in the status of one stage, in bytes of JSON. With more,
+    /// clusters that are alike are one entry without names.
+    #[serde(default = "names_bytes_max")]
+    pub names_bytes_max: usize,
+}
+
+/// KubeStellar writes a Binding two seconds after the first change; one second is added.
+const fn settle_ms() -> i64 {
+    3_000
+}
+
+/// Half of what pending updates may take.
+const fn names_bytes_max() -> usize {
+    BYTES_MAX / 2
 }
 
 impl Default for Settings {
-    /// KubeStellar writes a Binding two seconds after the first change; one second is added.
     fn default() -> Self {
-        Self { settle_ms: 3_000 }
+        Self {
+            settle_ms: settle_ms(),
+            names_bytes_max: names_bytes_max(),
+        }
     }
 }
 

@@ -168,8 +168,15 @@ pub fn settle(record: &mut StageStatus, accepted: &Accepted<'_>) {
         }
         entry.collectors.clone_from(&object.status_collectors);
     }
-    // A cluster that has left may come to another stage, where its updates stay pending, as far as there is room. An entry
-    // without names cannot tell it from others.
+    // A cluster that has left may come to another stage, where its updates stay pending, as far as there is room.
+    let named: Vec<ClusterName> = record.named_clusters.iter().map(|name| name.clone().into()).collect();
+    let known = destinations(record).map(|cluster| cluster.owned()).chain(named);
+    let left: BTreeSet<ClusterName> = known
+        .filter(|cluster| !clusters.contains(&cluster.borrowed()))
+        .collect();
+    for entry in &mut record.objects {
+        pending::name_clusters(entry, &left, &clusters);
+    }
     let required: usize = record
         .objects
         .iter()
@@ -177,7 +184,7 @@ pub fn settle(record: &mut StageStatus, accepted: &Accepted<'_>) {
         .sum();
     let has_no_room = required > pending::BYTES_MAX / 2;
     for entry in &mut record.objects {
-        if has_no_room || pending::is_compact(&entry.pending_updates) {
+        if has_no_room {
             pending::keep_clusters(entry, &clusters);
         }
     }

@@ -195,6 +195,7 @@ impl Staging {
     fn facts(&self, policy: &str, memory: &Memory) -> Option<Facts> {
         let settings = Settings {
             settle_ms: self.options.settle_ms,
+            ..Settings::default()
         };
         let now = self.runtime.clock.now();
         let mut facts = gather::facts(policy, &self.stores, &self.index, (memory, now, settings))?;
