@@ -4,6 +4,7 @@
 mod bindings;
 mod evidence;
 mod lives;
+mod names;
 mod placements;
 mod prompt;
 mod updates;
@@ -14,12 +15,13 @@ use crate::seeded::Seeded;
 /// Draws what happens, and in which world.
 type Plot = fn(&mut Seeded) -> (Setting, Vec<(When, Action)>);
 
-const ALL: [&[Plot]; 6] = [
+const ALL: [&[Plot]; 7] = [
     bindings::PLOTS,
     updates::PLOTS,
     lives::PLOTS,
     evidence::PLOTS,
     placements::PLOTS,
+    names::PLOTS,
     prompt::PLOTS,
 ];
 
