@@ -28,6 +28,7 @@ pub const PLOTS: &[Plot] = &[
     updated_all_the_time,
     away_after_the_first_report,
     report_missing_for_a_moment,
+    updated_while_one_stage_creates_only,
     looked_at_late,
     reported_before_the_binding_named_it,
     labelled_before_the_first_sight,
@@ -459,6 +460,34 @@ fn report_missing_for_a_moment(chance: &mut Seeded) -> (Setting, Vec<(When, Acti
             Action::Unreachable(0, chance.between(200_000, LONG_MS)),
         ),
         (later(chance, 6_000, 20_000), restart),
+    ];
+    (setting, actions)
+}
+
+/// KubeStellar has seen that one of two open placements creates objects only, and is away before it sees that of the other. A cluster
+/// moves, the object is updated, and the stages change places.
+fn updated_while_one_stage_creates_only(chance: &mut Seeded) -> (Setting, Vec<(When, Action)>) {
+    let setting = Setting {
+        clusters: vec![2, 2],
+        soak: Some("10s"),
+        ..small(chance)
+    };
+    let away = |down_ms: Millis, inventory_ms: Millis| Action::RestartKubeStellar {
+        down_ms,
+        inventory_ms,
+        objects_ms: 1_000,
+    };
+    let actions = vec![
+        (When::AfterOpen(1, chance.between(2_000, 8_000)), away(110_000, 7_000)),
+        (later(chance, 500, 3_000), Action::EditPolicy(PolicyEdit::Selectors)),
+        (
+            later(chance, 10_000, 60_000),
+            Action::EditPolicy(PolicyEdit::CreateOnly),
+        ),
+        (later(chance, 500, 5_000), Action::Relabel(2)),
+        (later(chance, 0, 1_000), edit(Edit::Spec)),
+        (later(chance, 60_000, 110_000), Action::EditPolicy(PolicyEdit::Reorder)),
+        (later(chance, 500, 3_000), away(70_000, 2_000)),
     ];
     (setting, actions)
 }
