@@ -19,7 +19,7 @@ use crate::server::uid_of;
 /// A rule, and how it is broken.
 type Broken = (&'static str, String);
 
-/// What the API server was seen to hold of gates that have said never.
+/// What the API server was seen to hold of gates that have said never and have been in the policy ever since.
 #[derive(Clone, Debug, Default)]
 pub struct GateRules {
     never: BTreeSet<(Attempt, String)>,
@@ -60,14 +60,14 @@ impl Oracle {
     pub fn said_of_gates(&mut self, facts: &Facts, plan: &Plan, gates: &Gates) {
         let stages = &facts.policy.object.spec.stages;
         let status = facts.policy.object.status.as_ref();
-        // Who takes a gate away and puts it back as it was has edited it, and asks for another answer.
-        let is_there = |config: &str| {
+        // A gate that was taken away and put back unchanged has been edited, so it may be asked again.
+        let is_in_policy = |config: &str| {
             stages
                 .iter()
                 .flat_map(|stage| &stage.gates)
                 .any(|gate| config_of(gate) == config)
         };
-        self.gates.never.retain(|(_, config)| is_there(config));
+        self.gates.never.retain(|(_, config)| is_in_policy(config));
         for (record, check) in status.into_iter().flat_map(checks) {
             let gate = gate_of(stages, record, check);
             let said = gate.map(|gate| (attempt_of(record), config_of(gate)));

@@ -295,14 +295,15 @@ impl Script {
     /// runs without a disturbance that is otherwise frequent.
     #[must_use]
     pub fn drawn(seed: u64) -> Self {
-        let mut script = Self::drawn_with_room(seed);
+        let mut script = Self::drawn_but_for_room(seed);
         let setting = &mut script.setting;
-        // How long a rollout takes is stated for one with room.
+        // The time within which a rollout completes is stated for status with room for names.
         setting.has_no_room |= setting.done_within_ms == 0 && Seeded::new(seed, 3).once_in(NO_ROOM);
         script
     }
 
-    fn drawn_with_room(seed: u64) -> Self {
+    /// Everything but the room for names, which only plots set here.
+    fn drawn_but_for_room(seed: u64) -> Self {
         let mut chance = Seeded::new(seed, 1);
         // Half of the runs follow a plot, most others tell a story, and in the rest anything may come at any time.
         if chance.once_in(2) {

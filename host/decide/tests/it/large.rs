@@ -215,7 +215,7 @@ fn a_cluster_that_reported_another_generation_or_has_joined_is_named() {
     assert_eq!(
         pending(&decided(&world, &answers)),
         json!([]),
-        "its generation is its own"
+        "so long after the update, transport has nothing older to deliver"
     );
     world["now"] = json!("2026-01-01T00:10:20Z");
     set_rows(&mut world, |n| match n {

@@ -1,6 +1,6 @@
 //! Updates that are seen while a Binding names no clusters, or not all that it named or will name. Must not carry anything out.
 
-use super::Plot;
+use super::{Plot, later};
 use crate::queue::Millis;
 use crate::script::{Action, Edit, PolicyEdit, Setting, When};
 use crate::seeded::Seeded;
@@ -30,10 +30,6 @@ fn setting(clusters: [usize; 2]) -> Setting {
     }
 }
 
-fn next(chance: &mut Seeded, from: Millis, to: Millis) -> When {
-    When::AfterPrevious(chance.between(from, to))
-}
-
 fn away(chance: &mut Seeded) -> Action {
     away_with(0, chance)
 }
@@ -61,10 +57,10 @@ fn updated_while_all_start(chance: &mut Seeded) -> (Setting, Vec<(When, Action)>
     };
     let actions = vec![
         (When::AfterOpen(0, chance.between(12_000, 40_000)), away(chance)),
-        (next(chance, 0, 2_000), restart),
+        (later(chance, 0, 2_000), restart),
         (When::AfterPrevious(0), Action::Kill(0, chance.between(4_000, 8_000))),
         // No time tells of it: only who compares with what was on record knows of it.
-        (next(chance, 0, 3_000), Action::EditWorkload(0, Edit::Removal)),
+        (later(chance, 0, 3_000), Action::EditWorkload(0, Edit::Removal)),
     ];
     (setting, actions)
 }
@@ -82,12 +78,12 @@ fn updated_between_opening_and_first_look(chance: &mut Seeded) -> (Setting, Vec<
             When::AfterOpen(1, chance.between(25_000, 40_000)),
             Action::Undelivered(1, 400_000),
         ),
-        (next(chance, 0, 500), Action::EditPolicy(PolicyEdit::Clause)),
-        (next(chance, 0, 1_000), Action::DeletePlacement(1)),
+        (later(chance, 0, 500), Action::EditPolicy(PolicyEdit::Clause)),
+        (later(chance, 0, 1_000), Action::DeletePlacement(1)),
         (When::AfterDecision(2, chance.between(0, 1_000)), update(chance)),
         // What it reports then is of the older version.
-        (next(chance, 2_000, 9_000), Action::Sicken(1, 0)),
-        (next(chance, 500, 5_000), Action::Recover(1, 0)),
+        (later(chance, 2_000, 9_000), Action::Sicken(1, 0)),
+        (later(chance, 500, 5_000), Action::Recover(1, 0)),
     ];
     (setting, actions)
 }
@@ -101,9 +97,9 @@ fn leaves_before_the_first_set(chance: &mut Seeded) -> (Setting, Vec<(When, Acti
     };
     let actions = vec![
         (When::AfterOpen(0, chance.between(2_000, 2_850)), Action::Relabel(0)),
-        (next(chance, 400, 1_900), away(chance)),
-        (next(chance, 500, 9_000), update(chance)),
-        (next(chance, 500, 20_000), Action::Relabel(0)),
+        (later(chance, 400, 1_900), away(chance)),
+        (later(chance, 500, 9_000), update(chance)),
+        (later(chance, 500, 20_000), Action::Relabel(0)),
     ];
     (setting, actions)
 }
@@ -120,9 +116,9 @@ fn updated_before_a_restart(chance: &mut Seeded) -> (Setting, Vec<(When, Action)
             When::AfterOpen(1, chance.between(0, 800)),
             Action::Kill(0, chance.between(7_000, 9_000)),
         ),
-        (next(chance, 500, 4_000), Action::EditWorkload(0, Edit::Removal)),
-        (next(chance, 4_000, 7_000), Action::Sicken(0, 0)),
-        (next(chance, 500, 5_000), Action::Recover(0, 0)),
+        (later(chance, 500, 4_000), Action::EditWorkload(0, Edit::Removal)),
+        (later(chance, 4_000, 7_000), Action::Sicken(0, 0)),
+        (later(chance, 500, 5_000), Action::Recover(0, 0)),
     ];
     (setting([1, 1]), actions)
 }
@@ -135,9 +131,9 @@ fn updated_while_a_person_selects_other_clusters(chance: &mut Seeded) -> (Settin
             When::AfterOpen(1, chance.between(0, 1_500)),
             Action::Kill(0, chance.between(12_000, 18_000)),
         ),
-        (next(chance, 3_500, 5_000), away_with(1, chance)),
-        (next(chance, 500, 3_000), update(chance)),
-        (next(chance, 0, 4_000), Action::EditPlacement(1)),
+        (later(chance, 3_500, 5_000), away_with(1, chance)),
+        (later(chance, 500, 3_000), update(chance)),
+        (later(chance, 0, 4_000), Action::EditPlacement(1)),
     ];
     (setting([1, 1]), actions)
 }

@@ -1,6 +1,6 @@
 //! Bindings, CombinedStatuses, collectors and conditions. Must not carry anything out.
 
-use super::Plot;
+use super::{Plot, later, small};
 use crate::queue::Millis;
 use crate::script::{Action, Edit, PolicyEdit, Setting, When};
 use crate::seeded::Seeded;
@@ -33,19 +33,6 @@ pub const PLOTS: &[Plot] = &[
 const CROWD: usize = 515;
 
 /// Stages of one object, with clusters of their own.
-fn small(clusters: Vec<usize>) -> Setting {
-    Setting {
-        shares: vec![false; clusters.len()],
-        clusters,
-        objects: vec![Resource::Deployment],
-        ..Setting::default()
-    }
-}
-
-fn later(chance: &mut Seeded, from: Millis, to: Millis) -> When {
-    When::AfterPrevious(chance.between(from, to))
-}
-
 fn after_open(nth: usize, chance: &mut Seeded, (from, to): (Millis, Millis)) -> When {
     When::AfterOpen(nth, chance.between(from, to))
 }

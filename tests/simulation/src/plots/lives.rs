@@ -1,7 +1,6 @@
 //! Objects that are made anew, clusters that move, placements that go and come. Must not carry anything out.
 
-use super::Plot;
-use crate::queue::Millis;
+use super::{Plot, later};
 use crate::script::{Action, Edit, PolicyEdit, Setting, When};
 use crate::seeded::Seeded;
 use crate::server::Resource;
@@ -60,20 +59,16 @@ fn late(chance: &mut Seeded) -> When {
     When::AfterOpen(0, chance.between(122_000, 150_000))
 }
 
-fn next(chance: &mut Seeded, (from, to): (Millis, Millis)) -> When {
-    When::AfterPrevious(chance.between(from, to))
-}
-
 /// Two updates within seconds: the first cluster reports on the first one and is out of reach when the second one comes. One stays pending,
 /// and silence cannot stand for it: its report may be of either.
 fn leave_the_second_pending(begin: When, chance: &mut Seeded) -> Actions {
     vec![
         (begin, Action::EditWorkload(0, Edit::Spec)),
         (
-            next(chance, (3_500, 6_500)),
+            later(chance, 3_500, 6_500),
             Action::Unreachable(0, chance.between(250_000, 400_000)),
         ),
-        (next(chance, (0, 2_000)), Action::EditWorkload(0, Edit::Spec)),
+        (later(chance, 0, 2_000), Action::EditWorkload(0, Edit::Spec)),
     ]
 }
 
@@ -81,14 +76,14 @@ fn leave_the_second_pending(begin: When, chance: &mut Seeded) -> Actions {
 fn placement_anew_while_pending(chance: &mut Seeded) -> (Setting, Actions) {
     let begin = late(chance);
     let mut actions = leave_the_second_pending(begin, chance);
-    let when = next(chance, (3_000, 12_000));
+    let when = later(chance, 3_000, 12_000);
     match chance.below(3) {
         0 => actions.push((when, Action::ClosePlacement(0))),
         1 => actions.push((when, Action::DeletePlacement(0))),
         _ => {
             actions.push((when, Action::EditPolicy(PolicyEdit::Pause)));
-            actions.push((next(chance, (50, 2_000)), Action::ClosePlacement(0)));
-            actions.push((next(chance, (3_000, 12_000)), Action::EditPolicy(PolicyEdit::Resume)));
+            actions.push((later(chance, 50, 2_000), Action::ClosePlacement(0)));
+            actions.push((later(chance, 3_000, 12_000), Action::EditPolicy(PolicyEdit::Resume)));
         }
     }
     (
@@ -100,24 +95,24 @@ fn placement_anew_while_pending(chance: &mut Seeded) -> (Setting, Actions) {
 /// A cluster with a pending update in the first stage is given to the second one, which is judged.
 fn joins_while_pending(chance: &mut Seeded) -> (Setting, Actions) {
     let mut actions = leave_the_second_pending(When::AfterOpen(1, chance.between(8_000, 30_000)), chance);
-    actions.push((next(chance, (3_000, 15_000)), Action::Relabel(0)));
+    actions.push((later(chance, 3_000, 15_000), Action::Relabel(0)));
     (two_stages([2, 1], &[Resource::Deployment], true), actions)
 }
 
 /// The same before the second stage has its first set of clusters: it has lost one at once, so the set has to stay for 30 s.
 fn joins_before_the_first_set(chance: &mut Seeded) -> (Setting, Actions) {
     let mut actions = vec![(When::AfterOpen(1, chance.between(2_300, 5_000)), Action::Relabel(3))];
-    let begin = next(chance, (0, 4_000));
+    let begin = later(chance, 0, 4_000);
     actions.extend(leave_the_second_pending(begin, chance));
-    actions.push((next(chance, (2_500, 10_000)), Action::Relabel(0)));
+    actions.push((later(chance, 2_500, 10_000), Action::Relabel(0)));
     (two_stages([2, 2], &[Resource::Deployment], chance.once_in(2)), actions)
 }
 
 /// A cluster with a pending update under a placement that is gone is given to the second stage.
 fn joins_from_a_placement_that_is_gone(chance: &mut Seeded) -> (Setting, Actions) {
     let mut actions = leave_the_second_pending(When::AfterOpen(1, chance.between(5_000, 25_000)), chance);
-    actions.push((next(chance, (3_000, 6_000)), Action::DeletePlacement(0)));
-    actions.push((next(chance, (3_000, 12_000)), Action::Relabel(0)));
+    actions.push((later(chance, 3_000, 6_000), Action::DeletePlacement(0)));
+    actions.push((later(chance, 3_000, 12_000), Action::Relabel(0)));
     (two_stages([2, 1], &[Resource::Deployment], true), actions)
 }
 
@@ -128,9 +123,9 @@ fn joins_from_a_stage_that_is_gone(chance: &mut Seeded) -> (Setting, Actions) {
         When::AfterOpen(1, chance.between(8_000, 25_000)),
         Action::EditPolicy(PolicyEdit::RemoveFirstStage),
     )];
-    let begin = next(chance, (500, 5_000));
+    let begin = later(chance, 500, 5_000);
     actions.extend(leave_the_second_pending(begin, chance));
-    actions.push((next(chance, (3_000, 12_000)), Action::Relabel(0)));
+    actions.push((later(chance, 3_000, 12_000), Action::Relabel(0)));
     (two_stages([2, 1], &[Resource::Deployment], true), actions)
 }
 
@@ -142,11 +137,11 @@ fn joins_with_a_new_report_of_an_old_version(chance: &mut Seeded) -> (Setting, A
             When::AfterOpen(1, chance.between(8_000, 25_000)),
             Action::Undelivered(0, 110_000),
         ),
-        (next(chance, (0, 1_000)), Action::DeletePlacement(0)),
-        (next(chance, (0, 4_000)), Action::EditWorkload(0, Edit::Spec)),
-        (next(chance, (4_000, 9_000)), Action::Sicken(0, 0)),
-        (next(chance, (0, 10_000)), Action::Relabel(0)),
-        (next(chance, (0, 1_500)), Action::Relabel(3)),
+        (later(chance, 0, 1_000), Action::DeletePlacement(0)),
+        (later(chance, 0, 4_000), Action::EditWorkload(0, Edit::Spec)),
+        (later(chance, 4_000, 9_000), Action::Sicken(0, 0)),
+        (later(chance, 0, 10_000), Action::Relabel(0)),
+        (later(chance, 0, 1_500), Action::Relabel(3)),
     ];
     (two_stages([2, 2], &[Resource::Deployment], true), actions)
 }
@@ -158,8 +153,8 @@ fn made_anew_while_away(chance: &mut Seeded) -> (Setting, Actions) {
             When::AfterOpen(0, chance.between(12_000, 40_000)),
             Action::Unreachable(0, chance.between(100_000, 300_000)),
         ),
-        (next(chance, (0, 4_000)), Action::DeleteWorkload(0)),
-        (next(chance, (2_100, 20_000)), Action::RecreateWorkload(0)),
+        (later(chance, 0, 4_000), Action::DeleteWorkload(0)),
+        (later(chance, 2_100, 20_000), Action::RecreateWorkload(0)),
     ];
     (
         two_stages([1 + chance.below(2), 1], &[Resource::Deployment], false),
@@ -171,10 +166,10 @@ fn made_anew_while_away(chance: &mut Seeded) -> (Setting, Actions) {
 /// reports on it: of a generation that the new one has not had, so it is known to be old however long nothing else comes.
 fn made_anew_after_the_loss_of_an_updated_one(chance: &mut Seeded) -> (Setting, Actions) {
     let mut actions = vec![(late(chance), Action::EditWorkload(0, Edit::Spec))];
-    let begin = next(chance, (12_000, 20_000));
+    let begin = later(chance, 12_000, 20_000);
     actions.extend(lose_and_make_anew((begin, Action::Undelivered(0, 220_000)), chance));
-    actions.push((next(chance, (9_000, 25_000)), Action::Sicken(0, 0)));
-    actions.push((next(chance, (60_000, 100_000)), Action::Recover(0, 0)));
+    actions.push((later(chance, 9_000, 25_000), Action::Sicken(0, 0)));
+    actions.push((later(chance, 60_000, 100_000), Action::Recover(0, 0)));
     (two_old_stages([1 + chance.below(2), 1], &TWO_OBJECTS), actions)
 }
 
@@ -190,8 +185,8 @@ fn made_anew_after_the_loss_while_away(chance: &mut Seeded) -> (Setting, Actions
 fn made_anew_after_the_loss_in_a_new_attempt(chance: &mut Seeded) -> (Setting, Actions) {
     let begin = late(chance);
     let mut actions = lose_and_make_anew((begin, Action::Undelivered(0, 115_000)), chance);
-    actions.push((next(chance, (0, 1_000)), Action::EditPolicy(PolicyEdit::Clause)));
-    actions.push((next(chance, (9_000, 25_000)), Action::Sicken(0, 0)));
+    actions.push((later(chance, 0, 1_000), Action::EditPolicy(PolicyEdit::Clause)));
+    actions.push((later(chance, 9_000, 25_000), Action::Sicken(0, 0)));
     (two_old_stages([1 + chance.below(2), 1], &TWO_OBJECTS), actions)
 }
 
@@ -199,8 +194,8 @@ fn made_anew_after_the_loss_in_a_new_attempt(chance: &mut Seeded) -> (Setting, A
 fn lose_and_make_anew(begin: (When, Action), chance: &mut Seeded) -> Actions {
     vec![
         begin,
-        (next(chance, (0, 1_000)), Action::DeleteWorkload(0)),
-        (next(chance, (33_000, 40_000)), Action::RecreateWorkload(0)),
+        (later(chance, 0, 1_000), Action::DeleteWorkload(0)),
+        (later(chance, 33_000, 40_000), Action::RecreateWorkload(0)),
     ]
 }
 
@@ -211,12 +206,12 @@ fn made_anew_while_nobody_looks(chance: &mut Seeded) -> (Setting, Actions) {
             When::AfterOpen(0, chance.between(12_000, 20_000)),
             Action::EditWorkload(0, Edit::Spec),
         ),
-        (next(chance, (10_000, 15_000)), Action::Undelivered(0, 260_000)),
+        (later(chance, 10_000, 15_000), Action::Undelivered(0, 260_000)),
         (When::AfterPrevious(0), Action::Kill(0, chance.between(25_000, 40_000))),
-        (next(chance, (0, 1_000)), Action::DeleteWorkload(0)),
-        (next(chance, (2_100, 4_000)), Action::RecreateWorkload(0)),
-        (next(chance, (4_500, 10_000)), Action::Sicken(0, 0)),
-        (next(chance, (70_000, 120_000)), Action::Recover(0, 0)),
+        (later(chance, 0, 1_000), Action::DeleteWorkload(0)),
+        (later(chance, 2_100, 4_000), Action::RecreateWorkload(0)),
+        (later(chance, 4_500, 10_000), Action::Sicken(0, 0)),
+        (later(chance, 70_000, 120_000), Action::Recover(0, 0)),
     ];
     (
         two_stages([1 + chance.below(2), 1], &[Resource::Deployment], false),
@@ -229,10 +224,10 @@ fn made_anew_while_an_update_is_pending(chance: &mut Seeded) -> (Setting, Action
     let away = chance.between(25_000, 60_000);
     let actions = vec![
         (late(chance), Action::EditWorkload(0, Edit::Spec)),
-        (next(chance, (2_500, 5_000)), Action::Unreachable(0, away)),
+        (later(chance, 2_500, 5_000), Action::Unreachable(0, away)),
         (When::AfterPrevious(0), Action::Undelivered(0, away + 30_000)),
-        (next(chance, (0, 3_000)), Action::DeleteWorkload(0)),
-        (next(chance, (2_100, 5_000)), Action::RecreateWorkload(0)),
+        (later(chance, 0, 3_000), Action::DeleteWorkload(0)),
+        (later(chance, 2_100, 5_000), Action::RecreateWorkload(0)),
     ];
     let setting = two_old_stages([1, 1], &[Resource::Deployment]);
     (
@@ -255,10 +250,10 @@ fn made_anew_under_create_only(chance: &mut Seeded) -> (Setting, Actions) {
             When::AfterOpen(0, chance.between(12_000, 30_000)),
             Action::Undelivered(0, 110_000),
         ),
-        (next(chance, (0, 1_000)), Action::DeleteWorkload(0)),
-        (next(chance, (2_100, 5_000)), Action::RecreateWorkload(0)),
-        (next(chance, (4_500, 12_000)), Action::Sicken(0, 0)),
-        (next(chance, (0, 15_000)), Action::EditPolicy(PolicyEdit::CreateOnly)),
+        (later(chance, 0, 1_000), Action::DeleteWorkload(0)),
+        (later(chance, 2_100, 5_000), Action::RecreateWorkload(0)),
+        (later(chance, 4_500, 12_000), Action::Sicken(0, 0)),
+        (later(chance, 0, 15_000), Action::EditPolicy(PolicyEdit::CreateOnly)),
     ];
     (
         two_stages([1 + chance.below(2), 1], &[Resource::Deployment], false),
@@ -273,15 +268,15 @@ fn made_anew_before_the_first_look(chance: &mut Seeded) -> (Setting, Actions) {
             When::AfterOpen(0, chance.between(0, 500)),
             Action::RefuseReads(chance.between(25_000, 35_000)),
         ),
-        (next(chance, (5_000, 9_000)), Action::Undelivered(0, 100_000)),
+        (later(chance, 5_000, 9_000), Action::Undelivered(0, 100_000)),
         (
             When::AfterPrevious(0),
             Action::LateWatch(0, 2, chance.between(7_000, 12_000)),
         ),
         (When::AfterPrevious(0), Action::Relist(0)),
-        (next(chance, (0, 1_000)), Action::DeleteWorkload(0)),
-        (next(chance, (2_100, 4_000)), Action::RecreateWorkload(0)),
-        (next(chance, (4_000, 15_000)), Action::Sicken(0, 0)),
+        (later(chance, 0, 1_000), Action::DeleteWorkload(0)),
+        (later(chance, 2_100, 4_000), Action::RecreateWorkload(0)),
+        (later(chance, 4_000, 15_000), Action::Sicken(0, 0)),
     ];
     (
         two_stages([1 + chance.below(2), 1], &[Resource::Deployment], false),
@@ -293,14 +288,14 @@ fn made_anew_before_the_first_look(chance: &mut Seeded) -> (Setting, Actions) {
 /// old version and reports on it before the stage is opened again.
 fn placed_again_after_a_report_of_an_old_version(chance: &mut Seeded) -> (Setting, Actions) {
     let mut actions = place_again(chance);
-    actions.push((next(chance, (4_000, 20_000)), Action::Sicken(1, 0)));
+    actions.push((later(chance, 4_000, 20_000), Action::Sicken(1, 0)));
     (two_stages_without_soak(), actions)
 }
 
 /// The same, with a report at about the time of the update, and another one after the stage is opened.
 fn placed_again_between_reports_of_an_old_version(chance: &mut Seeded) -> (Setting, Actions) {
     let mut actions = place_again(chance);
-    actions.push((next(chance, (0, 1_900)), Action::Sicken(1, 0)));
+    actions.push((later(chance, 0, 1_900), Action::Sicken(1, 0)));
     let after = When::AfterOpen(2, chance.between(9_500, 30_000));
     actions.push((after, Action::Recover(1, 0)));
     (two_stages_without_soak(), actions)
@@ -315,7 +310,7 @@ fn placed_again_while_kubestellar_is_away(chance: &mut Seeded) -> (Setting, Acti
         objects_ms: chance.between(0, 3_000),
     };
     actions.push((When::AfterOpen(2, chance.between(0, 1_500)), restart));
-    actions.push((next(chance, (500, 6_000)), Action::Sicken(1, 0)));
+    actions.push((later(chance, 500, 6_000), Action::Sicken(1, 0)));
     (two_stages_without_soak(), actions)
 }
 
@@ -332,9 +327,9 @@ fn place_again(chance: &mut Seeded) -> Actions {
             When::AfterOpen(1, chance.between(25_000, 40_000)),
             Action::Undelivered(1, 125_000),
         ),
-        (next(chance, (0, 500)), Action::EditPolicy(PolicyEdit::Clause)),
-        (next(chance, (0, 1_000)), Action::DeletePlacement(1)),
-        (next(chance, (1_000, 4_000)), Action::EditWorkload(0, Edit::Spec)),
+        (later(chance, 0, 500), Action::EditPolicy(PolicyEdit::Clause)),
+        (later(chance, 0, 1_000), Action::DeletePlacement(1)),
+        (later(chance, 1_000, 4_000), Action::EditWorkload(0, Edit::Spec)),
     ]
 }
 
@@ -342,8 +337,8 @@ fn place_again(chance: &mut Seeded) -> Actions {
 fn lost_and_given_back_while_pending(chance: &mut Seeded) -> (Setting, Actions) {
     let actions = vec![
         (late(chance), Action::EditWorkload(0, Edit::Spec)),
-        (next(chance, (0, 1_500)), Action::Relabel(0)),
-        (next(chance, (4_500, 9_000)), Action::Relabel(0)),
+        (later(chance, 0, 1_500), Action::Relabel(0)),
+        (later(chance, 4_500, 9_000), Action::Relabel(0)),
         (
             When::AfterPrevious(0),
             Action::Undelivered(0, chance.between(8_000, 20_000)),

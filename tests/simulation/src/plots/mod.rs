@@ -9,8 +9,10 @@ mod placements;
 mod prompt;
 mod updates;
 
+use crate::queue::Millis;
 use crate::script::{Action, Script, Setting, When};
 use crate::seeded::Seeded;
+use crate::server::Resource;
 
 /// Draws what happens, and in which world.
 type Plot = fn(&mut Seeded) -> (Setting, Vec<(When, Action)>);
@@ -24,6 +26,21 @@ const ALL: [&[Plot]; 7] = [
     names::PLOTS,
     prompt::PLOTS,
 ];
+
+/// So long after the action before.
+fn later(chance: &mut Seeded, from: Millis, to: Millis) -> When {
+    When::AfterPrevious(chance.between(from, to))
+}
+
+/// Stages with so many clusters, and one object.
+fn small(clusters: Vec<usize>) -> Setting {
+    Setting {
+        shares: vec![false; clusters.len()],
+        clusters,
+        objects: vec![Resource::Deployment],
+        ..Setting::default()
+    }
+}
 
 /// One of the plots.
 pub fn drawn(seed: u64, chance: &mut Seeded) -> Script {

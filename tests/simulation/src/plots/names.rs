@@ -1,47 +1,38 @@
 //! Updates for which status has no room for the names of the clusters. Must not carry anything out.
 
-use super::Plot;
-use crate::queue::Millis;
+use super::{Plot, later, small};
 use crate::script::{Action, Edit, Setting, When};
 use crate::seeded::Seeded;
-use crate::server::Resource;
 
 pub const PLOTS: &[Plot] = &[
-    told_of_the_old_version,
+    reported_on_the_old_version,
     moved_with_an_update,
     updated_right_after_joining,
     acknowledged_before_the_start,
 ];
 
-fn nameless(clusters: Vec<usize>) -> Setting {
+fn without_room(clusters: Vec<usize>) -> Setting {
     Setting {
-        shares: vec![false; clusters.len()],
-        clusters,
-        objects: vec![Resource::Deployment],
         has_no_room: true,
-        ..Setting::default()
+        ..small(clusters)
     }
 }
 
-fn next(chance: &mut Seeded, (least, most): (Millis, Millis)) -> When {
-    When::AfterPrevious(chance.between(least, most))
-}
-
-/// An update does not come through, and the cluster reports on the version before it once more.
-fn told_of_the_old_version(chance: &mut Seeded) -> (Setting, Vec<(When, Action)>) {
+/// An update is not delivered, and the cluster reports on the version before it once more.
+fn reported_on_the_old_version(chance: &mut Seeded) -> (Setting, Vec<(When, Action)>) {
     let actions = vec![
         (
             When::AfterOpen(0, chance.between(6_000, 9_000)),
             Action::Undelivered(0, chance.between(200_000, 400_000)),
         ),
-        (next(chance, (0, 500)), Action::EditWorkload(0, Edit::Spec)),
-        (next(chance, (6_000, 15_000)), Action::Sicken(0, 0)),
-        (next(chance, (1_000, 5_000)), Action::Recover(0, 0)),
+        (later(chance, 0, 500), Action::EditWorkload(0, Edit::Spec)),
+        (later(chance, 6_000, 15_000), Action::Sicken(0, 0)),
+        (later(chance, 1_000, 5_000), Action::Recover(0, 0)),
     ];
-    (nameless(vec![1, 1]), actions)
+    (without_room(vec![1, 1]), actions)
 }
 
-/// A cluster that has not got an update is labelled for the next stage, and is away.
+/// A cluster becomes unreachable before it gets an update, and is then labelled for the next stage.
 fn moved_with_an_update(chance: &mut Seeded) -> (Setting, Vec<(When, Action)>) {
     let actions = vec![
         (
@@ -49,36 +40,37 @@ fn moved_with_an_update(chance: &mut Seeded) -> (Setting, Vec<(When, Action)>) {
             Action::EditWorkload(0, Edit::Spec),
         ),
         (
-            next(chance, (0, 1_000)),
+            later(chance, 0, 1_000),
             Action::Unreachable(1, chance.between(200_000, 400_000)),
         ),
-        (next(chance, (0, 1_000)), Action::Relabel(1)),
+        (later(chance, 0, 1_000), Action::Relabel(1)),
     ];
-    (nameless(vec![2, 1]), actions)
+    (without_room(vec![2, 1]), actions)
 }
 
 /// A cluster joins the stage that is judged, reports, and is away when the object is updated.
 fn updated_right_after_joining(chance: &mut Seeded) -> (Setting, Vec<(When, Action)>) {
     let setting = Setting {
         soak: Some("1m"),
-        ..nameless(vec![2, 1])
+        ..without_room(vec![2, 1])
     };
     let actions = vec![
         (When::AfterOpen(0, chance.between(14_000, 20_000)), Action::Relabel(2)),
         (
-            next(chance, (2_000, 4_500)),
+            later(chance, 2_000, 4_500),
             Action::Unreachable(2, chance.between(200_000, 400_000)),
         ),
-        (next(chance, (0, 500)), Action::EditWorkload(0, Edit::Spec)),
+        (later(chance, 0, 500), Action::EditWorkload(0, Edit::Spec)),
     ];
     (setting, actions)
 }
 
-/// Of two updates the first comes through, KubeStellar is away, and the process starts again later than silence lasts.
+/// A cluster acknowledges the first of two updates. KubeStellar is down when the second is made, and the process is down for longer than
+/// the silence that acknowledges it.
 fn acknowledged_before_the_start(chance: &mut Seeded) -> (Setting, Vec<(When, Action)>) {
     let setting = Setting {
         slow_rollouts: true,
-        ..nameless(vec![1, 1])
+        ..without_room(vec![1, 1])
     };
     let down_ms = chance.between(140_000, 200_000);
     let (inventory_ms, objects_ms) = (chance.between(500, 2_000), chance.between(500, 2_000));
@@ -92,9 +84,9 @@ fn acknowledged_before_the_start(chance: &mut Seeded) -> (Setting, Vec<(When, Ac
             When::AfterOpen(0, chance.between(6_000, 9_000)),
             Action::EditWorkload(0, Edit::Spec),
         ),
-        (next(chance, (1_500, 5_000)), restart),
-        (next(chance, (0, 300)), Action::EditWorkload(0, Edit::Spec)),
-        (next(chance, (500, 3_000)), Action::Kill(0, down_ms)),
+        (later(chance, 1_500, 5_000), restart),
+        (later(chance, 0, 300), Action::EditWorkload(0, Edit::Spec)),
+        (later(chance, 500, 3_000), Action::Kill(0, down_ms)),
     ];
     (setting, actions)
 }

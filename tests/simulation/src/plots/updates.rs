@@ -1,6 +1,6 @@
 //! Updates of objects and the reports that may or may not acknowledge them. Must not carry anything out.
 
-use super::Plot;
+use super::{Plot, later};
 use crate::queue::Millis;
 use crate::script::{Action, Edit, PolicyEdit, Setting, When};
 use crate::seeded::Seeded;
@@ -38,7 +38,7 @@ pub const PLOTS: &[Plot] = &[
 const LONG_MS: Millis = 280_000;
 
 /// Two stages with one object, and one or two clusters in the first.
-fn small(chance: &mut Seeded) -> Setting {
+fn two_stages(chance: &mut Seeded) -> Setting {
     Setting {
         clusters: vec![1 + chance.below(2), 1],
         shares: vec![false, false],
@@ -48,10 +48,6 @@ fn small(chance: &mut Seeded) -> Setting {
         slow_reports: chance.once_in(4),
         ..Setting::default()
     }
-}
-
-fn later(chance: &mut Seeded, from: Millis, to: Millis) -> When {
-    When::AfterPrevious(chance.between(from, to))
 }
 
 fn edit(kind: Edit) -> Action {
@@ -91,7 +87,7 @@ fn away_with_the_first_of_two_updates(chance: &mut Seeded) -> (Setting, Vec<(Whe
             Action::Unreachable(0, chance.between(160_000, LONG_MS)),
         ));
     }
-    (small(chance), actions)
+    (two_stages(chance), actions)
 }
 
 /// Who opens a placement ends, and the object is updated before anybody looks at the Binding.
@@ -104,7 +100,7 @@ fn looked_at_late(chance: &mut Seeded) -> (Setting, Vec<(When, Action)>) {
         two_processes: stage == 0 && (update == Edit::Removal || chance.once_in(3)),
         slow_rollouts: false,
         slow_reports: false,
-        ..small(chance)
+        ..two_stages(chance)
     };
     let first = if chance.once_in(4) { Edit::Metadata } else { Edit::Spec };
     let process = if setting.two_processes { chance.below(2) } else { 0 };
@@ -145,7 +141,7 @@ fn policy_made_anew_while_a_cluster_is_away(chance: &mut Seeded) -> (Setting, Ve
         actions.push((later(chance, 5_000, 140_000), anew));
         actions.push((later(chance, 50, 4_000), update));
     }
-    (small(chance), actions)
+    (two_stages(chance), actions)
 }
 
 /// KubeStellar is late, so a cluster reports after an update what it had before, and it is away when the update is delivered.
@@ -154,7 +150,7 @@ fn reported_before_the_binding_named_it(chance: &mut Seeded) -> (Setting, Vec<(W
         objects_late_ms: 25_000,
         slow_rollouts: true,
         slow_reports: chance.once_in(2),
-        ..small(chance)
+        ..two_stages(chance)
     };
     let mut actions = in_a_second_life(edit(Edit::Metadata));
     actions.push((When::AfterOpen(2, chance.between(2_500, 12_000)), edit(Edit::Spec)));
@@ -178,7 +174,7 @@ fn leaves_and_returns_while_away(chance: &mut Seeded) -> (Setting, Vec<(When, Ac
     let setting = Setting {
         clusters: vec![2, 1],
         soak: Some("1m"),
-        ..small(chance)
+        ..two_stages(chance)
     };
     let actions = vec![
         (
@@ -196,7 +192,7 @@ fn leaves_and_returns_while_away(chance: &mut Seeded) -> (Setting, Vec<(When, Ac
 fn policy_made_anew_and_looked_at_late(chance: &mut Seeded) -> (Setting, Vec<(When, Action)>) {
     let setting = Setting {
         two_processes: true,
-        ..small(chance)
+        ..two_stages(chance)
     };
     let actions = vec![
         (
@@ -219,7 +215,7 @@ fn opened_long_after_it_was_made(chance: &mut Seeded) -> (Setting, Vec<(When, Ac
         clusters: vec![1, 1],
         soak: chance.pick(&[Some("1m"), Some("90s")]).copied().flatten(),
         slow_rollouts: false,
-        ..small(chance)
+        ..two_stages(chance)
     };
     let actions = vec![
         (
@@ -245,7 +241,7 @@ fn back_with_the_first_of_two_updates(chance: &mut Seeded) -> (Setting, Vec<(Whe
         slow_reports: true,
         objects_late_ms: 9_000,
         slow_transport: true,
-        ..small(chance)
+        ..two_stages(chance)
     };
     let mut actions = vec![
         (
@@ -280,7 +276,7 @@ fn policy_made_anew_right_after_an_update(chance: &mut Seeded) -> (Setting, Vec<
         clusters: vec![1, 1],
         slow_rollouts: false,
         slow_reports: chance.once_in(2),
-        ..small(chance)
+        ..two_stages(chance)
     };
     let first = (
         When::AfterOpen(1, chance.between(125_000, 150_000)),
@@ -372,7 +368,7 @@ fn reports_what_it_had_before_the_binding_named_it(chance: &mut Seeded) -> (Sett
 fn updated_while_nobody_works(chance: &mut Seeded) -> (Setting, Vec<(When, Action)>) {
     let setting = Setting {
         slow_rollouts: true,
-        ..small(chance)
+        ..two_stages(chance)
     };
     let mut actions = in_a_second_life(edit(Edit::Metadata));
     let restart = Action::RestartKubeStellar {
@@ -396,7 +392,7 @@ fn updated_while_nobody_works(chance: &mut Seeded) -> (Setting, Vec<(When, Actio
 fn labelled_before_the_first_sight(chance: &mut Seeded) -> (Setting, Vec<(When, Action)>) {
     let setting = Setting {
         objects_late_ms: 25_000,
-        ..small(chance)
+        ..two_stages(chance)
     };
     let actions = vec![
         (When::AfterOpen(0, chance.between(0, 2_500)), edit(Edit::Metadata)),
@@ -410,7 +406,7 @@ fn updated_all_the_time(chance: &mut Seeded) -> (Setting, Vec<(When, Action)>) {
     let setting = Setting {
         accepts_unseen: true,
         soak: None,
-        ..small(chance)
+        ..two_stages(chance)
     };
     let mut actions = vec![
         (When::AfterOpen(0, chance.between(3_500, 8_000)), edit(Edit::Spec)),
@@ -426,7 +422,7 @@ fn away_after_the_first_report(chance: &mut Seeded) -> (Setting, Vec<(When, Acti
     let setting = Setting {
         slow_reports: false,
         slow_rollouts: false,
-        ..small(chance)
+        ..two_stages(chance)
     };
     let actions = vec![
         (
@@ -445,7 +441,7 @@ fn report_missing_for_a_moment(chance: &mut Seeded) -> (Setting, Vec<(When, Acti
         late_reports: true,
         slow_rollouts: true,
         slow_reports: false,
-        ..small(chance)
+        ..two_stages(chance)
     };
     let restart = Action::RestartKubeStellar {
         down_ms: chance.between(200, 3_000),
@@ -464,13 +460,13 @@ fn report_missing_for_a_moment(chance: &mut Seeded) -> (Setting, Vec<(When, Acti
     (setting, actions)
 }
 
-/// KubeStellar has seen that one of two open placements creates objects only, and is away before it sees that of the other. A cluster
-/// moves, the object is updated, and the stages change places.
+/// While KubeStellar is away, the selectors and `createOnly` are edited, a cluster moves and the object is updated. Then the stages change
+/// places, and KubeStellar is away again: it may have seen `createOnly` of one of the two open placements only.
 fn updated_while_one_stage_creates_only(chance: &mut Seeded) -> (Setting, Vec<(When, Action)>) {
     let setting = Setting {
         clusters: vec![2, 2],
         soak: Some("10s"),
-        ..small(chance)
+        ..two_stages(chance)
     };
     let away = |down_ms: Millis, inventory_ms: Millis| Action::RestartKubeStellar {
         down_ms,

@@ -53,10 +53,10 @@ pub(crate) struct Requirement {
 
 /// Updates that are new.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Update {
-    edits: i64,
+pub(crate) struct NewUpdates {
+    pub(crate) edits: i64,
     /// The server's time of the last of them, if it tells one.
-    at: Option<Timestamp>,
+    pub(crate) at: Option<Timestamp>,
     /// It is one that makes the object anew.
     is_made_anew: bool,
 }
@@ -83,7 +83,7 @@ pub struct UpdateTracker<'a> {
     pub is_found_at_start: bool,
     /// The Binding had lost something before it named this version: it may have named another version of it before.
     pub is_named_after_loss: bool,
-    /// Since when this process has been watching.
+    /// Since when this process has been watching without a gap.
     pub watching_since: Option<Timestamp>,
     /// When the policy was made, by the API server's clock and in whole seconds.
     pub policy_since: Option<Timestamp>,
@@ -183,8 +183,8 @@ impl<'a> UpdateTracker<'a> {
         }
         let mut required = pending::by_cluster(pending, &self.clusters.all);
         if edits > 0 {
-            let update = self.update(edits, is_made_anew, recorded);
-            self.require_acknowledgements(&mut required, update, recorded);
+            let updates = self.new_updates(edits, is_made_anew, recorded);
+            self.require_acknowledgements(&mut required, updates, recorded);
         }
         old_reports.retain(|((cluster, _), _)| !required.contains_key(cluster.text()));
         let updated = record.edited_at.as_ref().map(|time| time.0);
@@ -211,12 +211,12 @@ impl<'a> UpdateTracker<'a> {
     }
 
     /// The new updates, and the time of the last of them.
-    pub(crate) fn update(&self, edits: i64, is_made_anew: bool, recorded: Option<&ObjectStatus>) -> Update {
+    pub(crate) fn new_updates(&self, edits: i64, is_made_anew: bool, recorded: Option<&ObjectStatus>) -> NewUpdates {
         let at = match recorded {
             None if is_made_anew => self.found.made_at,
             _ => self.found.edited_at.filter(|_| self.is_time_of_update(recorded)),
         };
-        Update {
+        NewUpdates {
             edits,
             at,
             is_made_anew,
@@ -385,14 +385,14 @@ impl<'a> UpdateTracker<'a> {
     pub(crate) fn require_acknowledgements(
         &self,
         required: &mut ByCluster,
-        update: Update,
+        updates: NewUpdates,
         recorded: Option<&ObjectStatus>,
     ) {
-        let Update {
+        let NewUpdates {
             edits,
             at,
             is_made_anew,
-        } = update;
+        } = updates;
         // Neither this Binding nor the record tells of an earlier version that the placement may have brought.
         let is_first_version = !self.may_have_brought_another_version() && recorded.is_none_or(is_unbound);
         let is_of_before_opening = self.is_of_before_opening();

@@ -45,12 +45,17 @@ impl<'a> Clusters<'a> {
 
     /// `before`: the clusters that the Binding had named at earlier looks.
     pub fn with_named_before(self, before: &BTreeSet<ClusterName<&str>>) -> Self {
-        let is_late = !before.is_empty() && self.new.len() == self.all.len();
+        let is_late = !before.is_empty() && !self.has_accepted();
         let late = self.new.iter().filter(|cluster| is_late && !before.contains(*cluster));
         Self {
             late: late.copied().collect(),
             ..self
         }
+    }
+
+    /// Whether a set of clusters has been accepted.
+    pub(crate) fn has_accepted(&self) -> bool {
+        self.new.len() < self.all.len()
     }
 
     /// The cluster that the row at this place is of.

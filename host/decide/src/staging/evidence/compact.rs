@@ -1,9 +1,8 @@
-//! Pending updates of an object where status has no room for the names of its clusters: one entry without names for most of them,
-//! which were alike when the object was updated. The entry stays until the last of them has acknowledged, and every round reads from
-//! the rows anew which ones have. All others are tracked by name. Must not be used where the names have room: by name, merged
-//! acknowledgements are counted, too.
+//! Pending updates of an object where status has no room for the names of its clusters: one entry without names for the clusters of
+//! which the same was known when the object was updated, if they are more than half of the stage. It stays until the last of them
+//! has acknowledged; every round reads from the rows anew which ones have. All others are tracked by name. Must not be used where
+//! the names have room: an entry without names does not keep which clusters have acknowledged some of its updates.
 
-use crate::time::round_up_to_second;
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
@@ -26,70 +25,71 @@ impl UpdateTracker<'_> {
         } = self.begin(recorded);
         let edited_at = record.edited_at.as_ref().map(|time| time.0);
         let (mut unnamed, named): (Vec<PendingUpdate>, Vec<PendingUpdate>) =
-            pending.iter().cloned().partition(|update| update.clusters.is_empty());
+            pending.iter().cloned().partition(pending::is_unnamed);
         let mut required = pending::by_cluster(&named, &self.clusters.all);
-        self.name_those_of_their_own(&mut unnamed, &mut required);
-        let is_new = |required: &ByCluster, cluster: ClusterName<&str>| {
-            !required.contains_key(cluster.text()) && !unnamed.iter().any(|update| covers(update, cluster))
-        };
-        let mut new = ByCluster::new();
+        self.take_out_unlike_clusters(&mut unnamed, &mut required);
+        let mut is_regrouped = edits > 0;
         if edits > 0 {
-            let update = self.update(edits, is_made_anew, recorded);
-            new.clone_from(&required);
-            self.require_acknowledgements(&mut new, update, recorded);
-            let mut known = new.clone();
-            known.retain(|cluster, _| required.contains_key(cluster));
-            new.retain(|cluster, _| is_new(&required, cluster.borrowed()));
-            required = known;
-            for entry in &mut unnamed {
-                self.follow(entry, edits);
+            // Clusters that have acknowledged what was pending are unlike the others now: all are looked at by name, and grouped anew.
+            let edited_before = recorded
+                .and_then(|recorded| recorded.edited_at.as_ref())
+                .map(|time| time.0);
+            for entry in unnamed.drain(..) {
+                let pending = Pending::of(&entry);
+                let unacknowledged = self.unacknowledged(&entry, edited_before);
+                required.extend(unacknowledged.map(|cluster| (cluster.owned(), pending.clone())));
             }
+            self.require_acknowledgements(&mut required, self.new_updates(edits, is_made_anew, recorded), recorded);
         } else {
+            let is_covered = |cluster: ClusterName<&str>| unnamed.iter().any(|entry| covers(entry, cluster));
             let mut old_reports = self.old_reports(&record, recorded);
-            old_reports.retain(|((cluster, _), _)| is_new(&required, *cluster));
+            old_reports.retain(|((cluster, _), _)| !required.contains_key(cluster.text()) && !is_covered(*cluster));
             for ((cluster, row), mut pending) in old_reports {
                 if self.is_still_pending(&mut pending, row, edited_at) {
-                    new.insert(cluster.owned(), pending);
+                    is_regrouped |= unnamed.is_empty();
+                    required.insert(cluster.owned(), pending);
                 }
             }
         }
         self.acknowledge(&mut required, edited_at);
-        if unnamed.is_empty() {
-            unnamed.extend(self.without_names(&mut new));
+        if is_regrouped {
+            unnamed.extend(self.take_alike(&mut required));
         }
-        required.extend(new);
         unnamed.retain(|entry| !self.is_acknowledged_by_all(entry, edited_at));
         record.pending_updates = unnamed;
         record.pending_updates.extend(pending::grouped(required));
         record
     }
 
-    /// Takes the clusters out of an entry without names that are not like the others any more: those that have joined since, which
-    /// may report a generation of their own and may have missed nothing, and those that have lost the object, which count generations
-    /// from 1 again.
-    fn name_those_of_their_own(&self, unnamed: &mut [PendingUpdate], required: &mut ByCluster) {
+    /// Takes out of each entry without names the clusters that are no longer like the others. One that has joined since may report a
+    /// generation of its own and may have missed nothing. One that has lost the object counts generations from 1 again, and is tracked
+    /// by name from now on.
+    fn take_out_unlike_clusters(&self, unnamed: &mut [PendingUpdate], required: &mut ByCluster) {
         for entry in unnamed {
             let known = Pending::of(entry);
-            let of_entry = self.reported_by(&self.clusters.all);
-            let of_entry = of_entry.filter(|(cluster, _)| covers(entry, *cluster));
-            let mut except = BTreeSet::new();
-            for (cluster, row) in of_entry {
+            let mut unlike = Vec::new();
+            for (cluster, row) in self.reported_by(&self.clusters.all) {
+                if !covers(entry, cluster) {
+                    continue;
+                }
+                let is_lost = row.is_some_and(|row| at_of(row).is_none() || has_gone_back(&known, row));
                 if self.has_joined(cluster) {
-                    except.insert(cluster.to_string());
-                } else if row.is_some_and(|row| at_of(row).is_none()) {
-                    except.insert(cluster.to_string());
+                    unlike.push(cluster.to_string());
+                } else if is_lost {
+                    unlike.push(cluster.to_string());
                     required.insert(cluster.owned(), known.clone());
                 }
             }
-            except.extend(entry.except.drain(..));
-            entry.except = except.into_iter().collect();
+            entry
+                .except
+                .retain(|name| self.clusters.all.contains(&ClusterName::of(name)));
+            pending::add_exceptions(entry, unlike);
         }
     }
 
     /// Whether the cluster is new to the stage; until a set has been accepted, whether the Binding names it late.
     fn has_joined(&self, cluster: ClusterName<&str>) -> bool {
-        let is_accepted = self.clusters.new.len() < self.clusters.all.len();
-        let joined = if is_accepted {
+        let joined = if self.clusters.has_accepted() {
             &self.clusters.new
         } else {
             &self.clusters.late
@@ -97,33 +97,23 @@ impl UpdateTracker<'_> {
         joined.contains(&cluster)
     }
 
-    /// Adds updates to an entry.
-    fn follow(&self, entry: &mut PendingUpdate, edits: i64) {
-        let mut known = Pending::of(entry);
-        known.follow(edits, self.found.edited_at, self.settings.unseen_update());
-        entry.unacknowledged = known.unacknowledged;
-        entry.in_quick_succession = known.in_quick_succession;
-        entry.edited_at = round_up_to_second(self.now);
-        entry.acknowledged_at = None;
-    }
-
-    /// Takes the clusters that have the same pending and reported the same generation out of `required`, if they are more than half of the
-    /// stage, and returns an entry without names for them.
-    fn without_names(&self, required: &mut ByCluster) -> Option<PendingUpdate> {
+    /// Takes the largest group of clusters of which the same is known out of `required`, if it is more than half of the stage, and
+    /// returns an entry without names for it. A cluster that has joined, or has reported no status, stays there by name.
+    fn take_alike(&self, required: &mut ByCluster) -> Option<PendingUpdate> {
         let mut alike: BTreeMap<Pending, (Vec<ClusterName>, i64)> = BTreeMap::new();
         for (cluster, pending) in required.iter() {
             let Some(at) = pending.reported_at.filter(|_| !self.has_joined(cluster.borrowed())) else {
                 continue;
             };
-            let of = Pending {
+            let key = Pending {
                 reported_at: None,
                 ..pending.clone()
             };
-            let (clusters, newest) = alike.entry(of).or_default();
+            let (clusters, newest) = alike.entry(key).or_default();
             clusters.push(cluster.clone());
             *newest = at.max(*newest);
         }
-        let (pending, (clusters, newest)) = alike.into_iter().max_by_key(|(_, (clusters, _))| clusters.len())?;
+        let (key, (clusters, newest)) = alike.into_iter().max_by_key(|(_, (clusters, _))| clusters.len())?;
         if clusters.len() * 2 <= self.clusters.all.len() {
             return None;
         }
@@ -132,13 +122,13 @@ impl UpdateTracker<'_> {
             others.remove(&cluster.borrowed());
             required.remove(cluster);
         }
-        let of = Pending {
+        let pending = Pending {
             reported_at: Some(newest),
-            ..pending
+            ..key
         };
         Some(PendingUpdate {
             except: others.iter().map(ClusterName::to_string).collect(),
-            ..of.entry(Vec::new())
+            ..pending.entry(Vec::new())
         })
     }
 
@@ -156,8 +146,9 @@ impl UpdateTracker<'_> {
         let except: BTreeSet<ClusterName<&str>> = entry.except.iter().map(|name| ClusterName::of(name)).collect();
         let window = self.settings.unseen_update();
         let has = move |row: &EvidenceRow| {
-            let silent_since = self.silent_since(row, edited_at, &pending);
-            has_acknowledged(&pending, row)
+            let silent_since = self.row_silent_since(row, edited_at, &pending);
+            let is_old = edited_at.is_some_and(|edited| self.reported_before(row, edited));
+            (has_acknowledged(&pending, row) && !is_old)
                 || silent_since.is_some_and(|since| self.now.duration_since(since) >= window)
         };
         self.reported_by(&self.clusters.all)
@@ -165,39 +156,58 @@ impl UpdateTracker<'_> {
             .map(|(cluster, _)| cluster)
     }
 
-    /// Since when silence counts as an acknowledgement by the last of the clusters of an entry without names that have not acknowledged
-    /// its updates. `None`: it does not for one of them.
+    /// Since when every cluster of an entry without names that has not acknowledged its updates has been silent, counted from the last of
+    /// them. `None`: silence does not count for one of them, or all have acknowledged.
     pub(crate) fn all_silent_since(&self, entry: &PendingUpdate, edited_at: Option<Timestamp>) -> Option<Timestamp> {
         let pending = Pending::of(entry);
         let mut since = self
             .unacknowledged(entry, edited_at)
-            .map(|cluster| self.silent_since(self.row(cluster)?, edited_at, &pending));
+            .map(|cluster| self.row_silent_since(self.row(cluster)?, edited_at, &pending));
         let first = since.next()??;
         since.try_fold(first, |last, since| Some(last.max(since?)))
     }
 
-    /// Since when this process has seen nothing come of a report that may be the last one: one that is in doubt, or that acknowledges
-    /// one of several updates. Of which update a later report is, the entry does not tell, so it starts the wait again.
-    fn silent_since(&self, row: &EvidenceRow, edited_at: Option<Timestamp>, pending: &Pending) -> Option<Timestamp> {
+    /// Since when nothing has followed a report that may be about the last update: one that is in doubt, or one that acknowledges only one
+    /// of several updates. After the latter, only silence that this process has seen counts. The entry does not tell which update a
+    /// later report is about, so a later report starts the wait again.
+    fn row_silent_since(
+        &self,
+        row: &EvidenceRow,
+        edited_at: Option<Timestamp>,
+        pending: &Pending,
+    ) -> Option<Timestamp> {
         let after_update = self.reported_after_update(Some(row), edited_at, pending);
         let in_doubt = || {
+            let silent_since = pending.silent_since(after_update)?;
+            let is_as_before = pending.observed_generation == row.r#gen;
             let reported = Timestamp::from_second(at_of(row)?).ok()?;
-            Some(pending.silent_since(after_update)?.max(reported))
+            Some(if is_as_before {
+                silent_since
+            } else {
+                silent_since.max(reported)
+            })
         };
-        let of_one = || {
+        let after_one = || {
             let one = Pending {
                 unacknowledged: 1,
                 ..pending.clone()
             };
-            let is_of_one = !self.is_other_version() && has_acknowledged(&one, row);
-            Some(after_update.filter(|_| is_of_one)?.max(self.watching_since?))
+            let acknowledges_one = !self.is_other_version() && has_acknowledged(&one, row);
+            Some(after_update.filter(|_| acknowledges_one)?.max(self.watching_since?))
         };
-        in_doubt().or_else(of_one)
+        in_doubt().or_else(after_one)
     }
 }
 
+/// Whether the cluster counts generations of another object than before, or counts them only since.
+fn has_gone_back(pending: &Pending, row: &EvidenceRow) -> bool {
+    let before = &pending.observed_generation;
+    let generations = row.r#gen.parse::<i64>().ok().zip(before.parse::<i64>().ok());
+    generations.map_or(*before != row.r#gen, |(now, before)| now < before)
+}
+
 /// Whether the row acknowledges all that is pending. Each update moves the generation by one at least, or transport has merged them:
-/// then silence tells. A generation that has gone back is of an object that the cluster has lost and got again.
+/// then silence tells.
 fn has_acknowledged(pending: &Pending, row: &EvidenceRow) -> bool {
     if pending.observed_generation.is_empty() && row.r#gen.is_empty() {
         return pending.unacknowledged == 1 && is_acknowledgement(pending, row);

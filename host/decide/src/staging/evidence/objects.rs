@@ -141,7 +141,7 @@ impl<'a> ObjectTracker<'a> {
             // Updates that were seen long ago are pending by cluster name.
             let is_updated = || edited.is_updated(old);
             let is_compact =
-                pending::is_compact(known) || (pending::is_free(known, &clusters.all) && !has_room && is_updated());
+                pending::has_unnamed(known) || (pending::is_free(known, &clusters.all) && !has_room && is_updated());
             let compact = is_compact.then(|| edited.advance_compactly(old));
             let is_new = old.is_none_or(is_unbound);
             let mut entry = match compact {
@@ -299,8 +299,8 @@ impl Elsewhere<'_> {
         self.positions.get(key).and_then(|at| self.record.objects.get(*at))
     }
 
-    /// The updates that are pending for these clusters by the other stage's record, as of now. For the clusters of `here`, updates that
-    /// the record has not counted are left out.
+    /// The updates that are pending for these clusters by the other stage's record, as of now. `here`: what this stage's own record has
+    /// pending; for its clusters, updates that the other record has not counted are left out.
     fn pending_updates(
         &self,
         edited: UpdateTracker<'_>,
@@ -309,7 +309,7 @@ impl Elsewhere<'_> {
     ) -> ByCluster {
         // Which clusters an entry without names was about is not known when the placement is gone.
         let is_named = |update: &PendingUpdate, cluster: ClusterName<&str>| {
-            pending::covers(update, cluster) && (self.accepted.is_empty() || !update.clusters.is_empty())
+            pending::covers(update, cluster) && (self.accepted.is_empty() || !pending::is_unnamed(update))
         };
         let is_known = |cluster: &ClusterName<&str>| {
             self.accepted.contains(cluster) || known.pending_updates.iter().any(|update| is_named(update, *cluster))
@@ -328,14 +328,15 @@ impl Elsewhere<'_> {
         let (_, mut required) = there.advance_by_cluster(Some(known));
         required.retain(|cluster, _| there.clusters.all.contains(&cluster.borrowed()));
         if here.keys().any(|cluster| required.contains_key(cluster)) {
-            let counted = ObjectStatus {
+            // As if the record had counted all updates: acknowledgements still count, new updates do not.
+            let up_to_date = ObjectStatus {
                 generation: edited.generation(),
                 ..known.clone()
             };
-            let (_, mut counted) = there.advance_by_cluster(Some(&counted));
-            counted.retain(|cluster, _| here.contains_key(cluster) && required.contains_key(cluster));
+            let (_, mut without_new) = there.advance_by_cluster(Some(&up_to_date));
+            without_new.retain(|cluster, _| here.contains_key(cluster) && required.contains_key(cluster));
             required.retain(|cluster, _| !here.contains_key(cluster));
-            required.extend(counted);
+            required.extend(without_new);
         }
         required
     }
@@ -385,8 +386,8 @@ fn with_updates_of_joined(
     old: &ObjectStatus,
 ) -> Option<ObjectStatus> {
     let key = key_of(old);
-    // New updates are counted once, by this stage's own record: with createOnly the other one stays as it is, and would count them in
-    // every round.
+    // New updates are counted once, by this stage's own record: with createOnly the generation in the other record stays as it is, so
+    // they would count in every round.
     let here = pending::by_cluster(&old.pending_updates, &edited.clusters.all);
     let mut required = ByCluster::new();
     for other in elsewhere {
@@ -424,11 +425,9 @@ fn weakly_acknowledged(edited: UpdateTracker<'_>, old: Option<&ObjectStatus>, ne
     let old = old.filter(|old| !old.pending_updates.is_empty())?;
     let key = binding_view::key(edited.bound);
     // An entry without names is acknowledged as a whole.
-    if pending::is_compact(&old.pending_updates) {
+    if pending::has_unnamed(&old.pending_updates) && !pending::has_unnamed(&new.pending_updates) {
         let mut rows = edited.reported_by(&edited.clusters.all).filter_map(|(_, row)| row);
-        return (new.pending_updates.is_empty())
-            .then(|| rows.find_map(|row| weakness(row, &key)))
-            .flatten();
+        return rows.find_map(|row| weakness(row, &key));
     }
     let clusters = &edited.clusters.all;
     let now = pending::by_cluster(&new.pending_updates, clusters);

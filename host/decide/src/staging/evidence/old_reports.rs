@@ -28,7 +28,7 @@ impl<'a> UpdateTracker<'a> {
         let Some(updated) = edited.or(made).filter(|_| !self.bound.create_only) else {
             return Vec::new();
         };
-        let has_accepted = self.clusters.new.len() < self.clusters.all.len();
+        let has_accepted = self.clusters.has_accepted();
         // There may be a thousand rows for each object: what is the same for all is computed once, and a cluster is looked up only
         // for a report that is in doubt.
         let now = round_up_to_second(self.now).0;

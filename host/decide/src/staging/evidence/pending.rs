@@ -14,6 +14,8 @@ use crate::time::after;
 
 /// The most that pending updates of one stage may take in status, in bytes of JSON: a quarter of what the whole status may take.
 pub const BYTES_MAX: usize = 256 * 1024;
+/// Of these, the most that the names of clusters may take.
+pub const NAMES_BYTES_MAX: usize = BYTES_MAX / 2;
 /// The most that the JSON of an entry takes without names, generation and `reportedAt`: three times, a number, and the fields' names.
 const ENTRY_BYTES: usize = 243;
 
@@ -118,7 +120,7 @@ pub fn by_cluster(updates: &[PendingUpdate], clusters: &BTreeSet<ClusterName<&st
     let mut entries = ByCluster::new();
     for update in updates {
         let pending = Pending::of(update);
-        if update.clusters.is_empty() {
+        if is_unnamed(update) {
             let of_it = clusters.iter().filter(|cluster| covers(update, **cluster));
             entries.extend(of_it.map(|cluster| (cluster.owned(), pending.clone())));
         } else {
@@ -135,16 +137,26 @@ pub fn by_cluster(updates: &[PendingUpdate], clusters: &BTreeSet<ClusterName<&st
 /// Whether an entry is about a cluster of the stage.
 pub fn covers(update: &PendingUpdate, cluster: ClusterName<&str>) -> bool {
     let is_in = |names: &[String]| names.iter().any(|name| name == cluster.text());
-    if update.clusters.is_empty() {
+    if is_unnamed(update) {
         !is_in(&update.except)
     } else {
         is_in(&update.clusters)
     }
 }
 
-/// Whether one of the entries has no names.
-pub fn is_compact(updates: &[PendingUpdate]) -> bool {
-    updates.iter().any(|update| update.clusters.is_empty())
+/// Whether the entry has no names: it stands for all clusters of the stage but its exceptions.
+pub const fn is_unnamed(update: &PendingUpdate) -> bool {
+    update.clusters.is_empty()
+}
+
+pub fn has_unnamed(updates: &[PendingUpdate]) -> bool {
+    updates.iter().any(is_unnamed)
+}
+
+/// Adds clusters that an entry without names does not stand for.
+pub fn add_exceptions(update: &mut PendingUpdate, more: impl IntoIterator<Item = String>) {
+    let all: BTreeSet<String> = update.except.drain(..).chain(more).collect();
+    update.except = all.into_iter().collect();
 }
 
 pub fn grouped(pending: ByCluster) -> Vec<PendingUpdate> {
@@ -197,10 +209,8 @@ pub fn drop_clusters(object: &mut ObjectStatus, clusters: &BTreeSet<ClusterName<
 /// Takes these clusters out of every entry.
 pub fn except_clusters(object: &mut ObjectStatus, clusters: &BTreeSet<ClusterName<&str>>) {
     object.pending_updates.retain_mut(|update| {
-        if update.clusters.is_empty() {
-            let more = clusters.iter().map(ClusterName::to_string);
-            let except: BTreeSet<String> = update.except.drain(..).chain(more).collect();
-            update.except = except.into_iter().collect();
+        if is_unnamed(update) {
+            add_exceptions(update, clusters.iter().map(ClusterName::to_string));
             return true;
         }
         update
@@ -210,25 +220,21 @@ pub fn except_clusters(object: &mut ObjectStatus, clusters: &BTreeSet<ClusterNam
     });
 }
 
-/// Names the clusters that have left where an entry without names stands for them, too: from now on it cannot tell them from others.
-/// Whether one of them has acknowledged is not known any more.
-pub fn name_clusters(object: &mut ObjectStatus, left: &BTreeSet<ClusterName>, clusters: &BTreeSet<ClusterName<&str>>) {
+/// Adds entries by name for the clusters that have left and that an entry without names covered: from now on that entry stands for the
+/// stage's clusters alone. It does not tell whether they have acknowledged, so they have to do so wherever they go. `except` loses
+/// the names of clusters that have left.
+pub fn name_left_clusters(
+    object: &mut ObjectStatus,
+    left: &BTreeSet<ClusterName>,
+    clusters: &BTreeSet<ClusterName<&str>>,
+) {
     let mut named = Vec::new();
-    for update in object
-        .pending_updates
-        .iter_mut()
-        .filter(|update| update.clusters.is_empty())
-    {
-        let of_it = left.iter().filter(|cluster| covers(update, cluster.borrowed()));
-        let of_it: Vec<String> = of_it.map(ClusterName::to_string).collect();
+    for update in object.pending_updates.iter_mut().filter(|update| is_unnamed(update)) {
+        let covered = left.iter().filter(|cluster| covers(update, cluster.borrowed()));
+        let covered: Vec<String> = covered.map(ClusterName::to_string).collect();
         update.except.retain(|name| clusters.contains(&ClusterName::of(name)));
-        if !of_it.is_empty() {
-            named.push(PendingUpdate {
-                clusters: of_it,
-                except: Vec::new(),
-                ..update.clone()
-            });
-        }
+        let pending = Pending::of(update);
+        named.extend(covered.chunks(MAX_RECORDED).map(|names| pending.entry(names.to_vec())));
     }
     object.pending_updates.extend(named);
 }
@@ -242,11 +248,11 @@ pub fn is_free(updates: &[PendingUpdate], clusters: &BTreeSet<ClusterName<&str>>
 /// Removes the pending updates of all other clusters.
 pub fn keep_clusters(object: &mut ObjectStatus, clusters: &BTreeSet<ClusterName<&str>>) {
     object.pending_updates.retain_mut(|update| {
-        let is_compact = update.clusters.is_empty();
+        let is_unnamed = is_unnamed(update);
         for names in [&mut update.clusters, &mut update.except] {
             names.retain(|cluster| clusters.contains(&ClusterName::of(cluster)));
         }
-        is_compact || !update.clusters.is_empty()
+        is_unnamed || !update.clusters.is_empty()
     });
 }
 

@@ -7,7 +7,7 @@ use crate::checks::finding::Finding;
 use crate::checks::reason::Reason;
 use crate::names::ClusterName;
 use crate::staging::evidence::acknowledgements::UpdateTracker;
-use crate::staging::evidence::pending::Pending;
+use crate::staging::evidence::pending::{self, Pending};
 use crate::staging::input::binding_view;
 use crate::time::after;
 
@@ -26,7 +26,7 @@ impl UpdateTracker<'_> {
             let reported = rows
                 .filter_map(|row| self.reported_after_update(row, updated, &known))
                 .max();
-            let silent_since = if update.clusters.is_empty() {
+            let silent_since = if pending::is_unnamed(update) {
                 self.all_silent_since(update, updated)
             } else {
                 known.silent_since(reported)
@@ -34,7 +34,7 @@ impl UpdateTracker<'_> {
             let last = update.acknowledged_at.as_ref().unwrap_or(&update.edited_at).0;
             let since = silent_since.unwrap_or_else(|| last.max(update.since.0));
             let is_over = self.now.duration_since(since) >= window;
-            if unseen == UnacknowledgedUpdates::Ignore && self.is_accepted(update, updated) {
+            if unseen == UnacknowledgedUpdates::Ignore && self.may_be_ignored(update, updated) {
                 continue;
             }
             // An overdue one comes first: only a human can end it.
@@ -64,7 +64,7 @@ impl UpdateTracker<'_> {
 
     /// Whether it is pending for clusters of the stage, not only for some that have left.
     fn is_of_stage(&self, update: &PendingUpdate) -> bool {
-        update.clusters.is_empty() || !self.pending_clusters(update).is_empty()
+        pending::is_unnamed(update) || !self.pending_clusters(update).is_empty()
     }
 
     /// The clusters of the stage for which it is pending by name.
@@ -73,11 +73,13 @@ impl UpdateTracker<'_> {
         names.filter(|cluster| self.clusters.all.contains(cluster)).collect()
     }
 
-    /// The first unacknowledged update is old enough, and the last one was followed by an acknowledgement or is as old.
-    fn is_accepted(&self, update: &PendingUpdate, updated: Option<Timestamp>) -> bool {
+    /// Whether `Ignore` passes over this entry: the first of its updates is two minutes old, and so is the last one, or an acknowledgement
+    /// has followed it.
+    fn may_be_ignored(&self, update: &PendingUpdate, updated: Option<Timestamp>) -> bool {
         let is_over = |time: Timestamp| self.now.duration_since(time) >= self.settings.unseen_update();
         let is_acknowledged = || {
-            if update.clusters.is_empty() {
+            if pending::is_unnamed(update) {
+                // `Ignore` does not ask whether the last update was delivered before that report: the flag would.
                 let one_by_one = PendingUpdate {
                     in_quick_succession: false,
                     ..update.clone()
@@ -140,7 +142,7 @@ impl UpdateTracker<'_> {
 /// The clusters as the subject of a sentence.
 fn have(clusters: &[ClusterName<&str>]) -> String {
     match clusters {
-        [] => "not all clusters have".to_owned(),
+        [] => "some clusters have".to_owned(),
         [one] => format!("cluster {one} has"),
         [one, other] => format!("clusters {one} and {other} have"),
         [one, rest @ ..] => format!("cluster {one} and {} others have", rest.len()),

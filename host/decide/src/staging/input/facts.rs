@@ -13,7 +13,7 @@ use crate::checks::gate_call::{
 };
 use crate::checks::verdict::{Verdict, VerdictKey};
 use crate::names::{Digest, ObjectKey, PlacementName, ResourceVersion, Uid};
-use crate::staging::evidence::pending::BYTES_MAX;
+use crate::staging::evidence::pending::NAMES_BYTES_MAX;
 use crate::staging::input::observed::Observed;
 
 /// One policy and what is known of it at one instant.
@@ -105,16 +105,16 @@ impl Facts {
     }
 }
 
-/// Waiting times. All follow from the settle time in KubeStellar's proportions, so that a fast control plane may be
-/// judged faster by one setting.
+/// Waiting times, which all follow from the settle time in KubeStellar's proportions, so that a fast control plane may be judged
+/// faster by one setting; and the room for names in status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Settings {
     /// How long a Binding must stay unchanged to count as complete, in milliseconds.
     #[serde(default = "settle_ms")]
     pub settle_ms: i64,
-    /// The most that the names of clusters with pending updates may take in the status of one stage, in bytes of JSON. With more,
-    /// clusters that are alike are one entry without names.
+    /// The most that the names of clusters with pending updates may take in the status of one stage, in bytes of JSON. Above that,
+    /// clusters of which the same is known share one entry without names.
     #[serde(default = "names_bytes_max")]
     pub names_bytes_max: usize,
 }
@@ -124,9 +124,8 @@ const fn settle_ms() -> i64 {
     3_000
 }
 
-/// Half of what pending updates may take.
 const fn names_bytes_max() -> usize {
-    BYTES_MAX / 2
+    NAMES_BYTES_MAX
 }
 
 impl Default for Settings {

@@ -175,16 +175,15 @@ pub fn settle(record: &mut StageStatus, accepted: &Accepted<'_>) {
         .filter(|cluster| !clusters.contains(&cluster.borrowed()))
         .collect();
     for entry in &mut record.objects {
-        pending::name_clusters(entry, &left, &clusters);
+        pending::name_left_clusters(entry, &left, &clusters);
     }
     let required: usize = record
         .objects
         .iter()
         .map(|entry| pending::bytes(&entry.pending_updates))
         .sum();
-    let has_no_room = required > pending::BYTES_MAX / 2;
-    for entry in &mut record.objects {
-        if has_no_room {
+    if required > pending::NAMES_BYTES_MAX {
+        for entry in &mut record.objects {
             pending::keep_clusters(entry, &clusters);
         }
     }
