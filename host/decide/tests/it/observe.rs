@@ -104,18 +104,20 @@ fn every_sequence_is_known_as_it_was_seen() {
     }
 }
 
+/// A Binding of `web` and `cron`, in these versions.
+fn named(versions: &[&str]) -> Binding {
+    let mut spec = BindingSpec::default();
+    for (name, version) in ["web", "cron"].into_iter().zip(versions) {
+        let mut object = bound(format!("deployments.apps default/{name}").parse().unwrap(), 0);
+        (*version).clone_into(&mut object.resource_version);
+        spec.workload.namespace_scope.push(object);
+    }
+    Binding::new("shop.stage.dev", spec)
+}
+
 #[test]
 fn a_version_that_the_binding_comes_to_name_is_known_with_the_time() {
     let second = |number: i64| Timestamp::from_second(number).unwrap();
-    let named = |versions: &[&str]| {
-        let mut spec = BindingSpec::default();
-        for (name, version) in ["web", "cron"].into_iter().zip(versions) {
-            let mut object = bound(format!("deployments.apps default/{name}").parse().unwrap(), 0);
-            (*version).clone_into(&mut object.resource_version);
-            spec.workload.namespace_scope.push(object);
-        }
-        Binding::new("shop.stage.dev", spec)
-    };
     let steps = [
         (1, vec!["41"], vec![None]),
         (2, vec!["42"], vec![Some(2)]),
@@ -132,4 +134,24 @@ fn a_version_that_the_binding_comes_to_name_is_known_with_the_time() {
         assert_eq!((seen.versions.len(), found), (versions.len(), wanted), "at {at}");
         known = Some(seen);
     }
+}
+
+#[test]
+fn an_object_is_named_since_the_first_sight_although_another_one_has_come_since() {
+    let second = |number: i64| Timestamp::from_second(number).unwrap();
+    let mut known: Option<Observed> = None;
+    for (at, versions) in [
+        (1, vec!["41"]),
+        (2, vec!["41", "7"]),
+        (3, vec!["42", "7"]),
+        (4, vec!["42", "8"]),
+    ] {
+        known = Some(observe(known.as_ref(), Some(&named(&versions)), second(at)));
+    }
+    let seen = known.unwrap();
+    let named_since = |name: &str| seen.versions[&format!("deployments.apps default/{name}")].named_since;
+    assert_eq!(
+        (named_since("web"), named_since("cron")),
+        (Some(second(1)), Some(second(2)))
+    );
 }

@@ -8,6 +8,7 @@ pub const PLOTS: &[Plot] = &[
     reported_on_the_old_version,
     moved_with_an_update,
     updated_right_after_joining,
+    placed_anew_after_an_update,
     acknowledged_before_the_start,
 ];
 
@@ -57,11 +58,34 @@ fn updated_right_after_joining(chance: &mut Seeded) -> (Setting, Vec<(When, Acti
     let actions = vec![
         (When::AfterOpen(0, chance.between(14_000, 20_000)), Action::Relabel(2)),
         (
-            later(chance, 2_000, 4_500),
+            later(chance, 3_000, 4_800),
             Action::Unreachable(2, chance.between(200_000, 400_000)),
         ),
-        (later(chance, 0, 500), Action::EditWorkload(0, Edit::Spec)),
+        (later(chance, 0, 200), Action::EditWorkload(0, Edit::Spec)),
     ];
+    (setting, actions)
+}
+
+/// The object has been updated some times when KubeStellar loses what it has placed right after an update, and places it anew.
+fn placed_anew_after_an_update(chance: &mut Seeded) -> (Setting, Vec<(When, Action)>) {
+    let setting = Setting {
+        soak: Some("1m"),
+        ..without_room(vec![1 + chance.below(2), 1])
+    };
+    let restart = Action::RestartKubeStellar {
+        down_ms: chance.between(5_000, 60_000),
+        inventory_ms: chance.between(500, 8_000),
+        objects_ms: chance.between(500, 8_000),
+    };
+    let mut actions = vec![(
+        When::AfterOpen(0, chance.between(5_000, 8_000)),
+        Action::EditWorkload(0, Edit::Spec),
+    )];
+    for _ in 0..1 + chance.below(3) {
+        actions.push((later(chance, 11_000, 14_000), Action::EditWorkload(0, Edit::Spec)));
+    }
+    actions.push((later(chance, 15_000, 30_000), Action::EditWorkload(0, Edit::Spec)));
+    actions.push((later(chance, 0, 3_000), restart));
     (setting, actions)
 }
 

@@ -1,12 +1,11 @@
 //! Nothing fails and no cluster is away: the rollout completes within a stated time. Must not carry anything out.
 
-use super::Plot;
+use super::{Plot, later, small};
 use crate::queue::Millis;
 use crate::script::{Action, Edit, Setting, When};
 use crate::seeded::Seeded;
-use crate::server::Resource;
 
-pub const PLOTS: &[Plot] = &[updated_for_the_first_time];
+pub const PLOTS: &[Plot] = &[updated_for_the_first_time, updated_after_a_cluster_joined];
 
 /// The longest that a rollout takes that has no silence to wait for.
 const AT_ONCE_MS: Millis = 90_000;
@@ -14,12 +13,24 @@ const AT_ONCE_MS: Millis = 90_000;
 /// The object is updated for the first time when the first stage's cluster has reported the version before.
 fn updated_for_the_first_time(chance: &mut Seeded) -> (Setting, Vec<(When, Action)>) {
     let setting = Setting {
-        clusters: vec![1, 1],
-        shares: vec![false, false],
-        objects: vec![Resource::Deployment],
         done_within_ms: AT_ONCE_MS,
-        ..Setting::default()
+        ..small(vec![1, 1])
     };
     let when = When::AfterOpen(0, chance.between(6_000, 8_500));
     (setting, vec![(when, Action::EditWorkload(0, Edit::Spec))])
+}
+
+/// A cluster of the second stage is labelled for the first one, has reported, and the object is updated.
+fn updated_after_a_cluster_joined(chance: &mut Seeded) -> (Setting, Vec<(When, Action)>) {
+    let setting = Setting {
+        soak: Some("1m"),
+        // Two minutes more if a cluster of the second stage reports in the very second of its opening.
+        done_within_ms: 4 * AT_ONCE_MS,
+        ..small(vec![1, 2])
+    };
+    let actions = vec![
+        (When::AfterOpen(0, chance.between(14_000, 30_000)), Action::Relabel(1)),
+        (later(chance, 8_000, 15_000), Action::EditWorkload(0, Edit::Spec)),
+    ];
+    (setting, actions)
 }

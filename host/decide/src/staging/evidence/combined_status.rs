@@ -49,7 +49,7 @@ impl<'a> Subject<'a> {
 
     /// When this process saw the placement's Binding for the first time.
     fn first_seen(&self) -> Option<Timestamp> {
-        self.observed().map(|seen| seen.first_seen.unwrap_or(seen.since))
+        self.observed().map(Observed::seen_since)
     }
 
     /// What this process saw of the placement's Binding.

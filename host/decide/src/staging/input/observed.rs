@@ -42,6 +42,13 @@ pub struct Observed {
     pub versions: BTreeMap<String, NamedVersion>,
 }
 
+impl Observed {
+    /// When this process first saw the Binding with this owner.
+    pub fn seen_since(&self) -> Timestamp {
+        self.first_seen.unwrap_or(self.since)
+    }
+}
+
 /// Which version of an object the Binding names.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -97,7 +104,7 @@ pub fn observe(previous: Option<&Observed>, binding: Option<&Binding>, now: Time
     let versions = versions(binding, |name, version| match previous.versions.get(name) {
         Some(known) if known.version.borrowed() == version => known.clone(),
         Some(known) => NamedVersion {
-            named_since: known.named_since.or(known.since).or(Some(previous.since)),
+            named_since: known.named_since.or(known.since).or(Some(previous.seen_since())),
             ..NamedVersion::first(version, Some(now))
         },
         None => NamedVersion::first(version, Some(now)),
@@ -114,7 +121,7 @@ pub fn observe(previous: Option<&Observed>, binding: Option<&Binding>, now: Time
         owner,
         members,
         since: now,
-        first_seen: previous.first_seen.or(Some(previous.since)),
+        first_seen: Some(previous.seen_since()),
         lost_at: if lost { Some(now) } else { previous.lost_at },
         versions,
     }
