@@ -2,7 +2,7 @@
 //! the clusters' answers. Must not judge.
 
 use crate::staging::input::{
-    Decoded, ObjectFacts, ObjectMeta, StageInput, binding_view,
+    Decoded, ObjectFacts, ObjectMeta, PENDING_BYTES_MAX, StageInput, binding_view,
     recorded::{destinations, is_unbound, key_of, positions, stage_name, uid},
 };
 use crate::time::round_up_to_second;
@@ -153,10 +153,10 @@ impl<'a> ObjectTracker<'a> {
                 None if is_new => inherit(edited, &elsewhere, edited.advance_by_cluster(old)),
                 None => edited.advance(old),
             };
-            if !pending::is_room_for(&entry.pending_updates, others) {
+            if !is_room_for(&entry.pending_updates, others) {
                 pending::keep_clusters(&mut entry, &clusters.all);
             }
-            if !pending::is_room_for(&entry.pending_updates, others) {
+            if !is_room_for(&entry.pending_updates, others) {
                 // The record stays as it is, so the next round finds the update again.
                 self.unrecorded += 1;
                 continue;
@@ -216,7 +216,7 @@ impl<'a> ObjectTracker<'a> {
             "{count} updated objects in {clusters} clusters have more unacknowledged updates than status has room for \
              ({} KiB): they count when every cluster has acknowledged them and reported nothing new for {} s; update fewer \
              objects at a time, or split the policy",
-            pending::BYTES_MAX / 1024,
+            PENDING_BYTES_MAX / 1024,
             facts.settings.unseen_update().as_secs()
         );
         let look_again = after(facts.now, facts.settings.settle_after_loss());
@@ -254,6 +254,11 @@ impl<'a> ObjectTracker<'a> {
         });
         elsewhere.collect()
     }
+}
+
+/// Whether status has room for these beside those of the other objects of the stage.
+fn is_room_for(updates: &[PendingUpdate], others: usize) -> bool {
+    updates.is_empty() || others.saturating_add(pending::bytes(updates)) <= PENDING_BYTES_MAX
 }
 
 /// Keeps the list within what status takes: the oldest entries of objects that are not bound any more go first. Such entries

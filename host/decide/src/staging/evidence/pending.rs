@@ -12,10 +12,6 @@ use stagegate_api::{ObjectStatus, PendingUpdate};
 use crate::names::ClusterName;
 use crate::time::after;
 
-/// The most that pending updates of one stage may take in status, in bytes of JSON: a quarter of what the whole status may take.
-pub const BYTES_MAX: usize = 256 * 1024;
-/// Of these, the most that the names of clusters may take.
-pub const NAMES_BYTES_MAX: usize = BYTES_MAX / 2;
 /// The most that the JSON of an entry takes without names, generation and `reportedAt`: three times, a number, and the fields' names.
 const ENTRY_BYTES: usize = 243;
 
@@ -172,11 +168,6 @@ pub fn grouped(pending: ByCluster) -> Vec<PendingUpdate> {
             .collect::<Vec<_>>()
     };
     groups.into_iter().flat_map(of).collect()
-}
-
-/// Whether status has room for these beside those of the other objects of the stage.
-pub fn is_room_for(updates: &[PendingUpdate], others: usize) -> bool {
-    updates.is_empty() || others.saturating_add(bytes(updates)) <= BYTES_MAX
 }
 
 /// The size of the entries as JSON, rounded up.

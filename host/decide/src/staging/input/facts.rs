@@ -13,7 +13,6 @@ use crate::checks::gate_call::{
 };
 use crate::checks::verdict::{Verdict, VerdictKey};
 use crate::names::{Digest, ObjectKey, PlacementName, ResourceVersion, Uid};
-use crate::staging::evidence::pending::NAMES_BYTES_MAX;
 use crate::staging::input::observed::Observed;
 
 /// One policy and what is known of it at one instant.
@@ -104,6 +103,11 @@ impl Facts {
         }
     }
 }
+
+/// The most that pending updates of one stage may take in status, in bytes of JSON: a quarter of what the whole status may take.
+pub const PENDING_BYTES_MAX: usize = 256 * 1024;
+/// Of these, the most that the names of clusters may take.
+pub const NAMES_BYTES_MAX: usize = PENDING_BYTES_MAX / 2;
 
 /// Waiting times, which all follow from the settle time in KubeStellar's proportions, so that a fast control plane may be judged
 /// faster by one setting; and the room for names in status.

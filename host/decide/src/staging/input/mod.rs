@@ -9,7 +9,9 @@ pub(crate) mod recorded;
 pub(crate) mod spec;
 pub(crate) mod stage_input;
 
-pub(crate) use self::facts::{BindingFacts, Decoded, Facts, ObjectFacts, ObjectMeta, Settings};
+pub(crate) use self::facts::{
+    BindingFacts, Decoded, Facts, NAMES_BYTES_MAX, ObjectFacts, ObjectMeta, PENDING_BYTES_MAX, Settings,
+};
 pub(crate) use self::observed::{NamedVersion, Observed};
 pub(crate) use self::placement::{FencingToken, OwnedPlacement, Slot};
 pub(crate) use self::spec::{Checked, CheckedStage};

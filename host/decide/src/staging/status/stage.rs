@@ -14,7 +14,7 @@ use crate::checks::spec::Expression;
 use crate::names::{ClusterName, ObjectKey};
 use crate::staging::evidence::{Bound, pending};
 use crate::staging::input::{
-    CheckedStage, OwnedPlacement, binding_view,
+    CheckedStage, NAMES_BYTES_MAX, OwnedPlacement, binding_view,
     recorded::{destinations, is_unbound, key_of, positions},
 };
 use crate::time::round_up_to_second;
@@ -182,7 +182,7 @@ pub fn settle(record: &mut StageStatus, accepted: &Accepted<'_>) {
         .iter()
         .map(|entry| pending::bytes(&entry.pending_updates))
         .sum();
-    if required > pending::NAMES_BYTES_MAX {
+    if required > NAMES_BYTES_MAX {
         for entry in &mut record.objects {
             pending::keep_clusters(entry, &clusters);
         }
