@@ -37,7 +37,8 @@ impl UpdateTracker<'_> {
             for entry in unnamed.drain(..) {
                 let pending = Pending::of(&entry);
                 let unacknowledged = self.unacknowledged(&entry, edited_before);
-                required.extend(unacknowledged.map(|cluster| (cluster.owned(), pending.clone())));
+                let unacknowledged = unacknowledged.map(|cluster| (cluster.owned(), pending.clone()));
+                pending::add_more(&mut required, unacknowledged);
             }
             self.require_acknowledgements(&mut required, self.new_updates(edits, is_made_anew, recorded), recorded);
         } else {
@@ -77,7 +78,7 @@ impl UpdateTracker<'_> {
                     unlike.push(cluster.to_string());
                 } else if is_lost {
                     unlike.push(cluster.to_string());
-                    required.insert(cluster.owned(), known.clone());
+                    pending::add_more(required, [(cluster.owned(), known.clone())]);
                 }
             }
             entry

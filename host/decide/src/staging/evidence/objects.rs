@@ -347,15 +347,6 @@ impl Elsewhere<'_> {
     }
 }
 
-/// Of what several records say of one cluster, the most counts; of two that say as much, the one that no silence ends.
-fn add_more(required: &mut ByCluster, others: ByCluster) {
-    for (cluster, pending) in others {
-        if required.get(&cluster).is_none_or(|known| pending.outweighs(known)) {
-            required.insert(cluster, pending);
-        }
-    }
-}
-
 /// The object is new to this stage, but another stage has placed it, too: an update that is pending there is pending here. Their old
 /// status counts at once under the new placement, so an update made between the last round and this stage's Binding would
 /// be judged by reports from before it.
@@ -371,7 +362,7 @@ fn inherit(
         let is_followed = !is_unbound(known) && known.uid == entry.uid;
         // That stage has seen every update, so what is not pending there was acknowledged.
         required.retain(|cluster, _| !(is_followed && other.accepted.contains(&cluster.borrowed())));
-        add_more(
+        pending::add_more(
             &mut inherited,
             other.pending_updates(edited, known, (&other.all, &ByCluster::new())),
         );
@@ -397,7 +388,7 @@ fn with_updates_of_joined(
     let mut required = ByCluster::new();
     for other in elsewhere {
         let Some(known) = other.known(&key) else { continue };
-        add_more(&mut required, other.pending_updates(edited, known, (&other.new, &here)));
+        pending::add_more(&mut required, other.pending_updates(edited, known, (&other.new, &here)));
     }
     if required.is_empty() {
         return None;

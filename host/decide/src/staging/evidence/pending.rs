@@ -111,6 +111,15 @@ impl Pending {
     }
 }
 
+/// Adds what several sources say of the clusters. Of one cluster, the most counts; of two that say as much, the one that no silence ends.
+pub fn add_more(required: &mut ByCluster, others: impl IntoIterator<Item = (ClusterName, Pending)>) {
+    for (cluster, pending) in others {
+        if required.get(&cluster).is_none_or(|known| pending.outweighs(known)) {
+            required.insert(cluster, pending);
+        }
+    }
+}
+
 /// What each cluster has not acknowledged. The stage's clusters stand for those of entries without names.
 pub fn by_cluster(updates: &[PendingUpdate], clusters: &BTreeSet<ClusterName<&str>>) -> ByCluster {
     let mut entries = ByCluster::new();
@@ -118,13 +127,13 @@ pub fn by_cluster(updates: &[PendingUpdate], clusters: &BTreeSet<ClusterName<&st
         let pending = Pending::of(update);
         if is_unnamed(update) {
             let of_it = clusters.iter().filter(|cluster| covers(update, **cluster));
-            entries.extend(of_it.map(|cluster| (cluster.owned(), pending.clone())));
+            add_more(&mut entries, of_it.map(|cluster| (cluster.owned(), pending.clone())));
         } else {
             let names = update
                 .clusters
                 .iter()
                 .map(|cluster| ClusterName::from(cluster.as_str()));
-            entries.extend(names.map(|cluster| (cluster, pending.clone())));
+            add_more(&mut entries, names.map(|cluster| (cluster, pending.clone())));
         }
     }
     entries
