@@ -65,12 +65,14 @@ impl<'a> Rollout<'a> {
         let Some(after) = self.slots[later].open() else {
             return false;
         };
-        // The Go stager writes no baseline; one of ours that has lost it says nothing of when it was opened.
+        // The Go stager writes no baseline, and opens nothing after a placement that has one; one of ours that has lost it says nothing
+        // of when it was opened.
         let is_told = |own: &OwnedPlacement<'_>| own.is_unstamped || opened(own).is_some();
         let is_after = self.slots[index].open().is_none_or(|own| {
             let pair = opened(own).zip(opened(after));
             let is_before = pair.is_none_or(|(own, after)| own.is_newer_than(&after) == Some(false));
-            is_told(own) && is_told(after) && is_before
+            let is_of_the_stager = after.is_unstamped && !own.is_unstamped;
+            is_told(own) && is_told(after) && is_before && !is_of_the_stager
         });
         // What cannot be seen now may be open at another revision, or since a moment ago.
         self.is_open_at_revision(later) && is_after && !self.slots[index].may_be_open()
