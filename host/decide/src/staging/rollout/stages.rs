@@ -66,16 +66,22 @@ impl<'a> Rollout<'a> {
             return false;
         };
         // The Go stager writes no baseline, and opens nothing after a placement that has one; one of ours that has lost it says nothing
-        // of when it was opened.
-        let is_told = |own: &OwnedPlacement<'_>| own.is_unstamped || opened(own).is_some();
+        // of when it was opened. What a person has opened has no attempt.
+        let is_told = self.is_made_by_the_go_stager(later, after) || (after.attempt > 0 && opened(after).is_some());
         let is_after = self.slots[index].open().is_none_or(|own| {
             let pair = opened(own).zip(opened(after));
             let is_before = pair.is_none_or(|(own, after)| own.is_newer_than(&after) == Some(false));
-            let is_of_the_stager = after.is_unstamped && !own.is_unstamped;
-            is_told(own) && is_told(after) && is_before && !is_of_the_stager
+            let is_comparable = opened(own).is_some() && opened(after).is_some();
+            (is_comparable || self.is_made_by_the_go_stager(index, own)) && is_before
         });
         // What cannot be seen now may be open at another revision, or since a moment ago.
-        self.is_open_at_revision(later) && is_after && !self.slots[index].may_be_open()
+        self.is_open_at_revision(later) && is_told && is_after && !self.slots[index].may_be_open()
+    }
+
+    /// One without annotations that this controller has judged has lost them.
+    fn is_made_by_the_go_stager(&self, index: usize, own: &OwnedPlacement<'_>) -> bool {
+        let was_judged = self.recorded(index).is_some_and(|record| record.attempt.is_some());
+        own.is_unstamped && !was_judged
     }
 
     /// The stages that have not passed, with their places in the spec: those that may still be judged.
