@@ -52,7 +52,7 @@ use crate::proofs::{self, Soaks, newly_passed};
 use crate::queue::{Millis, millis};
 use crate::server::{Server, uid_of};
 use crate::versions::{Proof, promoted, was_away};
-use crate::waits::{Waits, invented};
+use crate::waits::{Waits, invented, left_names};
 
 /// A status never has more than this, in bytes of JSON.
 const STATUS_BYTES_MAX: usize = 1024 * 1024;
@@ -147,6 +147,7 @@ impl Oracle {
         };
         let Some(status) = status.filter(is_of_it) else { return };
         self.note(invented(status, parts.2), facts);
+        self.note(left_names(status, facts), facts);
         // If the policy has changed since it was read, its status is not left as it was read, and a write of it will be refused.
         let is_clock_behind = left.is_some_and(|left| was_evaluated_after(left, facts));
         let is_view_older = self.read.is_older(facts);

@@ -4,7 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use stagegate_api::{Binding, BindingPolicy, Destination, Phase, Stage, annotation};
+use kube::ResourceExt as _;
+use stagegate_api::{Binding, BindingPolicy, Destination, Phase, PreviousStages, Stage, StageState, annotation};
 use stagegate_decide::names::{ObjectKey, PlacementName, StageName};
 use stagegate_decide::staging::{Facts, Placement, Plan, Reason, Write};
 
@@ -63,7 +64,9 @@ impl Oracle {
         let broken = deleted.or_else(|| match write {
             Write::Open(placement) => self
                 .is_too_early(facts, placement)
-                .or_else(|| untold(facts, placement, parts)),
+                .or_else(|| untold(facts, placement, parts))
+                .or_else(|| soaked_too_early(facts, &placement.name)),
+            Write::Update(placement) => soaked_too_early(facts, &placement.name),
             Write::Remove { name, .. } => self
                 .is_to_stay(facts, name, parts)
                 .or_else(|| unserved(talk, name, parts)),
@@ -96,6 +99,55 @@ impl Oracle {
         });
         self.note(broken, facts);
     }
+}
+
+/// Whether a stage with a soak passes although an earlier stage is still placed: its soak starts when that placement is removed.
+fn soaked_too_early(facts: &Facts, opened: &PlacementName) -> Option<Broken> {
+    let policy = &facts.policy.object;
+    let name = policy.metadata.name.as_deref()?;
+    let is_opened = |stage: &&Stage| PlacementName::of(name, StageName::of(&stage.name)) == *opened;
+    let position = policy.spec.stages.iter().position(|stage| is_opened(&stage))?;
+    let active = policy.status.as_ref()?.active_stage.as_deref()?;
+    let before = policy.spec.stages[..position]
+        .iter()
+        .find(|stage| stage.name == active)?;
+    let left = before.soak.as_ref().and_then(|_| left_before(facts, active))?;
+    let text = format!("stage {active} has soaked while stage {left} was still placed");
+    Some(("soak", text))
+}
+
+/// An earlier stage that has passed, and that is still placed although its placement is to be removed when the active stage has taken over.
+/// What the controller has placed behind the active stage, as before an edit that was taken back, keeps all earlier ones.
+fn left_before<'f>(facts: &'f Facts, active: &str) -> Option<&'f str> {
+    let policy = &facts.policy.object;
+    let (name, uid) = (policy.metadata.name.as_deref()?, uid_of(&policy.metadata));
+    let open = |stage: &str| {
+        let placement = facts
+            .placements
+            .get(&PlacementName::of(name, StageName::of(stage)))?
+            .object()?;
+        let is_ours = placement.owner_references().iter().any(|owner| owner.uid == uid);
+        let is_staying = placement.metadata.deletion_timestamp.is_none();
+        (is_ours && is_staying && !placement.spec.cluster_selectors.is_empty()).then_some(placement)
+    };
+    let is_placed_by_us = |placement: &BindingPolicy| {
+        let attempt = placement.annotations().get(annotation::ATTEMPT);
+        attempt.is_some_and(|attempt| attempt != "0")
+    };
+    let is_behind = |stage: &&str| *stage != active;
+    let mut behind = stage_names(facts).skip_while(is_behind).skip(1);
+    if policy.spec.previous_stages == PreviousStages::Keep
+        || behind.any(|stage| open(stage).is_some_and(is_placed_by_us))
+    {
+        return None;
+    }
+    let is_to_go = |stage: &&str| {
+        let mut records = policy.status.iter().flat_map(|status| &status.stages);
+        let record = records.find(|record| record.name == *stage);
+        record.is_some_and(|record| record.state == StageState::Passed && record.completed_at.is_none())
+            && open(stage).is_some()
+    };
+    stage_names(facts).take_while(is_behind).find(is_to_go)
 }
 
 fn begun(facts: &Facts, placement: &Placement) -> (String, String) {

@@ -1,7 +1,8 @@
 //! What status says of updates that hold a stage, compared with which updates there were. Must not look at what a decision rests on.
 
-use stagegate_api::{StagedBindingPolicy, StagedBindingPolicyStatus, UnacknowledgedUpdates};
-use stagegate_decide::staging::Reason;
+use stagegate_api::{StageStatus, StagedBindingPolicy, StagedBindingPolicyStatus, UnacknowledgedUpdates};
+use stagegate_decide::names::{PlacementName, StageName};
+use stagegate_decide::staging::{Facts, Reason};
 
 use crate::clusters::Fleet;
 use crate::kubestellar::KubeStellar;
@@ -58,11 +59,14 @@ impl Waits {
 fn held_by_updates(policy: &StagedBindingPolicy) -> Option<String> {
     let status = policy.status.as_ref()?;
     let active = status.active_stage.clone()?;
-    let is_held = says(status.reason.as_deref(), Reason::UpdateUnacknowledged)
-        || says(status.reason.as_deref(), Reason::UpdateAcknowledgementOverdue);
     let mut stages = policy.spec.stages.iter();
     let stage = stages.find(|stage| stage.name == active)?;
-    (is_held && stage.unacknowledged_updates == UnacknowledgedUpdates::Ignore).then_some(active)
+    (is_held_by_updates(status) && stage.unacknowledged_updates == UnacknowledgedUpdates::Ignore).then_some(active)
+}
+
+fn is_held_by_updates(status: &StagedBindingPolicyStatus) -> bool {
+    let reason = status.reason.as_deref();
+    says(reason, Reason::UpdateUnacknowledged) || says(reason, Reason::UpdateAcknowledgementOverdue)
 }
 
 fn says(reason: Option<&str>, known: Reason) -> bool {
@@ -88,4 +92,41 @@ pub fn invented(status: &StagedBindingPolicyStatus, server: &Server) -> Option<B
         let text = "status waits for the acknowledgement of an update, and no object was ever updated";
         ("said", text.to_owned())
     })
+}
+
+/// Whether an entry without names, for which status waits, excepts a cluster that neither the stage nor its Binding has: such names would
+/// add up.
+pub fn left_names(status: &StagedBindingPolicyStatus, facts: &Facts) -> Option<Broken> {
+    let policy = facts.policy.object.metadata.name.as_deref().unwrap_or_default();
+    let is_left = |stage: &StageStatus, name: &String| {
+        let binding = facts
+            .bindings
+            .get(&PlacementName::of(policy, StageName::of(&stage.name)));
+        let binding = binding.and_then(|binding| binding.object.as_ref()?.object());
+        let named = binding.into_iter().flat_map(|binding| &binding.spec.destinations);
+        let is_named = named.into_iter().any(|one| one.cluster_id == *name);
+        // It may have left only now.
+        let before = facts.policy.object.status.iter().flat_map(|status| &status.stages);
+        let mut records = before.filter(|record| record.name == stage.name).chain([stage]);
+        let is_known = records.any(|record| record.destinations.contains(name) || record.named_clusters.contains(name));
+        !(is_named || is_known)
+    };
+    let is_judged = |stage: &&StageStatus| {
+        // Of a stage that was not judged in the round before, the names are from when it was.
+        let before = facts.policy.object.status.as_ref();
+        let is_held = is_held_by_updates(status) && before.is_some_and(is_held_by_updates);
+        is_held && status.active_stage.as_deref() == Some(&stage.name)
+    };
+    let mut excepted = status.stages.iter().filter(is_judged).flat_map(|stage| {
+        let updates = stage.objects.iter().flat_map(|object| &object.pending_updates);
+        updates.flat_map(|update| &update.except).map(move |name| (stage, name))
+    });
+    let (stage, name) = excepted.find(|(stage, name)| is_left(stage, name))?;
+    Some((
+        "size",
+        format!(
+            "status still names cluster {name} beside an update of stage {}, which it has left",
+            stage.name
+        ),
+    ))
 }

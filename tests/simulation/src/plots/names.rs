@@ -10,6 +10,7 @@ pub const PLOTS: &[Plot] = &[
     updated_right_after_joining,
     placed_anew_after_an_update,
     acknowledged_before_the_start,
+    joins_and_leaves_after_an_update,
 ];
 
 fn without_room(clusters: Vec<usize>) -> Setting {
@@ -113,4 +114,18 @@ fn acknowledged_before_the_start(chance: &mut Seeded) -> (Setting, Vec<(When, Ac
         (later(chance, 500, 3_000), Action::Kill(0, down_ms)),
     ];
     (setting, actions)
+}
+
+/// A cluster is out of reach when the object is updated. Another one joins the stage meanwhile, and leaves it.
+fn joins_and_leaves_after_an_update(chance: &mut Seeded) -> (Setting, Vec<(When, Action)>) {
+    let actions = vec![
+        (
+            When::AfterOpen(0, chance.between(6_000, 9_000)),
+            Action::Unreachable(0, chance.between(200_000, 400_000)),
+        ),
+        (later(chance, 0, 500), Action::EditWorkload(0, Edit::Spec)),
+        (later(chance, 3_000, 9_000), Action::Relabel(2)),
+        (later(chance, 6_000, 15_000), Action::Relabel(2)),
+    ];
+    (without_room(vec![2, 1]), actions)
 }

@@ -81,9 +81,6 @@ impl UpdateTracker<'_> {
                     pending::add_more(required, [(cluster.owned(), known.clone())]);
                 }
             }
-            entry
-                .except
-                .retain(|name| self.clusters.all.contains(&ClusterName::of(name)));
             pending::add_exceptions(entry, unlike);
         }
     }
