@@ -11,7 +11,9 @@ pub const PLOTS: &[Plot] = &[
     joins_while_pending,
     joins_before_the_first_set,
     joins_from_a_placement_that_is_gone,
+    joins_from_a_placement_that_is_gone_with_a_late_report,
     joins_from_a_stage_that_is_gone,
+    joins_from_a_stage_that_is_gone_with_a_late_report,
     joins_with_a_new_report_of_an_old_version,
     made_anew_while_away,
     made_anew_after_the_loss_of_an_updated_one,
@@ -116,6 +118,29 @@ fn joins_from_a_placement_that_is_gone(chance: &mut Seeded) -> (Setting, Actions
     (two_stages([2, 1], &[Resource::Deployment], true), actions)
 }
 
+/// Two updates within seconds: the first cluster gets only the first one, and reports on it when both are made. How long nothing else comes
+/// tells nothing then.
+fn leave_the_second_undelivered(begin: When, chance: &mut Seeded) -> Actions {
+    vec![
+        (begin, Action::EditWorkload(0, Edit::Spec)),
+        (
+            later(chance, 3_500, 6_500),
+            Action::Undelivered(0, chance.between(300_000, 400_000)),
+        ),
+        (later(chance, 0, 500), Action::EditWorkload(0, Edit::Spec)),
+        (later(chance, 1_000, 5_000), Action::Sicken(0, 0)),
+        (later(chance, 500, 2_000), Action::Recover(0, 0)),
+    ]
+}
+
+/// The same of a cluster that reports late on the first update.
+fn joins_from_a_placement_that_is_gone_with_a_late_report(chance: &mut Seeded) -> (Setting, Actions) {
+    let mut actions = leave_the_second_undelivered(When::AfterOpen(1, chance.between(5_000, 25_000)), chance);
+    actions.push((later(chance, 3_000, 6_000), Action::DeletePlacement(0)));
+    actions.push((later(chance, 3_000, 12_000), Action::Relabel(0)));
+    (two_stages([2, 1], &[Resource::Deployment], true), actions)
+}
+
 /// The first stage is taken out of the policy and its placement left; then a cluster of it that misses updates is given to the other
 /// stage.
 fn joins_from_a_stage_that_is_gone(chance: &mut Seeded) -> (Setting, Actions) {
@@ -125,6 +150,18 @@ fn joins_from_a_stage_that_is_gone(chance: &mut Seeded) -> (Setting, Actions) {
     )];
     let begin = later(chance, 500, 5_000);
     actions.extend(leave_the_second_pending(begin, chance));
+    actions.push((later(chance, 3_000, 12_000), Action::Relabel(0)));
+    (two_stages([2, 1], &[Resource::Deployment], true), actions)
+}
+
+/// The same of a cluster that reports late on the first update.
+fn joins_from_a_stage_that_is_gone_with_a_late_report(chance: &mut Seeded) -> (Setting, Actions) {
+    let mut actions = vec![(
+        When::AfterOpen(1, chance.between(8_000, 25_000)),
+        Action::EditPolicy(PolicyEdit::RemoveFirstStage),
+    )];
+    let begin = later(chance, 500, 5_000);
+    actions.extend(leave_the_second_undelivered(begin, chance));
     actions.push((later(chance, 3_000, 12_000), Action::Relabel(0)));
     (two_stages([2, 1], &[Resource::Deployment], true), actions)
 }

@@ -86,7 +86,7 @@ impl UpdateTracker<'_> {
     }
 
     /// Whether the cluster is new to the stage; until a set has been accepted, whether the Binding names it late.
-    fn has_joined(&self, cluster: ClusterName<&str>) -> bool {
+    pub(crate) fn has_joined(&self, cluster: ClusterName<&str>) -> bool {
         let joined = if self.clusters.has_accepted() {
             &self.clusters.new
         } else {

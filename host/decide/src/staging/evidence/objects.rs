@@ -384,7 +384,10 @@ fn with_updates_of_joined(
     let key = key_of(old);
     // New updates are counted once, by this stage's own record: with createOnly the generation in the other record stays as it is, so
     // they would count in every round.
-    let here = pending::by_cluster(&old.pending_updates, &edited.clusters.all);
+    // An entry without names does not stand for clusters that have joined since.
+    let known = edited.clusters.all.iter().copied();
+    let known = known.filter(|cluster| !edited.has_joined(*cluster)).collect();
+    let here = pending::by_cluster(&old.pending_updates, &known);
     let mut required = ByCluster::new();
     for other in elsewhere {
         let Some(known) = other.known(&key) else { continue };
