@@ -11,6 +11,7 @@ use stagegate_decide::staging::{Facts, Placement, Plan, Reason, Write};
 
 use crate::controller::talk::Talk;
 use crate::oracle::{Oracle, Parts, Violation};
+use crate::proofs::is_attempted;
 use crate::server::{Resource, uid_of};
 use crate::versions::version_of_reports;
 
@@ -130,14 +131,9 @@ fn left_before<'f>(facts: &'f Facts, active: &str) -> Option<&'f str> {
         let is_staying = placement.metadata.deletion_timestamp.is_none();
         (is_ours && is_staying && !placement.spec.cluster_selectors.is_empty()).then_some(placement)
     };
-    let is_placed_by_us = |placement: &BindingPolicy| {
-        let attempt = placement.annotations().get(annotation::ATTEMPT);
-        attempt.is_some_and(|attempt| attempt != "0")
-    };
     let is_behind = |stage: &&str| *stage != active;
     let mut behind = stage_names(facts).skip_while(is_behind).skip(1);
-    if policy.spec.previous_stages == PreviousStages::Keep
-        || behind.any(|stage| open(stage).is_some_and(is_placed_by_us))
+    if policy.spec.previous_stages == PreviousStages::Keep || behind.any(|stage| open(stage).is_some_and(is_attempted))
     {
         return None;
     }

@@ -3,7 +3,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use stagegate_api::{BindingPolicy, BindingSpec, BoundObject, ObjectStatus, StageState, StageStatus};
+use kube::ResourceExt as _;
+use stagegate_api::{BindingPolicy, BindingSpec, BoundObject, ObjectStatus, StageState, StageStatus, annotation};
 use stagegate_decide::binding::Selector;
 use stagegate_decide::names::{PlacementName, StageName};
 use stagegate_decide::staging::{Decoded, Facts, Plan, Write};
@@ -203,7 +204,7 @@ pub fn newly_passed(facts: &Facts, write: &Write) -> Vec<String> {
                 .placements
                 .get(PlacementName::of(policy, StageName::of(&later.name)).as_str());
             live.and_then(Decoded::object)
-                .is_some_and(|live| !live.spec.cluster_selectors.is_empty())
+                .is_some_and(|live| !live.spec.cluster_selectors.is_empty() && is_attempted(live))
         })
     };
     let position = |name: &str| {
@@ -221,6 +222,12 @@ pub fn newly_passed(facts: &Facts, write: &Write) -> Vec<String> {
         .filter(|stage| stage.state == StageState::Passed && !had_passed(stage));
     let passed = passed.filter(|stage| position(&stage.name).is_some_and(|position| !is_left(position)));
     passed.map(|stage| stage.name.clone()).collect()
+}
+
+/// Whether we have opened it. What a person has opened has no attempt.
+pub fn is_attempted(placement: &BindingPolicy) -> bool {
+    let attempt = placement.annotations().get(annotation::ATTEMPT);
+    attempt.is_some_and(|attempt| attempt != "0")
 }
 
 /// How long KubeStellar has been away, if that is so long that it may be down.

@@ -18,6 +18,8 @@ pub const PLOTS: &[Plot] = &[
     order::appended,
     order::deleted,
     order::opened_by_hand,
+    order::opened_by_hand_and_deleted,
+    order::opened_by_hand_and_deleted,
     order::stale_view,
     order::paused_meanwhile,
     said::given_up,

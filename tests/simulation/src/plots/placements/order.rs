@@ -1,5 +1,6 @@
 //! What is opened, kept and taken away, and by whom. Must not carry anything out.
 
+use crate::plots::later;
 use crate::queue::Millis;
 use crate::script::{Action, Edit, PolicyEdit, Setting, When};
 use crate::seeded::Seeded;
@@ -149,6 +150,22 @@ pub fn opened_by_hand(chance: &mut Seeded) -> (Setting, Vec<(When, Action)>) {
         When::AfterOpen(1, chance.between(1_100, 8_000)),
         Action::EditPlacement(2),
     )];
+    (setting, actions)
+}
+
+/// While the first stage soaks, a user opens the placement of the next one and deletes the one of the first.
+pub fn opened_by_hand_and_deleted(chance: &mut Seeded) -> (Setting, Vec<(When, Action)>) {
+    let setting = Setting {
+        soak: Some("1m"),
+        ..setting(chance)
+    };
+    let actions = vec![
+        (
+            When::AfterOpen(0, chance.between(2_000, 30_000)),
+            Action::EditPlacement(1),
+        ),
+        (later(chance, 500, 10_000), Action::DeletePlacement(0)),
+    ];
     (setting, actions)
 }
 
