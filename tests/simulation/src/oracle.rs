@@ -240,9 +240,12 @@ impl Oracle {
                 }
             }
             Write::Open(placement) => self.opens((talk, plan), placement, parts),
-            Write::Update(placement) | Write::Adopt(placement) | Write::Fence(placement) => {
-                foreign(facts, placement.name.as_str(), parts.2)
-            }
+            Write::Update(placement) | Write::Adopt(placement) => foreign(facts, placement.name.as_str(), parts.2)
+                .or_else(|| {
+                    let is_moved = !is_at_revision(placement, parts.2);
+                    is_moved.then(|| self.follows((talk, plan), placement, parts)).flatten()
+                }),
+            Write::Fence(placement) => foreign(facts, placement.name.as_str(), parts.2),
             Write::Remove { name, .. } => {
                 foreign(facts, name.as_str(), parts.2).or_else(|| uncovered((facts, plan), name.as_str(), parts))
             }
@@ -315,6 +318,17 @@ impl Oracle {
         if self.opened.contains(&attempt_of(placement)) {
             return Some(("once", format!("{} is opened twice in one attempt", placement.name)));
         }
+        foreign(facts, placement.name.as_str(), parts.2).or_else(|| self.follows((talk, plan), placement, parts))
+    }
+
+    /// A stage gets the revision when the one before it has passed there.
+    fn follows(
+        &self,
+        (talk, plan): (&Talk, &Plan),
+        placement: &stagegate_decide::staging::Placement,
+        parts: Parts<'_>,
+    ) -> Option<(&'static str, String)> {
+        let facts = &talk.facts;
         let policy = talk.policy();
         let stages = &facts.policy.object.spec.stages;
         let position = stages
@@ -336,14 +350,11 @@ impl Oracle {
             .writes
             .iter()
             .any(|write| newly_passed(facts, write).contains(before));
-        let is_foreign = foreign(facts, placement.name.as_str(), parts.2);
-        is_foreign.or_else(|| {
-            if has_passed || is_judged {
-                None
-            } else {
-                self.opens_after(talk, (before, plan), parts)
-            }
-        })
+        if has_passed || is_judged {
+            None
+        } else {
+            self.opens_after(talk, (before, placement, plan), parts)
+        }
     }
 }
 
@@ -352,13 +363,16 @@ impl Oracle {
     fn opens_after(
         &self,
         talk: &Talk,
-        (before, plan): (&str, &Plan),
+        (before, placement, plan): (&str, &stagegate_decide::staging::Placement, &Plan),
         parts: Parts<'_>,
     ) -> Option<(&'static str, String)> {
+        // What is placed already is changed without asking for a sign of life: there is no closed placement to ask with.
+        let live = parts.2.placements.get(placement.name.as_str());
+        let is_closed = live.is_some_and(|live| live.spec.cluster_selectors.is_empty());
         // A gate may take longer than a sign of life counts: it is asked for after a soak alone.
         let mut stages = talk.facts.policy.object.spec.stages.iter();
         let is_asked = stages.any(|stage| stage.name == before && (stage.soak.is_some() || stage.gates.is_empty()));
-        let silence = proofs::silence(parts.0, parts.2).filter(|_| is_asked && !self.watches_are_late);
+        let silence = proofs::silence(parts.0, parts.2).filter(|_| is_closed && is_asked && !self.watches_are_late);
         let unheard = silence.map(|ms| {
             (
                 "heard",
@@ -372,6 +386,17 @@ impl Oracle {
             .or_else(|| promoted((talk, before, Proof::All), self, parts))
             .or_else(|| proofs::told(&talk.facts, plan, before))
     }
+}
+
+/// Whether it is open at the revision already, so that a write of it moves no version.
+fn is_at_revision(placement: &stagegate_decide::staging::Placement, server: &Server) -> bool {
+    let revision = placement.annotations.get(stagegate_api::annotation::REVISION);
+    let live = server.placements.get(placement.name.as_str());
+    live.is_some_and(|live| {
+        let annotations = live.metadata.annotations.as_ref();
+        let is_same = annotations.and_then(|all| all.get(stagegate_api::annotation::REVISION)) == revision;
+        is_same && !live.spec.cluster_selectors.is_empty() && proofs::is_attempted(live)
+    })
 }
 
 fn attempt_of(placement: &stagegate_decide::staging::Placement) -> (String, i64) {

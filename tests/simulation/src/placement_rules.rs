@@ -118,7 +118,8 @@ fn soaked_too_early(facts: &Facts, opened: &PlacementName) -> Option<Broken> {
 }
 
 /// An earlier stage that has passed, and that is still placed although its placement is to be removed when the active stage has taken over.
-/// What the controller has placed behind the active stage, as before an edit that was taken back, keeps all earlier ones.
+/// What the controller has placed behind the active stage at the same revision, as before an edit that was taken back, keeps all earlier
+/// ones.
 fn left_before<'f>(facts: &'f Facts, active: &str) -> Option<&'f str> {
     let policy = &facts.policy.object;
     let (name, uid) = (policy.metadata.name.as_deref()?, uid_of(&policy.metadata));
@@ -132,8 +133,11 @@ fn left_before<'f>(facts: &'f Facts, active: &str) -> Option<&'f str> {
         (is_ours && is_staying && !placement.spec.cluster_selectors.is_empty()).then_some(placement)
     };
     let is_behind = |stage: &&str| *stage != active;
+    let revision = |placement: &BindingPolicy| placement.annotations().get(annotation::REVISION).cloned();
+    let own = revision(open(active)?);
+    let keeps_others = |later: &BindingPolicy| is_attempted(later) && revision(later) == own;
     let mut behind = stage_names(facts).skip_while(is_behind).skip(1);
-    if policy.spec.previous_stages == PreviousStages::Keep || behind.any(|stage| open(stage).is_some_and(is_attempted))
+    if policy.spec.previous_stages == PreviousStages::Keep || behind.any(|stage| open(stage).is_some_and(keeps_others))
     {
         return None;
     }

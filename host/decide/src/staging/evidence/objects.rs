@@ -367,7 +367,7 @@ fn inherit(
             other.pending_updates(edited, known, (&other.all, &ByCluster::new())),
         );
     }
-    required.extend(inherited);
+    pending::add_more(&mut required, inherited);
     ObjectStatus {
         pending_updates: pending::grouped(required),
         ..entry

@@ -42,6 +42,8 @@ pub struct Rollout<'a> {
     pub(crate) slots: Vec<Slot<'a>>,
     /// Ours, under a name that no stage has (any more).
     pub(crate) gone: Vec<Slot<'a>>,
+    /// Which of the stages have passed at the revision.
+    passed: Vec<bool>,
 }
 
 /// What is being put together.
@@ -98,14 +100,17 @@ impl<'a> Rollout<'a> {
             .map(|object| Slot::of_object(facts, object))
             .collect();
         let policy = &facts.policy.object;
-        Self {
+        let rollout = Self {
             facts,
             checked,
             policy,
             status: policy.status.as_ref().unwrap_or(&NO_STATUS),
             slots,
             gone,
-        }
+            passed: Vec::new(),
+        };
+        let passed = rollout.passed();
+        Self { passed, ..rollout }
     }
 
     pub fn decide(&self) -> Decision {

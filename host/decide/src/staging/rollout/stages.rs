@@ -1,5 +1,7 @@
 //! Where each stage stands at the revision: passed, active, pending, or gone from the spec. Must not place or remove anything.
 
+use std::ops::Range;
+
 use crate::time::round_up_to_second;
 use kube::ResourceExt as _;
 use stagegate_api::{BindingPolicyRef, StageState, StageStatus};
@@ -43,14 +45,30 @@ impl<'a> Rollout<'a> {
             .is_some_and(|own| own.revision == self.checked.revision)
     }
 
-    /// A stage has passed at the revision when status says so or a later stage's open placement carries the revision, and its
-    /// own, if open, carries it too. The last one must also still be there, as the spec has it: it stays placed.
     pub(crate) fn has_passed(&self, index: usize) -> bool {
+        self.passed[index]
+    }
+
+    /// A stage has passed at the revision when status says so or a later stage's open placement carries the revision, and its
+    /// own, if open, carries it too. If all stages between the two have passed, nothing is placed on the strength of that alone: after an
+    /// edit of their order, the later one may be the first and be judged only now. The last one must also still be there, as the spec has
+    /// it: it stays placed.
+    pub(crate) fn passed(&self) -> Vec<bool> {
+        let mut passed = vec![false; self.slots.len()];
+        for index in (0..passed.len()).rev() {
+            let until = (index + 1..passed.len()).find(|later| !passed[*later]);
+            let until = until.map_or(passed.len(), |unpassed| unpassed + 1);
+            passed[index] = self.is_passed_before(index, index + 1..until);
+        }
+        passed
+    }
+
+    fn is_passed_before(&self, index: usize, mut later: Range<usize>) -> bool {
         let revision = &self.checked.revision;
         let is_recorded = self.recorded(index).is_some_and(|record| {
             record.state == StageState::Passed && record.revision.as_deref() == Some(revision.as_str())
         });
-        let is_behind = (index + 1..self.slots.len()).any(|later| self.is_led_to(later, index));
+        let is_behind = later.any(|later| self.is_led_to(later, index));
         let is_own_at_revision = self.slots[index].open().is_none_or(|own| own.revision == *revision);
         let is_standing = index != self.last()
             || self.slots[index]
@@ -65,17 +83,18 @@ impl<'a> Rollout<'a> {
         let Some(after) = self.slots[later].open() else {
             return false;
         };
-        // The Go stager writes no baseline, and opens nothing after a placement that has one; one of ours that has lost it says nothing
-        // of when it was opened. What a person has opened has no attempt.
-        let is_told = self.is_made_by_the_go_stager(later, after) || (after.attempt > 0 && opened(after).is_some());
+        // The Go stager writes no baseline; one of ours that has lost it says nothing of when it was opened. What a person has opened has
+        // no attempt.
+        let is_told = |stage: usize, own: &OwnedPlacement<'_>| {
+            self.is_made_by_the_go_stager(stage, own) || (own.attempt > 0 && opened(own).is_some())
+        };
         let is_after = self.slots[index].open().is_none_or(|own| {
             let pair = opened(own).zip(opened(after));
             let is_before = pair.is_none_or(|(own, after)| own.is_newer_than(&after) == Some(false));
-            let is_comparable = opened(own).is_some() && opened(after).is_some();
-            (is_comparable || self.is_made_by_the_go_stager(index, own)) && is_before
+            is_told(index, own) && is_before
         });
         // What cannot be seen now may be open at another revision, or since a moment ago.
-        self.is_open_at_revision(later) && is_told && is_after && !self.slots[index].may_be_open()
+        self.is_open_at_revision(later) && is_told(later, after) && is_after && !self.slots[index].may_be_open()
     }
 
     /// One without annotations that this controller has judged has lost them.
