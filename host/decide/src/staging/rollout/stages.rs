@@ -49,10 +49,10 @@ impl<'a> Rollout<'a> {
         self.passed[index]
     }
 
-    /// A stage has passed at the revision when status says so or a later stage's open placement carries the revision, and its
-    /// own, if open, carries it too. If all stages between the two have passed, nothing is placed on the strength of that alone: after an
-    /// edit of their order, the later one may be the first and be judged only now. The last one must also still be there, as the spec has
-    /// it: it stays placed.
+    /// A stage has passed at the revision when status says so, or a later stage's open placement carries the revision and all stages
+    /// between the two have passed; its own placement, if open, carries the revision, too. After an edit of the order of stages the later
+    /// one may be judged only now: a stage between them that runs an older revision would get this one although no stage has passed. The
+    /// last stage must also still be there, as the spec has it: it stays placed.
     pub(crate) fn passed(&self) -> Vec<bool> {
         let mut passed = vec![false; self.slots.len()];
         for index in (0..passed.len()).rev() {
