@@ -245,7 +245,9 @@ impl Oracle {
                     let is_moved = !is_at_revision(placement, parts.2);
                     is_moved.then(|| self.follows((talk, plan), placement, parts)).flatten()
                 }),
-            Write::Fence(placement) => foreign(facts, placement.name.as_str(), parts.2),
+            Write::Fence(placement) => {
+                foreign(facts, placement.name.as_str(), parts.2).or_else(|| fences_more(placement, parts.2))
+            }
             Write::Remove { name, .. } => {
                 foreign(facts, name.as_str(), parts.2).or_else(|| uncovered((facts, plan), name.as_str(), parts))
             }
@@ -366,13 +368,13 @@ impl Oracle {
         (before, placement, plan): (&str, &stagegate_decide::staging::Placement, &Plan),
         parts: Parts<'_>,
     ) -> Option<(&'static str, String)> {
-        // What is placed already is changed without asking for a sign of life: there is no closed placement to ask with.
+        // To take over what the Go stager made places nothing else.
         let live = parts.2.placements.get(placement.name.as_str());
-        let is_closed = live.is_some_and(|live| live.spec.cluster_selectors.is_empty());
+        let is_asked_of = live.is_some_and(|live| live.spec.cluster_selectors.is_empty() || proofs::is_attempted(live));
         // A gate may take longer than a sign of life counts: it is asked for after a soak alone.
         let mut stages = talk.facts.policy.object.spec.stages.iter();
         let is_asked = stages.any(|stage| stage.name == before && (stage.soak.is_some() || stage.gates.is_empty()));
-        let silence = proofs::silence(parts.0, parts.2).filter(|_| is_closed && is_asked && !self.watches_are_late);
+        let silence = proofs::silence(parts.0, parts.2).filter(|_| is_asked_of && is_asked && !self.watches_are_late);
         let unheard = silence.map(|ms| {
             (
                 "heard",
@@ -386,6 +388,18 @@ impl Oracle {
             .or_else(|| promoted((talk, before, Proof::All), self, parts))
             .or_else(|| proofs::told(&talk.facts, plan, before))
     }
+}
+
+/// What is no placing changes neither the clauses nor the clusters of what is open.
+fn fences_more(placement: &stagegate_decide::staging::Placement, server: &Server) -> Option<(&'static str, String)> {
+    let live = server.placements.get(placement.name.as_str())?;
+    let selects = |spec: &stagegate_api::BindingPolicySpec| -> BTreeSet<String> {
+        let selectors = spec.cluster_selectors.iter();
+        selectors.map(|selector| format!("{selector:?}")).collect()
+    };
+    let is_same = selects(&live.spec) == selects(&placement.spec)
+        && (live.spec.cluster_selectors.is_empty() || live.spec.downsync == placement.spec.downsync);
+    (!is_same).then(|| ("fence", format!("{} places something else", placement.name)))
 }
 
 /// Whether it is open at the revision already, so that a write of it moves no version.

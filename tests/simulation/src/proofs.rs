@@ -105,8 +105,8 @@ pub fn is_unavailable(facts: &Facts, truth: Option<&Truth>) -> bool {
         && truth.is_none_or(|truth| truth.available < 1)
 }
 
-/// Whether the CombinedStatus of this version was written before the placement got more StatusCollectors, after a set of it had been
-/// accepted. Those that are not there give no results, so they change nothing.
+/// Whether the CombinedStatus of this version was written before the placement had all of its StatusCollectors for the first time, after
+/// a set of it had been accepted. Those that are not there give no results, so they change nothing.
 pub fn is_older_than_question(placement: &BindingPolicy, version: Option<&str>, server: &Server) -> bool {
     let number = |text: Option<&str>| text.and_then(|text| text.parse::<u64>().ok());
     let Some(told_at) = number(version) else { return false };
@@ -115,8 +115,14 @@ pub fn is_older_than_question(placement: &BindingPolicy, version: Option<&str>, 
         uid_of(&placement.metadata),
     );
     let read_at = number(placement.metadata.resource_version.as_deref()).unwrap_or_default();
-    // Since which version each of them has been asked without a break; 0: from the beginning.
-    let mut asked: Option<BTreeMap<&str, u64>> = None;
+    let named = |stored: &BindingPolicy| -> BTreeSet<String> {
+        let clauses = stored.spec.downsync.iter();
+        let names = clauses.flat_map(|clause| clause.status_collectors.iter().cloned());
+        names.filter(|name| server.collectors.get(name).is_some()).collect()
+    };
+    let asked = named(placement);
+    // Whether all was asked before it was written, and since when it is.
+    let (mut is_first, mut was_asked, mut asked_since) = (true, false, None);
     for entry in server
         .placements
         .log()
@@ -126,20 +132,13 @@ pub fn is_older_than_question(placement: &BindingPolicy, version: Option<&str>, 
         let Some(stored) = entry.after.as_deref().filter(|stored| uid_of(&stored.metadata) == uid) else {
             continue;
         };
-        let clauses = stored.spec.downsync.iter();
-        let named = clauses.flat_map(|clause| clause.status_collectors.iter());
-        let named = named
-            .map(String::as_str)
-            .filter(|name| server.collectors.get(name).is_some());
-        let since = |name| {
-            asked
-                .as_ref()
-                .map_or(0, |asked| asked.get(name).copied().unwrap_or(entry.version))
-        };
-        asked = Some(named.map(|name| (name, since(name))).collect());
+        if asked.is_subset(&named(stored)) {
+            was_asked |= is_first || entry.version <= told_at;
+            asked_since = asked_since.or(Some(entry.version));
+        }
+        is_first = false;
     }
-    let asked_since = asked.into_iter().flat_map(BTreeMap::into_values).max();
-    let Some(asked_since) = asked_since.filter(|since| told_at < *since) else {
+    let Some(asked_since) = asked_since.filter(|_| !was_asked) else {
         return false;
     };
     let is_accepted = |stage: &StageStatus| {

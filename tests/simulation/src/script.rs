@@ -84,6 +84,10 @@ pub enum Action {
     RestoreCombined,
     ClosePlacement(usize),
     EditPlacement(usize),
+    /// A person takes all annotations of a placement away.
+    StripPlacement(usize),
+    /// A person replaces a placement by a manifest that has neither annotations nor our collector.
+    ReplacePlacement(usize),
     DeletePlacement(usize),
     ForeignPlacement(usize),
     /// A placement that was deleted is made anew from its manifest.
@@ -112,7 +116,7 @@ pub enum Action {
 }
 
 /// The names of actions that have no kinds of their own.
-const OTHERS: [&str; 34] = [
+const OTHERS: [&str; 36] = [
     "DeleteWorkload",
     "RecreateWorkload",
     "DeletePolicy",
@@ -129,6 +133,8 @@ const OTHERS: [&str; 34] = [
     "RestoreCombined",
     "ClosePlacement",
     "EditPlacement",
+    "StripPlacement",
+    "ReplacePlacement",
     "DeletePlacement",
     "ForeignPlacement",
     "PutBackPlacement",
@@ -305,8 +311,8 @@ impl Script {
     /// Everything but the room for names, which only plots set here.
     fn drawn_but_for_room(seed: u64) -> Self {
         let mut chance = Seeded::new(seed, 1);
-        // Half of the runs follow a plot, most others tell a story, and in the rest anything may come at any time.
-        if chance.once_in(2) {
+        // Two thirds of the runs follow a plot, most others tell a story, and in the rest anything may come at any time.
+        if !chance.once_in(3) {
             return plots::drawn(seed, &mut chance);
         }
         if !chance.once_in(4) {
@@ -444,10 +450,12 @@ pub(crate) fn action(family: usize, chance: &mut Seeded) -> Action {
             2 => Action::BreakEvidence,
             _ => Action::DropEvidence,
         },
-        7 => match chance.below(4) {
+        7 => match chance.below(6) {
             0 => Action::ClosePlacement(chance.below(3)),
             1 => Action::EditPlacement(chance.below(3)),
             2 => Action::DeletePlacement(chance.below(3)),
+            3 => Action::StripPlacement(chance.below(3)),
+            4 => Action::ReplacePlacement(chance.below(3)),
             _ => Action::ForeignPlacement(chance.below(3)),
         },
         8 => Action::RestartKubeStellar {

@@ -15,6 +15,7 @@ use crate::controller::COLLECTOR;
 use crate::controller::seen::Watched;
 use crate::controller::talk::Step;
 use crate::kubestellar::{AVAILABLE, DESIRED, Start};
+use crate::proofs;
 use crate::queue::Millis;
 use crate::script::Action;
 use crate::server::{Cluster, Content, Resource, Workload};
@@ -276,6 +277,8 @@ impl World {
             }
             Action::ClosePlacement(position) => self.edit_placement(position, Vec::new()),
             Action::EditPlacement(position) => self.edit_placement(position, vec![selector(("stage", "dev"))]),
+            Action::StripPlacement(position) => self.strip_placement(position, false),
+            Action::ReplacePlacement(position) => self.strip_placement(position, true),
             Action::DeletePlacement(position) => {
                 let name = self.placement_name(position);
                 let _done = self.server.placements.delete(&mut self.server.counter, (&name, None));
@@ -444,6 +447,25 @@ impl World {
             .placements
             .update(&mut self.server.counter, (&name, None), |object| {
                 object.spec.cluster_selectors = selectors;
+            });
+    }
+
+    fn strip_placement(&mut self, position: usize, of_collector: bool) {
+        let name = self.placement_name(position);
+        let _stripped = self
+            .server
+            .placements
+            .update(&mut self.server.counter, (&name, None), |object| {
+                // One without an attempt would be as the Go stager makes it, and count as its.
+                if of_collector && !proofs::is_attempted(object) {
+                    return;
+                }
+                object.metadata.annotations = None;
+                for clause in object.spec.downsync.iter_mut().filter(|_| of_collector) {
+                    clause
+                        .status_collectors
+                        .retain(|name| *name != evidence::collector_name());
+                }
             });
     }
 

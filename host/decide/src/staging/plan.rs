@@ -58,7 +58,8 @@ pub enum Write {
     Update(Placement),
     /// Take over one that the Go stager made: annotations and our collector, the same clauses and clusters.
     Adopt(Placement),
-    /// Raise the fencing token of a closed one, so that an older process's open fails; or bring its clauses up to date.
+    /// Raise the fencing token of a closed one, so that an older process's open fails; bring its clauses up to date; or change it so
+    /// that KubeStellar has to write, and nothing else is placed.
     Fence(Placement),
     /// Remove the BindingPolicy of a stage that was left, or of a closed one nobody needs.
     Remove {

@@ -6,6 +6,7 @@ use crate::seeded::Seeded;
 
 pub const PLOTS: &[Plot] = &[
     reported_on_the_old_version,
+    reported_on_the_old_version,
     moved_with_an_update,
     updated_right_after_joining,
     placed_anew_after_an_update,

@@ -29,6 +29,7 @@ pub const PLOTS: &[Plot] = &[
     away_after_the_first_report,
     report_missing_for_a_moment,
     updated_while_one_stage_creates_only,
+    updated_while_one_stage_creates_only,
     looked_at_late,
     reported_before_the_binding_named_it,
     labelled_before_the_first_sight,

@@ -1,8 +1,10 @@
 //! Whether KubeStellar still works when a stage is about to open the next one. Must not judge evidence.
 //!
 //! Reports of clusters come through KubeStellar. While it is down the last reports stay as they are, and a soak, or the two minutes
-//! after an acknowledgement, would pass on them. So before the next stage is opened, KubeStellar must have written something
-//! lately; if it has not, a change of the next stage's closed placement makes it write.
+//! after an acknowledgement, would pass on them. So before the next stage is opened or changed in place, KubeStellar must have written
+//! something lately; if it has not, a change of the next stage's placement that places nothing else makes it write.
+
+use std::collections::BTreeMap;
 
 use stagegate_api::{BindingPolicySpec, Outcome};
 
@@ -41,21 +43,33 @@ impl Rollout<'_> {
         if seen_at.is_some_and(|seen_at| now < after(seen_at, window)) {
             return None;
         }
-        let Slot::Closed(own) = &self.slots[next] else {
-            return None;
+        let slot = &self.slots[next];
+        let own = match slot {
+            Slot::Closed(own) => own,
+            // To take over what the Go stager made changes nothing of what is placed.
+            Slot::Open(own) if !own.is_unstamped => own,
+            _ => return None,
         };
         let placement = &self.stage(next).placement;
         if own.is_synced() && !draft.is_fencing(placement) {
-            draft.writes.push(Write::Fence(Placement {
-                name: placement.clone(),
-                precondition: own.precondition(),
-                spec: self.other_closed_spec(own),
-                annotations: self.annotations(own.attempt, None),
+            draft.writes.push(Write::Fence(match slot {
+                Slot::Open(_) => Placement {
+                    name: placement.clone(),
+                    precondition: own.precondition(),
+                    spec: other_open_spec(own),
+                    annotations: BTreeMap::new(),
+                },
+                _ => Placement {
+                    name: placement.clone(),
+                    precondition: own.precondition(),
+                    spec: self.other_closed_spec(own),
+                    annotations: self.annotations(own.attempt, None),
+                },
             }));
         }
         let text = format!(
             "stage {} passes, but KubeStellar has written nothing lately: before stage {} is opened it has to take a change of \
-             BindingPolicy {placement}, which selects no cluster; if it does not, see whether KubeStellar's controllers run",
+             BindingPolicy {placement} that places nothing; if it does not, see whether KubeStellar's controllers run",
             stage.name,
             self.stage(next).name
         );
@@ -74,4 +88,17 @@ impl Rollout<'_> {
             ..usual
         }
     }
+}
+
+/// Its last cluster selector is there once more, or no more: the clusters are the same, and KubeStellar has to write its status.
+fn other_open_spec(own: &OwnedPlacement<'_>) -> BindingPolicySpec {
+    let mut spec = own.object.spec.clone();
+    match spec.cluster_selectors.as_slice() {
+        [.., before, last] if before == last => {
+            spec.cluster_selectors.pop();
+        }
+        [.., last] => spec.cluster_selectors.push(last.clone()),
+        [] => {}
+    }
+    spec
 }

@@ -11,6 +11,7 @@ use crate::checks::reason::Reason;
 use crate::names::{PlacementName, ResourceVersion, StageName, Uid};
 use crate::staging::input::{
     CheckedStage, Decoded, OwnedPlacement, Slot, binding_view,
+    clauses::without_evidence,
     recorded::{active_stage, destinations, stage_name},
 };
 use crate::staging::rollout::Rollout;
@@ -97,10 +98,11 @@ impl<'a> Rollout<'a> {
         self.is_open_at_revision(later) && is_told(later, after) && is_after && !self.slots[index].may_be_open()
     }
 
-    /// One without annotations that this controller has judged has lost them.
+    /// One without annotations that this controller has judged, or that names its StatusCollector, has lost them.
     fn is_made_by_the_go_stager(&self, index: usize, own: &OwnedPlacement<'_>) -> bool {
         let was_judged = self.recorded(index).is_some_and(|record| record.attempt.is_some());
-        own.is_unstamped && !was_judged
+        let clauses = &own.object.spec.downsync;
+        own.is_unstamped && !was_judged && without_evidence(clauses) == *clauses
     }
 
     /// The stages that have not passed, with their places in the spec: those that may still be judged.

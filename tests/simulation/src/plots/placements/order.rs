@@ -115,6 +115,21 @@ pub fn taken_back(chance: &mut Seeded) -> (Setting, Vec<(When, Action)>) {
     (setting, actions)
 }
 
+/// An edit is taken back as in [`taken_back`], and a person takes the annotations of a placement away while its stage soaks anew.
+pub fn stripped(chance: &mut Seeded) -> (Setting, Vec<(When, Action)>) {
+    let (mut setting, mut actions) = taken_back(chance);
+    setting.soak = Some("10s");
+    setting.keeps_previous = chance.once_in(2);
+    let position = chance.below(2);
+    let action = if chance.once_in(2) {
+        Action::StripPlacement(position)
+    } else {
+        Action::ReplacePlacement(position)
+    };
+    actions.push((When::AfterPrevious(chance.between(1_000, 20_000)), action));
+    (setting, actions)
+}
+
 /// A rollout is completed, and then a user adds a stage behind its last one.
 pub fn appended(chance: &mut Seeded) -> (Setting, Vec<(When, Action)>) {
     let mut setting = setting(chance);
