@@ -93,7 +93,13 @@ pub fn is_evidence_collector(name: &str) -> bool {
 }
 
 /// The spec of our evidence collector.
-pub fn collector_spec() -> StatusCollectorSpec {
+pub fn collector_spec() -> &'static StatusCollectorSpec {
+    // Compared with at every look at evidence.
+    static SPEC: LazyLock<StatusCollectorSpec> = LazyLock::new(spec_of_columns);
+    &SPEC
+}
+
+fn spec_of_columns() -> StatusCollectorSpec {
     let select = NAMES
         .iter()
         .zip(columns::expressions())
@@ -139,7 +145,7 @@ pub fn collector() -> StatusCollector {
     };
     StatusCollector {
         metadata,
-        spec: collector_spec(),
+        spec: collector_spec().clone(),
         status: None,
     }
 }

@@ -206,7 +206,7 @@ fn the_collector_selects_the_columns_that_are_read_and_is_named_after_its_spec()
 #[test]
 fn kubestellars_scan_for_variable_names_ends_on_our_expressions() {
     // It loops for ever when a longer word that holds a variable's name stands before the variable itself.
-    for column in evidence::collector_spec().select {
+    for column in &evidence::collector_spec().select {
         for variable in ["obj", "returned", "inventory", "propagation"] {
             let first = column.def.find(variable);
             let is_whole = |at: usize| {

@@ -44,7 +44,7 @@ fn values(cluster: &str, spec: Option<&Value>, status: Option<&Value>) -> Vec<Va
             CelValue::map([("lastReturnedUpdateTimestamp".to_owned(), at)]),
         ),
     ];
-    let columns = evidence::collector_spec().select;
+    let columns = &evidence::collector_spec().select;
     let cells = columns.iter().map(|column| {
         let compiled = compile(&column.def, VARIABLES).unwrap();
         let computed = match compiled.eval(&bound, Budget::default()).unwrap() {
@@ -59,8 +59,8 @@ fn values(cluster: &str, spec: Option<&Value>, status: Option<&Value>) -> Vec<Va
 fn row(cells: &[Value]) -> EvidenceRow {
     let names: Vec<String> = evidence::collector_spec()
         .select
-        .into_iter()
-        .map(|column| column.name)
+        .iter()
+        .map(|column| column.name.clone())
         .collect();
     let result = json!({"name": evidence::collector_name(), "columnNames": names, "rows": [{"columns": cells}]});
     let view = evidence::read(&serde_json::from_value::<CollectorResult>(result).unwrap());

@@ -208,7 +208,7 @@ impl Seen {
         if change.key == evidence::collector_name() {
             let is_ours = change
                 .after
-                .is_some_and(|after| after.spec == evidence::collector_spec());
+                .is_some_and(|after| after.spec == *evidence::collector_spec());
             let generation = |collector: &Arc<StatusCollector>| collector.metadata.generation;
             let is_same = change
                 .before

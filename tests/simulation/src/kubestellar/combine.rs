@@ -2,7 +2,6 @@
 //! their CEL text gives them.
 
 use std::collections::BTreeMap;
-use std::sync::LazyLock;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use serde_json::Value;
@@ -183,9 +182,6 @@ impl Combination {
     }
 }
 
-/// Asked for with every row.
-static OURS: LazyLock<StatusCollectorSpec> = LazyLock::new(evidence::collector_spec);
-
 fn evaluate(
     spec: &StatusCollectorSpec,
     object: Option<&Workload>,
@@ -215,7 +211,11 @@ fn evaluate(
             };
         }
         // The expression counts, under whichever name.
-        if let Some(ours) = OURS.select.iter().find(|ours| ours.def == column.def) {
+        if let Some(ours) = evidence::collector_spec()
+            .select
+            .iter()
+            .find(|ours| ours.def == column.def)
+        {
             return Outcome::Value(of_evidence(&ours.name, object, report));
         }
         Outcome::Error("undeclared reference".to_owned())

@@ -136,7 +136,7 @@ fn carry_out(world: &mut World, (own, input): (&str, &Input), roles: &mut Roles)
             labelled.unwrap();
         }
         Input::Collect { name, spec } => {
-            let spec = spec.clone().unwrap_or_else(evidence::collector_spec);
+            let spec = spec.clone().unwrap_or_else(|| evidence::collector_spec().clone());
             let collectors = &mut world.server.collectors;
             let change = |object: &mut StatusCollector| object.spec = spec.clone();
             let collected = match collectors.get(name) {

@@ -28,7 +28,7 @@ pub fn object() -> StatusCollector {
 
 /// Whether the live one answers what we ask.
 pub fn has_our_spec(live: &StatusCollector) -> bool {
-    live.spec == evidence::collector_spec()
+    live.spec == *evidence::collector_spec()
 }
 
 pub fn is_ours(live: &StatusCollector) -> bool {

@@ -48,9 +48,8 @@ impl Rollout<'_> {
 
     /// Our StatusCollector is created, or put back; one of its name that is not ours is left alone.
     pub(crate) fn collector_writes(&self) -> Vec<Write> {
-        let ours = collector::object();
         match &self.facts.evidence_collector {
-            None => vec![Write::CreateEvidenceCollector(ours)],
+            None => vec![Write::CreateEvidenceCollector(collector::object())],
             Some(live)
                 if collector::is_ours(&live.object)
                     && !collector::has_our_spec(&live.object)
@@ -58,7 +57,7 @@ impl Rollout<'_> {
             {
                 vec![Write::RestoreEvidenceCollector {
                     precondition: precondition(&live.object.metadata),
-                    collector: ours,
+                    collector: collector::object(),
                 }]
             }
             Some(_) => Vec::new(),

@@ -126,7 +126,7 @@ impl Index {
         self.note_collector_change(change, now);
         if *name == evidence::collector_name() {
             let collector = change.after.and_then(|guarded| guarded.object());
-            let ours = collector.is_some_and(|collector| collector.spec == evidence::collector_spec());
+            let ours = collector.is_some_and(|collector| collector.spec == *evidence::collector_spec());
             // Put back between two lists it looks as it did, but for its generation.
             let generation = |guarded: &Guarded<StatusCollector>| guarded.meta().generation;
             let is_same = change

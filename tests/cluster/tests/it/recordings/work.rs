@@ -61,7 +61,7 @@ pub async fn carry_out(client: &Client, (own, input): (&str, &Input), roles: &mu
             clusters.api.patch(cluster, &PatchParams::default(), &label).await?;
         }
         Input::Collect { name, spec } => {
-            let spec = spec.clone().unwrap_or_else(evidence::collector_spec);
+            let spec = spec.clone().unwrap_or_else(|| evidence::collector_spec().clone());
             collectors.put(name, json!({ "spec": spec })).await?;
         }
         Input::Forget(name) => collectors.delete(name).await?,
