@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
+use kube::ResourceExt as _;
 use stagegate_api::status_collector::NamedExpression;
 use stagegate_api::{
     BindingPolicy, BindingPolicySpec, DownsyncClause, PreviousStages, Stage, StageHealth, StagedBindingPolicy,
-    StagedBindingPolicySpec, StatusCollector, StatusCollectorSpec, UnacknowledgedUpdates, evidence,
+    StagedBindingPolicySpec, StatusCollector, StatusCollectorSpec, UnacknowledgedUpdates, annotation, evidence,
 };
 use stagegate_decide::names::{PlacementName, StageName};
 
@@ -18,7 +19,7 @@ use crate::kubestellar::{AVAILABLE, DESIRED, Start};
 use crate::proofs;
 use crate::queue::Millis;
 use crate::script::Action;
-use crate::server::{Cluster, Content, Resource, Workload};
+use crate::server::{Cluster, Content, Resource, Workload, uid_of};
 use crate::world::{Event, POLICY, World};
 
 pub(crate) const STAGES: [&str; 4] = ["dev", "test", "prod", "late"];
@@ -452,14 +453,34 @@ impl World {
 
     fn strip_placement(&mut self, position: usize, of_collector: bool) {
         let name = self.placement_name(position);
+        let Some(live) = self.server.placements.get(&name) else {
+            return;
+        };
+        // An attempt that is on no record would be forgotten, and one without an attempt would be as the Go stager makes it.
+        let status = self
+            .server
+            .policies
+            .get(POLICY)
+            .and_then(|policy| policy.status.as_ref());
+        let mut stages = status.iter().flat_map(|status| &status.stages);
+        let uid = uid_of(&live.metadata);
+        let attempt = live.annotations().get(annotation::ATTEMPT);
+        let attempt = attempt.and_then(|attempt| attempt.parse().ok());
+        let is_recorded = attempt.is_some()
+            && stages.any(|stage| {
+                let is_its = stage
+                    .binding_policy
+                    .as_ref()
+                    .is_some_and(|placement| placement.uid == uid);
+                is_its && stage.attempt == attempt
+            });
+        if !is_recorded && (of_collector || proofs::is_attempted(live)) {
+            return;
+        }
         let _stripped = self
             .server
             .placements
             .update(&mut self.server.counter, (&name, None), |object| {
-                // One without an attempt would be as the Go stager makes it, and count as its.
-                if of_collector && !proofs::is_attempted(object) {
-                    return;
-                }
                 object.metadata.annotations = None;
                 for clause in object.spec.downsync.iter_mut().filter(|_| of_collector) {
                     clause

@@ -16,6 +16,7 @@ pub const PLOTS: &[Plot] = &[
     order::reordered,
     order::taken_back,
     order::stripped,
+    order::edited_before_kubestellar_is_away,
     order::appended,
     order::deleted,
     order::opened_by_hand,

@@ -42,13 +42,18 @@ impl<'a> Seen<'a> {
         request.is_some_and(|request| request.user.starts_with("host"))
     }
 
-    /// The BindingPolicy before and after, if it is one that the host wrote.
+    /// The BindingPolicy before and after, if it is one that the host wrote. A write that only makes KubeStellar answer moves nothing.
     pub fn placing(&self) -> Option<(Option<Placed>, Option<Placed>)> {
-        let is_placement = self.is_hosts() && self.commit.resource == PLACEMENTS;
-        is_placement.then(|| {
-            let placed = |value: &Option<Value>| value.as_ref().and_then(Placed::of);
-            (placed(&self.before), placed(&self.after))
-        })
+        if !self.is_hosts() || self.commit.resource != PLACEMENTS {
+            return None;
+        }
+        let placed = |value: &Option<Value>| value.as_ref().and_then(Placed::of);
+        let (before, after) = (placed(&self.before), placed(&self.after));
+        let moves_nothing = before
+            .as_ref()
+            .zip(after.as_ref())
+            .is_some_and(|(before, after)| before.is_open() && before.is_placed_as(after));
+        (!moves_nothing).then_some((before, after))
     }
 }
 
@@ -92,6 +97,15 @@ impl Placed {
 
     pub fn is_open(&self) -> bool {
         !self.selectors.is_empty()
+    }
+
+    /// Whether the same objects are placed in the same clusters, for the same reason: a selector that is there twice selects no more.
+    fn is_placed_as(&self, other: &Self) -> bool {
+        let selects = |one: &Self, another: &Self| one.selectors.iter().all(|known| another.selectors.contains(known));
+        selects(self, other)
+            && selects(other, self)
+            && (&self.uid, &self.owners, &self.revision) == (&other.uid, &other.owners, &other.revision)
+            && (self.attempt, self.generation, &self.downsync) == (other.attempt, other.generation, &other.downsync)
     }
 
     /// The stage's name, of a placement of the policy of that name.

@@ -130,6 +130,32 @@ pub fn stripped(chance: &mut Seeded) -> (Setting, Vec<(When, Action)>) {
     (setting, actions)
 }
 
+/// All stages are open, a user edits the clauses, and KubeStellar goes away for the rest of the first stage's soak.
+pub fn edited_before_kubestellar_is_away(chance: &mut Seeded) -> (Setting, Vec<(When, Action)>) {
+    let setting = Setting {
+        clusters: vec![1; 2],
+        shares: vec![false; 2],
+        soak: Some("2m"),
+        keeps_previous: true,
+        ..setting(chance)
+    };
+    let actions = vec![
+        (
+            When::AfterOpen(1, chance.between(5_000, 20_000)),
+            Action::EditPolicy(PolicyEdit::Clause),
+        ),
+        (
+            When::AfterPrevious(chance.between(40_000, 70_000)),
+            Action::RestartKubeStellar {
+                down_ms: chance.between(120_000, 300_000),
+                inventory_ms: 0,
+                objects_ms: 0,
+            },
+        ),
+    ];
+    (setting, actions)
+}
+
 /// A rollout is completed, and then a user adds a stage behind its last one.
 pub fn appended(chance: &mut Seeded) -> (Setting, Vec<(When, Action)>) {
     let mut setting = setting(chance);
