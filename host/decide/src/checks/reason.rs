@@ -31,6 +31,22 @@ macro_rules! reasons {
 }
 
 impl Reason {
+    /// Whether every healthy rollout has it for some seconds, and nobody has to do anything about it.
+    pub const fn is_brief(self) -> bool {
+        matches!(
+            self,
+            Self::Placing
+                | Self::Opening
+                | Self::BindingPolicyNotSynced
+                | Self::BindingMissing
+                | Self::Settling
+                | Self::EvidenceCollectorNew
+                | Self::CombinedStatusMissing
+                | Self::CombinedStatusStale
+                | Self::CollectorNotCombined
+        )
+    }
+
     /// Whether the Event is of type `Warning`: the rollout does not go on unless a person acts. An Event is `Normal` about what a
     /// stage merely waits for, what a person has asked for, and what went well.
     pub const fn is_warning(self) -> bool {

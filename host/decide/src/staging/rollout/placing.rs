@@ -331,6 +331,7 @@ impl Rollout<'_> {
                     draft.writes.push(removal);
                     // Status comes after it: when it tells of the stage, this placement is gone.
                     records[earlier].binding_policy = None;
+                    records[earlier].objects = stage::of_removed(&records[earlier]).objects;
                 }
                 Err(finding) => {
                     draft.wake(finding.wake_at);

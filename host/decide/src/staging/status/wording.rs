@@ -1,20 +1,30 @@
 //! Statuses that differ in words alone: how far something is that goes on as before. Must not decide when status is written.
 
-use stagegate_api::StagedBindingPolicyStatus;
+use stagegate_api::{StageState, StagedBindingPolicyStatus};
 
 use crate::checks::check::Check;
+use crate::checks::reason::Reason;
 
-/// Whether nothing differs but messages, of outcomes and reasons that are the same: how many clusters are healthy by now, say.
+/// Whether nothing differs but words: messages of outcomes and reasons that are the same (how many clusters are healthy by now, say),
+/// which of the reasons that each rollout has for some seconds holds now, or the name of a placement that is not open yet.
 pub fn is_rewording(found: &StagedBindingPolicyStatus, new: &StagedBindingPolicyStatus) -> bool {
     found != new && without_words(found) == without_words(new)
 }
 
 fn without_words(status: &StagedBindingPolicyStatus) -> StagedBindingPolicyStatus {
     let mut status = status.clone();
+    if let Some(reason) = &mut status.reason {
+        forget_brief(reason);
+    }
     for condition in &mut status.conditions {
         condition.message.clear();
+        forget_brief(&mut condition.reason);
     }
     for stage in &mut status.stages {
+        // It is found by its name, and recorded with the next write.
+        if stage.state == StageState::Pending {
+            stage.binding_policy = None;
+        }
         // An answer of a gate counts until a certain time, and gates that are asked later see it.
         for check in stage
             .checks
@@ -22,6 +32,7 @@ fn without_words(status: &StagedBindingPolicyStatus) -> StagedBindingPolicyStatu
             .filter(|check| Check::named(&check.name).is_some())
         {
             check.message.clear();
+            forget_brief(&mut check.reason);
             check.evaluated_at = None;
             // A soak goes on after a restart only on the evidence that it was recorded with.
             if !Check::Evidence.is_of(check) {
@@ -32,12 +43,22 @@ fn without_words(status: &StagedBindingPolicyStatus) -> StagedBindingPolicyStatu
     status
 }
 
+/// None of them is reported by an Event, so none is missed.
+fn forget_brief(reason: &mut String) {
+    if Reason::ALL
+        .iter()
+        .any(|known| known.is_brief() && known.as_str() == reason)
+    {
+        reason.clear();
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::{Value, json};
     use stagegate_api::StagedBindingPolicyStatus;
 
-    use super::is_rewording;
+    use super::{Reason, is_rewording};
 
     fn is_rewording_of(found: &Value, new: &Value) -> bool {
         is_rewording(&status("Unhealthy", found), &status("Unhealthy", new))
@@ -70,6 +91,32 @@ mod tests {
         let check = check("health", "Unhealthy", "1 of 5");
         let (found, new) = (status("Unhealthy", &check), status("UpdateUnacknowledged", &check));
         assert!(!is_rewording(&found, &new));
+    }
+
+    #[test]
+    fn one_brief_reason_after_another_is_a_rewording() {
+        let check = check("evidence", "Settling", "");
+        let (found, new) = (status("BindingMissing", &check), status("Settling", &check));
+        assert!(is_rewording(&found, &new));
+        assert!(!is_rewording(&found, &status("NotReported", &check)));
+        assert!(!is_rewording(&status("NotReported", &check), &found));
+    }
+
+    #[test]
+    fn a_brief_reason_is_reported_by_no_event() {
+        let mut brief = Reason::ALL.iter().filter(|reason| reason.is_brief());
+        assert!(brief.all(|reason| !reason.is_notable()));
+    }
+
+    #[test]
+    fn the_placement_of_a_stage_is_more_than_words_once_it_is_open() {
+        let of = |state: &str, name: &str| -> StagedBindingPolicyStatus {
+            let stage = json!({"name": "dev", "state": state, "bindingPolicy": {"name": name, "uid": "1"}});
+            serde_json::from_value(json!({"stages": [stage]})).unwrap()
+        };
+        assert!(is_rewording(&of("Pending", "a"), &of("Pending", "b")));
+        assert!(!is_rewording(&of("Active", "a"), &of("Active", "b")));
+        assert!(!is_rewording(&of("Pending", "a"), &of("Active", "a")));
     }
 
     #[test]
