@@ -267,18 +267,13 @@ impl World {
             Step::ReadRest if now < self.reads_from => Next::Again(UNANSWERED_MS),
             Step::ReadRest => {
                 talk.read_rest(&self.server, (&of.seen, memory), time);
-                Next::Request
+                self.read_on(process, talk)
             }
             Step::ReadVersions => {
                 if !talk.read_versions(&self.server, &of.seen, time) {
                     return Next::Done(None);
                 }
-                talk.facts.kubestellar_seen_at = of.seen.kubestellar_seen_at.max(talk.facts.kubestellar_seen_at);
-                if matches!(talk.step, Step::Look) {
-                    self.look(process, talk)
-                } else {
-                    Next::Request
-                }
+                self.read_on(process, talk)
             }
             Step::ReadObjects(wanted) => {
                 talk.read_objects(&self.server, memory, wanted);
@@ -286,6 +281,16 @@ impl World {
             }
             Step::AskGate(call) => self.ask_gate(process, talk, &call),
             Step::Write(plan, position) => self.carry_out(process, talk, (plan, position)),
+        }
+    }
+
+    fn read_on(&mut self, process: usize, talk: &mut Talk) -> Next {
+        let seen_at = self.processes[process].seen.kubestellar_seen_at;
+        talk.facts.kubestellar_seen_at = seen_at.max(talk.facts.kubestellar_seen_at);
+        if matches!(talk.step, Step::Look) {
+            self.look(process, talk)
+        } else {
+            Next::Request
         }
     }
 

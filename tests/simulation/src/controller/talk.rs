@@ -79,6 +79,7 @@ pub struct Talk {
     began_at: Option<Timestamp>,
     baseline: ResourceVersion,
     names: BTreeSet<String>,
+    are_versions_first: bool,
 }
 
 impl Talk {
@@ -142,6 +143,7 @@ impl Talk {
             began_at: None,
             baseline: ResourceVersion::default(),
             names: BTreeSet::new(),
+            are_versions_first: false,
         })
     }
 
@@ -177,7 +179,13 @@ impl Talk {
         self.facts.combined = combined
             .map(|(key, combined)| (key.clone(), Decoded::Object(views.of(combined))))
             .collect();
-        self.step = Step::ReadRest;
+        // What follows is asked for at once, and served in any order.
+        self.are_versions_first = server.counter.version % 2 == 0;
+        self.step = if self.are_versions_first {
+            Step::ReadVersions
+        } else {
+            Step::ReadRest
+        };
     }
 
     pub fn read_rest(&mut self, server: &Server, (seen, memory): (&Seen, &mut Memory), now: Timestamp) {
@@ -196,13 +204,16 @@ impl Talk {
                 Some((name.clone().into(), BindingFacts { object, observed }))
             })
             .collect();
-        collectors(&mut self.facts, seen, |name| server.collectors.get(name).cloned());
         self.facts.objects.clear();
         self.read_objects(server, memory, wanted);
-        self.step = Step::ReadVersions;
+        if self.are_versions_first {
+            self.finish_reading((server, seen), now);
+        } else {
+            self.step = Step::ReadVersions;
+        }
     }
 
-    /// Last of a reading: these are what writes are conditional on. `false`: the policy is gone.
+    /// What writes are conditional on. `false`: the policy is gone.
     pub fn read_versions(&mut self, server: &Server, seen: &Seen, now: Timestamp) -> bool {
         let Some(policy) = server.policies.get(self.policy()) else {
             return false;
@@ -216,18 +227,27 @@ impl Talk {
             ))
         };
         self.facts.placements = names.iter().filter_map(placement).collect();
+        if self.began_at.is_some() && self.are_versions_first {
+            self.step = Step::ReadRest;
+        } else {
+            self.finish_reading((server, seen), now);
+        }
+        true
+    }
+
+    fn finish_reading(&mut self, (server, seen): (&Server, &Seen), now: Timestamp) {
         self.facts.now = now;
         self.step = Step::Look;
         if self.began_at.is_some() {
+            collectors(&mut self.facts, seen, |name| looked_at(name, server, seen));
             self.facts.read = Read::Anew {
                 baseline: self.baseline.clone(),
                 began_at: self.began_at,
             };
-            if !names.is_subset(&self.names) {
+            if !self.placement_names(seen).is_subset(&self.names) {
                 self.step = Step::ReadCombined;
             }
         }
-        true
     }
 
     pub fn read_objects(&mut self, server: &Server, memory: &mut Memory, wanted: Vec<(ObjectKey, ResourceVersion)>) {
@@ -341,6 +361,15 @@ fn bound(facts: &Facts) -> impl Iterator<Item = (ObjectKey, ResourceVersion)> {
             };
             (key, object.resource_version.clone().into())
         })
+}
+
+/// As another policy's reading of the same process may have found it up to a second ago, unless the watch has told of a newer one.
+fn looked_at(name: &str, server: &Server, seen: &Seen) -> Option<Arc<stagegate_api::StatusCollector>> {
+    let age = jiff::SignedDuration::from_millis(i64::try_from(server.counter.version % 1_000).unwrap_or_default());
+    let looked = server.counter.now.checked_sub(age).unwrap_or(server.counter.now);
+    let mut entries = server.collectors.log().iter().rev().filter(|entry| entry.key == name);
+    let known = entries.find(|entry| entry.at <= looked || entry.version <= seen.collectors.seen);
+    known?.after.clone()
 }
 
 /// The StatusCollectors that clauses and Bindings name, and ours.

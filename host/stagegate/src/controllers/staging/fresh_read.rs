@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use jiff::Timestamp;
-use stagegate_api::{Binding, StatusCollector, evidence};
+use kube::ResourceExt as _;
+use stagegate_api::{Binding, BindingPolicy, StagedBindingPolicy, evidence};
 use stagegate_decide::names::{PlacementName, StageName};
 use stagegate_decide::staging::{BindingFacts, Decoded, Facts, Read, Source, observe};
 use stagegate_runtime::Runtime;
@@ -12,6 +13,7 @@ use stagegate_runtime::request::RequestError;
 use stagegate_runtime::store::ObjectId;
 use tokio::time::Instant;
 
+use super::collector_look::{CollectorLooks, Look};
 use super::gather;
 use super::index::Index;
 use super::memory::Memory;
@@ -27,12 +29,19 @@ pub struct Reading {
     pub begun: Instant,
 }
 
+/// The policy, if it is there, and the placements under certain names.
+type Versions = (
+    Option<Guarded<StagedBindingPolicy>>,
+    BTreeMap<String, Decoded<BindingPolicy>>,
+);
+
 /// Where to read, and what the watches have told.
 #[derive(Clone, Copy)]
 pub struct FreshReader<'a> {
     pub runtime: &'a Runtime,
     pub stores: &'a Stores,
     pub index: &'a Mutex<Index>,
+    pub looks: &'a CollectorLooks,
 }
 
 impl FreshReader<'_> {
@@ -49,24 +58,37 @@ impl FreshReader<'_> {
         self.read_versions(policy, &mut reading.facts).await
     }
 
-    /// Policy and placements: last of a reading, because they are what writes are conditional on.
+    /// Policy and placements: what writes are conditional on.
     async fn read_versions(&self, policy: &str, facts: &mut Facts) -> Result<bool, RequestError> {
+        let names = self.names(policy, facts);
+        let versions = self.versions(policy, &names).await?;
+        self.take_versions(facts, (&names, versions)).await
+    }
+
+    async fn versions(&self, policy: &str, names: &BTreeSet<String>) -> Result<Versions, RequestError> {
         let client = &self.runtime.client;
         let policies = Reader::new(client, &self.stores.policies);
         let placements = Reader::new(client, &self.stores.placements);
-        let names = self.names(policy, facts);
-        let (read, placed) = tokio::try_join!(policies.one(policy), placements.each(&names))?;
+        tokio::try_join!(policies.one(policy), placements.each(names))
+    }
+
+    /// `false`: the policy is gone.
+    async fn take_versions(
+        &self,
+        facts: &mut Facts,
+        (names, (read, mut placed)): (&BTreeSet<String>, Versions),
+    ) -> Result<bool, RequestError> {
         let Some(read) = read else {
             return Ok(false);
         };
         facts.policy = gather::policy_facts(&read);
-        self.recover_status(policy, facts).await?;
-        let named = self.names(policy, facts);
-        let placed = if named.is_subset(&names) {
-            placed
-        } else {
-            placements.each(&named).await?
-        };
+        let policy = facts.policy.object.name_any();
+        self.recover_status(&policy, facts).await?;
+        let named = self.names(&policy, facts);
+        if !named.is_subset(names) {
+            let placements = Reader::new(&self.runtime.client, &self.stores.placements);
+            placed = placements.each(&named).await?;
+        }
         facts.placements = placed.into_iter().map(|(name, object)| (name.into(), object)).collect();
         facts.now = self.runtime.clock.now();
         Ok(true)
@@ -74,7 +96,7 @@ impl FreshReader<'_> {
 
     /// Everything that a placement rests on. The CombinedStatuses come first: their collection's version is the
     /// baseline that later evidence must be newer than. All that it takes is named by what is known already, so what follows
-    /// is read at once. `false`: the policy is gone.
+    /// is read at once, what writes are conditional on included: a later change of that refuses them. `false`: the policy is gone.
     pub async fn fresh_read(
         &self,
         policy: &str,
@@ -92,18 +114,17 @@ impl FreshReader<'_> {
                 read::combined(&Reader::new(client, &self.stores.combined), &names, known).await?;
             facts.combined = combined;
             let config_maps = self.stores.sources.named_by(&facts.policy.object);
-            let collectors = collector_names(facts);
             let of_bindings = Reader::new(client, &self.stores.bindings);
-            let of_collectors = Reader::new(client, &self.stores.collectors);
-            let (bindings, read, objects, sources) = tokio::try_join!(
+            let (bindings, versions, look, objects, sources) = tokio::try_join!(
                 of_bindings.each(&names),
-                of_collectors.each_guarded(&collectors),
+                self.versions(policy, &names),
+                self.looks.look(client, &self.stores.collectors),
                 // Of a Binding that has changed meanwhile the decision asks again: the answer says for which version it is.
                 read::objects(client, asked_before(facts)),
                 read::sources(client, &config_maps),
             )?;
             facts.bindings = self.observed(&names, bindings, self.runtime.clock.now());
-            self.take_collectors(facts, (collectors, read)).await?;
+            *begun = look.begun.min(*begun);
             facts.objects.clear();
             for (key, answer) in objects {
                 memory.is_to_retry |= answer.refused.is_some();
@@ -116,9 +137,10 @@ impl FreshReader<'_> {
                 .values()
                 .any(|source| matches!(source, Source::Unread { .. }));
             facts.read = Read::Anew { baseline, began_at };
-            if !self.read_versions(policy, facts).await? {
+            if !self.take_versions(facts, (&names, versions)).await? {
                 return Ok(false);
             }
+            self.take_collectors(facts, &look);
             // An edit that came meanwhile may name stages and ConfigMaps of which nothing was read yet.
             let named = self.stores.sources.named_by(&facts.policy.object);
             if self.names(policy, facts).is_subset(&names) && named.is_subset(&config_maps) {
@@ -170,34 +192,29 @@ impl FreshReader<'_> {
         facts.collect()
     }
 
-    /// Those of these names, and of others if a Binding that was just read names them.
-    async fn take_collectors(
-        &self,
-        facts: &mut Facts,
-        (mut names, mut read): (BTreeSet<String>, BTreeMap<String, Guarded<StatusCollector>>),
-    ) -> Result<(), RequestError> {
+    /// Those that the facts name, and ours.
+    fn take_collectors(&self, facts: &mut Facts, look: &Look) {
+        let mut named = gather::collectors_named(&facts.policy.object, &facts.placements, &facts.bindings);
         let ours = evidence::collector_name();
-        let named = collector_names(facts);
-        if !named.is_subset(&names) {
-            let collectors = Reader::new(&self.runtime.client, &self.stores.collectors);
-            (names, read) = (named.clone(), collectors.each_guarded(&named).await?);
-        }
         let index = self.index();
         let ours_since = index.evidence_ours_since();
-        facts.collectors_changed = names
-            .iter()
+        let changed = named.iter().chain([&ours]);
+        facts.collectors_changed = changed
             .filter_map(|name| Some((name.clone(), index.collector_changed(name)?)))
             .collect();
         drop(index);
-        facts.evidence_collector = read
+        facts.evidence_collector = look
+            .collectors
             .get(&ours)
             .map(|collector| gather::evidence_facts(collector, ours_since));
-        read.remove(&ours);
-        facts.collectors = read
+        named.remove(&ours);
+        facts.collectors = named
             .into_iter()
-            .filter_map(|(name, collector)| Some((name, collector.0.ok()?)))
+            .filter_map(|name| {
+                let collector = look.collectors.get(&name)?.0.as_ref().ok()?.clone();
+                Some((name, collector))
+            })
             .collect();
-        Ok(())
     }
 
     /// A policy whose spec cannot be read has a status all the same, and writing one must not lose what it says.
@@ -212,13 +229,6 @@ impl FreshReader<'_> {
     fn index(&self) -> MutexGuard<'_, Index> {
         self.index.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-/// What the facts name, and ours.
-fn collector_names(facts: &Facts) -> BTreeSet<String> {
-    let mut names = gather::collectors_named(&facts.policy.object, &facts.placements, &facts.bindings);
-    names.insert(evidence::collector_name());
-    names
 }
 
 /// The objects of the Bindings that were read before; the decision asks for others.

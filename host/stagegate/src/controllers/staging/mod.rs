@@ -7,6 +7,7 @@
 mod announce;
 mod answer;
 mod apply;
+mod collector_look;
 mod execute;
 mod fresh_read;
 mod gates;
@@ -35,6 +36,7 @@ use stagegate_runtime::{Runtime, Tasks};
 use tokio::time::Instant;
 
 use self::announce::reference;
+use self::collector_look::CollectorLooks;
 use self::fresh_read::{FreshReader, Reading};
 use self::gates::Gates;
 use self::gates::sources::Sources;
@@ -89,6 +91,7 @@ pub fn spawn(runtime: &Runtime, options: StagingOptions, kinds: &Kinds, tasks: &
         options,
         stores,
         index,
+        looks: CollectorLooks::default(),
         memories: Mutex::default(),
     };
     let runtime = runtime.clone();
@@ -119,6 +122,7 @@ struct Staging {
     gates: Gates,
     stores: Stores,
     index: Arc<Mutex<Index>>,
+    looks: CollectorLooks,
     memories: Mutex<BTreeMap<String, Memory>>,
 }
 
@@ -157,6 +161,7 @@ impl Controller for Staging {
             runtime: &self.runtime,
             stores: &self.stores,
             index: &self.index,
+            looks: &self.looks,
         };
         reader.recover_status(policy, &mut facts).await?;
         let about = reference(&facts.policy.object);

@@ -71,20 +71,16 @@ where
         Ok(baseline.into())
     }
 
+    /// All of the kind, and the version of their collection: the undecodable ones are left to the caller.
+    pub async fn all(&self) -> Result<(Vec<Guarded<K>>, ResourceVersion), RequestError> {
+        let what = format!("list {}", K::plural(&()));
+        let api: Api<Guarded<K>> = Api::all(self.client.clone());
+        let list = request(what.clone(), api.list(&ListParams::default())).await?;
+        let version = self.baseline(&list.metadata, &what)?;
+        Ok((list.items, version))
+    }
+
     pub async fn each(&self, names: &BTreeSet<String>) -> Result<BTreeMap<String, Decoded<K>>, RequestError> {
-        self.each_as(names, decoded::<K>).await
-    }
-
-    /// As they are, the undecodable ones left to the caller.
-    pub async fn each_guarded(&self, names: &BTreeSet<String>) -> Result<BTreeMap<String, Guarded<K>>, RequestError> {
-        self.each_as(names, Guarded::clone).await
-    }
-
-    async fn each_as<T>(
-        &self,
-        names: &BTreeSet<String>,
-        kept: impl Fn(&Guarded<K>) -> T,
-    ) -> Result<BTreeMap<String, T>, RequestError> {
         let reads = names.iter().cloned().map(|name| async move {
             let object = self.one(&name).await?;
             Ok((name, object))
@@ -93,7 +89,7 @@ where
             stream::iter(reads).buffer_unordered(CONCURRENCY).try_collect().await?;
         let present = read
             .into_iter()
-            .filter_map(|(name, object)| Some((name, kept(&object?))));
+            .filter_map(|(name, object)| Some((name, decoded(&object?))));
         Ok(present.collect())
     }
 }

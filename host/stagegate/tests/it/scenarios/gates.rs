@@ -283,7 +283,7 @@ async fn a_config_map_that_twenty_policies_name_is_read_once_and_a_change_of_ano
 async fn what_took_too_long_to_read_moves_nothing_and_an_event_says_so() {
     let world = begin().await;
     // More than are read at once.
-    for number in 1..20 {
+    for number in 1..26 {
         let another = workload("web").replacen("name: web,", &format!("name: web-{number},"), 1);
         world.apply(&another).await;
     }

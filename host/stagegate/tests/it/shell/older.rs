@@ -26,7 +26,7 @@ fn readings() -> Vec<(Verb, String)> {
         ),
         (Verb::Get, format!("{KUBESTELLAR}/bindings/web.stage.dev")),
         (Verb::Get, format!("{KUBESTELLAR}/bindingpolicies/web.stage.dev")),
-        (Verb::Get, format!("{KUBESTELLAR}/statuscollectors/worst")),
+        (Verb::List, format!("{KUBESTELLAR}/statuscollectors")),
         (
             Verb::Get,
             "/apis/community.kubestellar.io/v1alpha1/stagedbindingpolicies/web".to_owned(),
