@@ -39,7 +39,7 @@ pub enum Read {
     #[default]
     Cached,
     /// Policy, BindingPolicies, Bindings, CombinedStatuses, collectors and the kept objects' metadata, all read from
-    /// the API server after the decision to read them.
+    /// the API server after the decision to read them; collectors at most a second before, and no older than the CombinedStatuses.
     Anew {
         /// Collection resourceVersion of the CombinedStatus list of that reading.
         baseline: ResourceVersion,

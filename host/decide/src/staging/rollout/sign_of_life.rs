@@ -46,8 +46,8 @@ impl Rollout<'_> {
         let slot = &self.slots[next];
         let own = match slot {
             Slot::Closed(own) => own,
-            // To take over what the Go stager made changes nothing of what is placed.
-            Slot::Open(own) if !own.is_unstamped => own,
+            // To take over what the Go stager made changes nothing of what is placed; nor does another attempt of what is current.
+            Slot::Open(own) if !own.is_unstamped && !self.is_current(next, own) => own,
             _ => return None,
         };
         let placement = &self.stage(next).placement;
@@ -68,8 +68,8 @@ impl Rollout<'_> {
             }));
         }
         let text = format!(
-            "stage {} passes, but KubeStellar has written nothing lately: before stage {} is opened it has to take a change of \
-             BindingPolicy {placement} that places nothing; if it does not, see whether KubeStellar's controllers run",
+            "stage {} passes, but KubeStellar has written nothing lately: before stage {} gets this revision it has to take a \
+             change of BindingPolicy {placement} that leaves its clusters as they are; if it does not, see whether KubeStellar's controllers run",
             stage.name,
             self.stage(next).name
         );
@@ -90,7 +90,7 @@ impl Rollout<'_> {
     }
 }
 
-/// Its last cluster selector is there once more, or no more: the clusters are the same, and KubeStellar has to write its status.
+/// Its last cluster selector is listed once more, or once less: the clusters are the same, and KubeStellar has to write its status.
 fn other_open_spec(own: &OwnedPlacement<'_>) -> BindingPolicySpec {
     let mut spec = own.object.spec.clone();
     match spec.cluster_selectors.as_slice() {

@@ -36,7 +36,8 @@ pub struct CollectorLooks {
 }
 
 impl CollectorLooks {
-    /// One that is at most a second old and as new as all that the watch has told.
+    /// One that is at most a second old, and as new as all that the watch has told and as the evidence, of which this is the newest
+    /// version: KubeStellar combines anew what a changed StatusCollector asks.
     ///
     /// # Errors
     /// The list fails, or is older than what the watch has told.
@@ -44,9 +45,11 @@ impl CollectorLooks {
         &self,
         client: &kube::Client,
         store: &Store<Guarded<StatusCollector>>,
+        evidence: u64,
     ) -> Result<Look, RequestError> {
         let last = self.last().clone();
-        if let Some(look) = last.filter(|look| look.begun.elapsed() < LOOK_MAX && store.seen() <= look.version) {
+        let known = store.seen().max(evidence);
+        if let Some(look) = last.filter(|look| look.begun.elapsed() < LOOK_MAX && known <= look.version) {
             return Ok(look);
         }
         let begun = Instant::now();
@@ -104,15 +107,18 @@ mod tests {
     async fn a_look_serves_other_readings_for_a_second_and_counts_from_its_beginning() {
         let ((client, asked), store) = (server(), Store::default());
         let looks = CollectorLooks::default();
-        let first = looks.look(&client, &store).await.unwrap();
+        let first = looks.look(&client, &store, 0).await.unwrap();
         tokio::time::advance(Duration::from_millis(900)).await;
-        let second = looks.look(&client, &store).await.unwrap();
+        let second = looks.look(&client, &store, 0).await.unwrap();
         assert_eq!(second.begun, first.begun, "it is as old as it is");
         assert!(second.collectors.contains_key("errors"));
         assert_eq!(asked.load(Ordering::SeqCst), 1);
-        tokio::time::advance(Duration::from_millis(200)).await;
-        let third = looks.look(&client, &store).await.unwrap();
-        assert!(third.begun > first.begun);
-        assert_eq!(asked.load(Ordering::SeqCst), 2);
+        let newer = looks.look(&client, &store, 10).await.unwrap();
+        assert_eq!(asked.load(Ordering::SeqCst), 2, "the evidence is newer than version 9");
+        assert!(newer.begun > first.begun);
+        tokio::time::advance(Duration::from_millis(1_100)).await;
+        let third = looks.look(&client, &store, 0).await.unwrap();
+        assert!(third.begun > newer.begun);
+        assert_eq!(asked.load(Ordering::SeqCst), 3);
     }
 }

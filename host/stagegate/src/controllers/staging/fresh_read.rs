@@ -11,6 +11,7 @@ use stagegate_decide::staging::{BindingFacts, Decoded, Facts, Read, Source, obse
 use stagegate_runtime::Runtime;
 use stagegate_runtime::request::RequestError;
 use stagegate_runtime::store::ObjectId;
+use stagegate_runtime::watch::order_of;
 use tokio::time::Instant;
 
 use super::collector_look::{CollectorLooks, Look};
@@ -112,13 +113,15 @@ impl FreshReader<'_> {
             let known = self.combined_of(&names);
             let (combined, baseline) =
                 read::combined(&Reader::new(client, &self.stores.combined), &names, known).await?;
+            let evidence = combined.values().filter_map(Decoded::object).filter_map(order_of).max();
             facts.combined = combined;
             let config_maps = self.stores.sources.named_by(&facts.policy.object);
             let of_bindings = Reader::new(client, &self.stores.bindings);
             let (bindings, versions, look, objects, sources) = tokio::try_join!(
                 of_bindings.each(&names),
                 self.versions(policy, &names),
-                self.looks.look(client, &self.stores.collectors),
+                self.looks
+                    .look(client, &self.stores.collectors, evidence.unwrap_or_default()),
                 // Of a Binding that has changed meanwhile the decision asks again: the answer says for which version it is.
                 read::objects(client, asked_before(facts)),
                 read::sources(client, &config_maps),
