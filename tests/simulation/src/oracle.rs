@@ -368,9 +368,11 @@ impl Oracle {
         (before, placement, plan): (&str, &stagegate_decide::staging::Placement, &Plan),
         parts: Parts<'_>,
     ) -> Option<(&'static str, String)> {
-        // To take over what the Go stager made places nothing else.
+        // To take over what the Go stager made places nothing else, and tells nothing new. It does not name our collector.
         let live = parts.2.placements.get(placement.name.as_str());
-        let is_asked_of = live.is_some_and(|live| live.spec.cluster_selectors.is_empty() || proofs::is_attempted(live));
+        let is_asked_of = live.is_some_and(|live| {
+            live.spec.cluster_selectors.is_empty() || proofs::is_attempted(live) || proofs::names_our_collector(live)
+        });
         // A gate may take longer than a sign of life counts: it is asked for after a soak alone.
         let mut stages = talk.facts.policy.object.spec.stages.iter();
         let is_asked = stages.any(|stage| stage.name == before && (stage.soak.is_some() || stage.gates.is_empty()));

@@ -229,6 +229,15 @@ pub fn is_attempted(placement: &BindingPolicy) -> bool {
     attempt.is_some_and(|attempt| attempt != "0")
 }
 
+pub fn names_our_collector(placement: &BindingPolicy) -> bool {
+    let mut clauses = placement.spec.downsync.iter();
+    clauses.any(|clause| {
+        clause
+            .status_collectors
+            .contains(&stagegate_api::evidence::collector_name())
+    })
+}
+
 /// How long KubeStellar has been away, if that is so long that it may be down.
 pub fn silence(kubestellar: &KubeStellar, server: &Server) -> Option<Millis> {
     let now = millis(server.counter.now);

@@ -31,7 +31,7 @@ macro_rules! reasons {
 }
 
 impl Reason {
-    /// Whether every healthy rollout has it for some seconds, and nobody has to do anything about it.
+    /// Whether every healthy rollout has it for some seconds, until KubeStellar has caught up.
     pub const fn is_brief(self) -> bool {
         matches!(
             self,

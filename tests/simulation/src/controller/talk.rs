@@ -180,7 +180,7 @@ impl Talk {
             .map(|(key, combined)| (key.clone(), Decoded::Object(views.of(combined))))
             .collect();
         // What follows is asked for at once, and served in any order.
-        self.are_versions_first = server.counter.version % 2 == 0;
+        self.are_versions_first = server.counter.version.is_multiple_of(2);
         self.step = if self.are_versions_first {
             Step::ReadVersions
         } else {
@@ -363,7 +363,7 @@ fn bound(facts: &Facts) -> impl Iterator<Item = (ObjectKey, ResourceVersion)> {
         })
 }
 
-/// As another policy's reading of the same process may have found it up to a second ago, unless the watch has told of a newer one.
+/// As another policy's reading of the same process may have found it up to a second ago, unless the watch has brought a newer one.
 fn looked_at(name: &str, server: &Server, seen: &Seen) -> Option<Arc<stagegate_api::StatusCollector>> {
     let age = jiff::SignedDuration::from_millis(i64::try_from(server.counter.version % 1_000).unwrap_or_default());
     let looked = server.counter.now.checked_sub(age).unwrap_or(server.counter.now);

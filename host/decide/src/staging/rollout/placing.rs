@@ -20,6 +20,7 @@ use crate::staging::input::{
 };
 use crate::staging::plan::{Event, Placement, Write};
 use crate::staging::rollout::handover::{HandOver, Pair, hand_over};
+use crate::staging::rollout::sign_of_life::other_open_spec;
 use crate::staging::rollout::{Draft, Rollout, drift};
 use crate::staging::status::stage;
 
@@ -227,7 +228,10 @@ impl Rollout<'_> {
         let is_same = collectors(&own.object.spec) == collectors(&self.open_spec(index));
         // No set of this placement has been accepted yet, so everything that is newer than its opening belongs to it.
         let accepted = self.recorded(index).filter(|recorded| stage::is_of(recorded, own));
-        let is_first = accepted.is_some_and(|recorded| recorded.objects.iter().all(|object| object.baseline.is_none()));
+        let is_first = accepted.is_some_and(|recorded| {
+            // A record that was cleared for a removal that then failed still has the clusters of its set.
+            recorded.destinations.is_empty() && recorded.objects.iter().all(|object| object.baseline.is_none())
+        });
         own.baseline
             .filter(|_| (is_same || is_first) && self.slots[index].open().is_some())
     }
@@ -268,7 +272,12 @@ impl Rollout<'_> {
     /// takes nothing over.
     pub(crate) fn latest(&self) -> Option<usize> {
         let active = self.active_or_last();
-        let is_current = |index: usize| self.slots[index].open().is_some_and(|own| self.is_current(index, own));
+        // What was asked for a sign of life still places what it placed.
+        let is_current = |index: usize| {
+            self.slots[index].open().is_some_and(|own| {
+                self.is_current(index, own) || other_open_spec(&own.object.spec) == self.open_spec(index)
+            })
+        };
         let is_served = |index: &usize| self.is_open_at_revision(*index) && (*index <= active || is_current(*index));
         (0..self.slots.len()).rev().find(is_served)
     }

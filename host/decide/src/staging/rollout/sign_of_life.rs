@@ -46,8 +46,8 @@ impl Rollout<'_> {
         let slot = &self.slots[next];
         let own = match slot {
             Slot::Closed(own) => own,
-            // To take over what the Go stager made changes nothing of what is placed; nor does another attempt of what is current.
-            Slot::Open(own) if !own.is_unstamped && !self.is_current(next, own) => own,
+            // To take over what the Go stager made changes nothing of what is placed, and tells nothing new.
+            Slot::Open(own) if !self.is_made_by_the_go_stager(next, own) => own,
             _ => return None,
         };
         let placement = &self.stage(next).placement;
@@ -56,7 +56,7 @@ impl Rollout<'_> {
                 Slot::Open(_) => Placement {
                     name: placement.clone(),
                     precondition: own.precondition(),
-                    spec: other_open_spec(own),
+                    spec: other_open_spec(&own.object.spec),
                     annotations: BTreeMap::new(),
                 },
                 _ => Placement {
@@ -91,8 +91,8 @@ impl Rollout<'_> {
 }
 
 /// Its last cluster selector is listed once more, or once less: the clusters are the same, and KubeStellar has to write its status.
-fn other_open_spec(own: &OwnedPlacement<'_>) -> BindingPolicySpec {
-    let mut spec = own.object.spec.clone();
+pub fn other_open_spec(spec: &BindingPolicySpec) -> BindingPolicySpec {
+    let mut spec = spec.clone();
     match spec.cluster_selectors.as_slice() {
         [.., before, last] if before == last => {
             spec.cluster_selectors.pop();

@@ -99,7 +99,7 @@ impl<'a> Rollout<'a> {
     }
 
     /// One without annotations that this controller has judged, or that names its StatusCollector, has lost them.
-    fn is_made_by_the_go_stager(&self, index: usize, own: &OwnedPlacement<'_>) -> bool {
+    pub(crate) fn is_made_by_the_go_stager(&self, index: usize, own: &OwnedPlacement<'_>) -> bool {
         let was_judged = self.recorded(index).is_some_and(|record| record.attempt.is_some());
         let clauses = &own.object.spec.downsync;
         own.is_unstamped && !was_judged && without_evidence(clauses) == *clauses
