@@ -35,12 +35,12 @@ pub struct Alarm {
 }
 
 /// What one reading says of one cluster and one object.
-struct Row {
-    told: Told,
+pub(crate) struct Row {
+    pub(crate) told: Told,
     object_name: String,
     content: Content,
     create_only: bool,
-    truth: Option<Truth>,
+    pub(crate) truth: Option<Truth>,
     /// The CombinedStatus says that the cluster has reported nothing.
     is_blank: bool,
     /// When the version was made, or when the process saw the Binding name it, which may be much later.
@@ -122,7 +122,8 @@ impl Alarm {
     }
 }
 
-fn rows(talk: &Talk, stage: &str, kubestellar: &KubeStellar) -> Vec<Row> {
+/// What a reading says of each cluster and object of a stage.
+pub(crate) fn rows(talk: &Talk, stage: &str, kubestellar: &KubeStellar) -> Vec<Row> {
     let facts: &Facts = &talk.facts;
     let name = PlacementName::of(talk.policy(), StageName::of(stage));
     let placement = facts.placements.get(name.as_str()).and_then(Decoded::object);

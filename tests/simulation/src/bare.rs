@@ -93,6 +93,7 @@ impl World {
             newest: 0,
             available: 0,
             has_failed: false,
+            generation: 1,
             applied_until: now,
         };
         let report = status.map(|status| Report {

@@ -17,6 +17,7 @@ mod edits;
 mod extras;
 mod gate_rules;
 pub mod gates;
+mod joins;
 pub mod kubestellar;
 pub mod many;
 pub mod oracle;

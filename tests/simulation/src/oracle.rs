@@ -13,7 +13,7 @@
 //!   transport may have merged updates, or the cluster has gone out of reach with an earlier one. It counts after two minutes
 //!   without another report; after updates within two minutes only if the report was made when the last one was delivered;
 //! - whether a report of the first generation is about an older object of the same name, if the policy was made anew less than
-//!   two minutes before the object or after it;
+//!   two minutes before the object or after it; a report of a later one counts two minutes after the object was made;
 //! - which update a report is about, if the policy was made anew less than two minutes after an update: the policy before may
 //!   have known that a cluster has not acknowledged that one. Nor which of the last two updates a report is about, if the policy was
 //!   made anew between them: a cluster that has been out of reach since before the first one reports once more than the policy can
@@ -46,6 +46,7 @@ use crate::clusters::Fleet;
 use crate::controller::talk::Talk;
 use crate::coverage::{Coverage, Reached};
 use crate::gate_rules::GateRules;
+use crate::joins::Joins;
 use crate::kubestellar::KubeStellar;
 use crate::placement_rules::PlacementRules;
 use crate::proofs::{self, Soaks, newly_passed};
@@ -90,6 +91,7 @@ pub struct Oracle {
     claims: Claims,
     waits: Waits,
     pub(crate) alarm: Alarm,
+    pub(crate) joins: Joins,
     soaks: Soaks,
     read: ReadRows,
     repeated: RepeatedWrites,

@@ -363,6 +363,7 @@ impl World {
     fn whole(&mut self, process: usize, talk: &Talk, plan: &Plan) -> Next {
         self.oracle.finished(&talk.facts, plan);
         self.oracle.alarm.finished(talk, &self.kubestellar);
+        self.oracle.joins.finished(talk, plan, &self.kubestellar);
         let memory = self.processes[process]
             .memories
             .entry(talk.policy().to_owned())

@@ -116,6 +116,8 @@ impl Judging<'_> {
         let own = PlacementName::of(talk.policy(), StageName::of(&spec.name));
         let told = Told {
             path: format!("{}/{}", key.namespace.as_deref().unwrap_or_default(), key.name),
+            key: &key,
+            before: version_before(content, &key, parts.2),
             content,
             create_only: object.create_only,
             is_untold: is_untold(facts, self.placement, content)
@@ -162,8 +164,11 @@ impl Judging<'_> {
 }
 
 /// An object as it should run.
-struct Told {
+struct Told<'a> {
+    key: &'a ObjectKey,
     path: String,
+    /// The version that the last update replaced.
+    before: Option<u64>,
     content: Content,
     create_only: bool,
     /// No time tells of its last update, or nothing is known from before it.
@@ -177,13 +182,17 @@ struct Told {
     now: Millis,
 }
 
-impl Told {
+impl Told<'_> {
     /// Whether the report is of the object's version, as far as anybody could know.
     fn is_version(&self, truth: &Truth, cluster: &str, oracle: &Oracle) -> bool {
+        if truth.content == self.content.id {
+            return true;
+        }
         let made_at = self.content.made_at;
         let is_scaled = || oracle.scaled.contains(&(cluster.to_owned(), self.path.clone()));
         let is_alone = self.content.replaced.is_none_or(|before| made_at - before >= UNTOLD_MS);
-        let since = if is_alone {
+        let may_tell_of_older = (oracle.joins).may_tell_of_older((cluster, self.key), self.content, self.before);
+        let since = if is_alone && !may_tell_of_older {
             made_at - CLOCKS_MS
         } else {
             made_at + DELIVERY_MS
@@ -192,21 +201,24 @@ impl Told {
         let is_merged = truth.at >= since && self.now - truth.at >= UNTOLD_MS && !is_late;
         let version = (cluster.to_owned(), self.path.clone(), self.content.id);
         let is_merged = is_merged || oracle.merged.borrow().contains(&version);
-        if is_merged && truth.content != self.content.id {
+        if is_merged {
             oracle.merged.borrow_mut().insert(version);
         }
         let is_older = self.delivery.is_from_before_update(truth) || self.delivery.is_from_before_opening(truth);
         let lacks_one = (self.lacks_one_update.as_ref()).is_some_and(|lack| lack.is_excused(truth, cluster));
-        let is_untold = (self.is_untold || lacks_one || self.is_without_history) && !is_older;
+        // A later generation than the object has had is of an older object, or something in the cluster edits this one: two minutes tell.
+        let is_of_older_object =
+            self.content.replaced.is_none() && truth.generation > 1 && self.now - made_at < UNTOLD_MS;
+        let is_without_history = self.is_without_history && !is_of_older_object;
+        let is_untold = (self.is_untold || lacks_one || is_without_history) && !is_older;
         // What another policy has placed, nothing tells this one: the cluster may have got, and report, an older object or version.
         let is_of_delivery = (made_at - CLOCKS_MS..=made_at + DELIVERY_MS).contains(&truth.at);
         let is_shared = oracle.has_two_policies && (is_of_delivery || truth.newest >= self.content.id);
         let is_newer = self.is_cached && truth.content > self.content.id;
-        truth.content == self.content.id
-            || is_newer
+        is_newer
             || self.create_only
             || is_untold
-            || self.delivery.is_kept(truth)
+            || (self.delivery.is_kept(truth) && !is_of_older_object)
             || is_merged
             || is_shared
             || is_scaled()

@@ -39,6 +39,8 @@ pub struct Truth {
     pub available: i64,
     /// The report says that the rollout has been given up.
     pub has_failed: bool,
+    /// The generation that the report names; 0 if it names none.
+    pub generation: i64,
     /// Until when the cluster's agent had applied all that had arrived.
     pub applied_until: Millis,
 }
@@ -204,6 +206,10 @@ impl Member {
             newest: running.newest,
             available: status.as_ref().map_or(0, |status| status.available),
             has_failed: status.as_ref().is_some_and(Status::has_failed),
+            generation: status
+                .as_ref()
+                .and_then(|status| status.observed_generation)
+                .unwrap_or_default(),
             applied_until: if self.applies_from > now {
                 self.unapplied_since
             } else {

@@ -21,6 +21,7 @@ pub const PLOTS: &[Plot] = &[
     made_anew_after_the_loss_in_a_new_attempt,
     made_anew_while_nobody_looks,
     made_anew_while_an_update_is_pending,
+    made_anew_before_a_new_policy,
     made_anew_under_create_only,
     made_anew_before_the_first_look,
     placed_again_after_a_report_of_an_old_version,
@@ -274,6 +275,25 @@ fn made_anew_while_an_update_is_pending(chance: &mut Seeded) -> (Setting, Action
         },
         actions,
     )
+}
+
+/// An object that was updated is made anew, and right after it the policy. A cluster still has the old one, and reports on it to the new
+/// placement.
+fn made_anew_before_a_new_policy(chance: &mut Seeded) -> (Setting, Actions) {
+    let actions = vec![
+        (
+            When::AfterOpen(0, chance.between(12_000, 20_000)),
+            Action::EditWorkload(0, Edit::Spec),
+        ),
+        (later(chance, 10_000, 15_000), Action::Undelivered(0, 300_000)),
+        (later(chance, 0, 1_000), Action::DeleteWorkload(0)),
+        (later(chance, 2_100, 5_000), Action::RecreateWorkload(0)),
+        (later(chance, 500, 10_000), Action::RecreatePolicy),
+        // Before anything of the new placement is looked at.
+        (When::AfterOpen(1, chance.between(0, 1_500)), Action::Sicken(0, 0)),
+        (later(chance, 300, 2_000), Action::Recover(0, 0)),
+    ];
+    (two_stages([1, 1], &[Resource::Deployment], false), actions)
 }
 
 /// An object that is only created is made anew, so a cluster keeps the old one; then updates shall be delivered again.

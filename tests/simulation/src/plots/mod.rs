@@ -3,6 +3,7 @@
 
 mod bindings;
 mod evidence;
+mod joins;
 mod lives;
 mod names;
 mod placements;
@@ -17,7 +18,7 @@ use crate::server::Resource;
 /// Draws what happens, and in which world.
 type Plot = fn(&mut Seeded) -> (Setting, Vec<(When, Action)>);
 
-const ALL: [&[Plot]; 7] = [
+const ALL: [&[Plot]; 8] = [
     bindings::PLOTS,
     updates::PLOTS,
     lives::PLOTS,
@@ -25,6 +26,7 @@ const ALL: [&[Plot]; 7] = [
     placements::PLOTS,
     names::PLOTS,
     prompt::PLOTS,
+    joins::PLOTS,
 ];
 
 /// So long after the action before.

@@ -17,6 +17,8 @@ pub const PLOTS: &[Plot] = &[
     order::taken_back,
     order::stripped,
     order::edited_before_kubestellar_is_away,
+    order::taken_back_before_a_long_soak,
+    order::stripped_before_kubestellar_is_away,
     order::appended,
     order::deleted,
     order::opened_by_hand,

@@ -6,6 +6,9 @@ use crate::script::{Action, Edit, PolicyEdit, Setting, When};
 use crate::seeded::Seeded;
 use crate::server::Resource;
 
+/// Three soaks of a minute, and some 35 s for each of the stages; not a fourth soak.
+const DONE_MS: Millis = 325_000;
+
 /// Two or three stages without anything special.
 fn setting(chance: &mut Seeded) -> Setting {
     let stages = 2 + chance.below(2);
@@ -148,6 +151,64 @@ pub fn edited_before_kubestellar_is_away(chance: &mut Seeded) -> (Setting, Vec<(
             When::AfterPrevious(chance.between(40_000, 70_000)),
             Action::RestartKubeStellar {
                 down_ms: chance.between(120_000, 300_000),
+                inventory_ms: 0,
+                objects_ms: 0,
+            },
+        ),
+    ];
+    (setting, actions)
+}
+
+/// All stages were open, a user edits the clauses, and takes that back when the second stage is open again. KubeStellar has nothing to write
+/// for the whole soak of that stage, so it is asked for a sign of life by the last one's placement, which stays.
+pub fn taken_back_before_a_long_soak(chance: &mut Seeded) -> (Setting, Vec<(When, Action)>) {
+    let setting = Setting {
+        clusters: vec![1; 3],
+        shares: vec![false; 3],
+        soak: Some("1m"),
+        done_within_ms: DONE_MS,
+        ..setting(chance)
+    };
+    let actions = vec![
+        (
+            When::AfterOpen(2, chance.between(5_000, 20_000)),
+            Action::EditPolicy(PolicyEdit::Clause),
+        ),
+        (
+            When::AfterOpen(4, chance.between(18_000, 45_000)),
+            Action::EditPolicy(PolicyEdit::Clause),
+        ),
+    ];
+    (setting, actions)
+}
+
+/// Both stages are open, and a user takes an edit of the clauses back. Then a person takes the annotations of the last placement away, and
+/// KubeStellar goes away for the rest of the first stage's soak.
+pub fn stripped_before_kubestellar_is_away(chance: &mut Seeded) -> (Setting, Vec<(When, Action)>) {
+    let setting = Setting {
+        clusters: vec![1; 2],
+        shares: vec![false; 2],
+        soak: Some("2m"),
+        keeps_previous: true,
+        ..setting(chance)
+    };
+    let actions = vec![
+        (
+            When::AfterOpen(1, chance.between(5_000, 20_000)),
+            Action::EditPolicy(PolicyEdit::Clause),
+        ),
+        (
+            When::AfterPrevious(chance.between(3_000, 10_000)),
+            Action::EditPolicy(PolicyEdit::Clause),
+        ),
+        (
+            When::AfterPrevious(chance.between(15_000, 40_000)),
+            Action::StripPlacement(1),
+        ),
+        (
+            When::AfterPrevious(chance.between(2_000, 20_000)),
+            Action::RestartKubeStellar {
+                down_ms: chance.between(150_000, 300_000),
                 inventory_ms: 0,
                 objects_ms: 0,
             },

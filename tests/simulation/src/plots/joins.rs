@@ -1,0 +1,47 @@
+//! Clusters that join the first stage right after an update of which they have not told. Must not carry anything out.
+
+use super::{Plot, later};
+use crate::queue::Millis;
+use crate::script::{Action, Edit, Setting, When};
+use crate::seeded::Seeded;
+use crate::server::Resource;
+
+pub const PLOTS: &[Plot] = &[updated_again_before_it_reports];
+
+/// The first stage is active all the time, and the second one's first cluster is labelled for it.
+fn setting() -> Setting {
+    Setting {
+        clusters: vec![1, 2],
+        shares: vec![false, false],
+        objects: vec![Resource::Deployment],
+        soak: Some("4m"),
+        slow_reports: true,
+        ..Setting::default()
+    }
+}
+
+fn update() -> Action {
+    Action::EditWorkload(0, Edit::Spec)
+}
+
+/// When the first stage's own cluster has reported on the version before.
+fn begin(chance: &mut Seeded) -> When {
+    When::AfterOpen(0, chance.between(14_000, 25_000))
+}
+
+/// A cluster joins nearly two minutes after the update, and gets it. When it has not reported yet, there is another update, of which it
+/// gets nothing; it reports on the first one.
+fn updated_again_before_it_reports(chance: &mut Seeded) -> (Setting, Vec<(When, Action)>) {
+    let update_after: Millis = chance.between(13_000, 25_000);
+    let actions = vec![
+        (begin(chance), update()),
+        (later(chance, 104_000, 110_000), Action::Relabel(1)),
+        (later(chance, 2_800, 5_000), Action::Undelivered(1, 400_000)),
+        (
+            When::AfterPrevious(0),
+            Action::Unreachable(1, update_after + chance.between(4_000, 9_500)),
+        ),
+        (When::AfterPrevious(update_after), update()),
+    ];
+    (setting(), actions)
+}
