@@ -135,7 +135,10 @@ impl Oracle {
     /// What status says of the active stage rests on proofs, too: a stage soaks only if all would let it pass, and is called unwell
     /// only if every cluster has the right version.
     pub fn said(&mut self, talk: &Talk, plan: &Plan, parts: Parts<'_>) {
-        let facts = &talk.facts;
+        let (facts, now) = (&talk.facts, millis(parts.2.counter.now));
+        if let Some(read) = facts.policy.object.status.as_ref().filter(|_| is_newest(talk, parts.2)) {
+            self.waits.list(talk.policy(), read, now);
+        }
         let written = plan.writes.iter().find_map(|write| match write {
             Write::Status { status, .. } => Some(&**status),
             _ => None,
@@ -169,6 +172,7 @@ impl Oracle {
         if is(&[Reason::UpdateAcknowledgementOverdue]) && has_plain_view {
             let stage = status.active_stage.as_deref().unwrap_or_default();
             let broken = self.alarm.is_false(talk, stage, parts.0);
+            let broken = broken.or_else(|| self.waits.is_overdue_too_early(talk.policy(), status, now));
             self.note(
                 broken.map(|text| ("alarm", format!("status says {reason}: {text}"))),
                 facts,

@@ -1,6 +1,10 @@
 //! What status says of updates that hold a stage, compared with which updates there were. Must not look at what a decision rests on.
 
-use stagegate_api::{StageStatus, StagedBindingPolicy, StagedBindingPolicyStatus, UnacknowledgedUpdates};
+use std::collections::{BTreeMap, BTreeSet};
+
+use stagegate_api::{
+    PendingUpdate, StageStatus, StagedBindingPolicy, StagedBindingPolicyStatus, UnacknowledgedUpdates,
+};
 use stagegate_decide::names::{PlacementName, StageName};
 use stagegate_decide::staging::{Facts, Reason};
 
@@ -14,6 +18,8 @@ type Broken = (&'static str, String);
 
 /// By then each cluster in reach has an update and has reported on it, however slow everything is.
 const REPORTED_MS: Millis = 70_000;
+/// A cluster has this long to acknowledge an update, less what clocks may differ by.
+const OVERDUE_MS: Millis = 110_000;
 /// A stage that passes over unacknowledged updates waits two minutes for them.
 const ACCEPTED_MS: Millis = 240_000;
 
@@ -22,6 +28,8 @@ pub struct Waits {
     /// Since when status has said before each update that updates hold this stage.
     held: Option<(String, Millis)>,
     updated_at: Millis,
+    /// Since when the status of a policy lists updates that a cluster has not acknowledged; `None` once it has listed some without names.
+    listed: BTreeMap<String, Option<BTreeMap<String, Millis>>>,
 }
 
 impl Waits {
@@ -53,6 +61,45 @@ impl Waits {
             ("lively", text)
         })
     }
+}
+
+impl Waits {
+    /// Notes what the newest status of a policy lists.
+    pub fn list(&mut self, policy: &str, status: &StagedBindingPolicyStatus, now: Millis) {
+        let updates: Vec<&PendingUpdate> = status.stages.iter().flat_map(pending_in).collect();
+        let listed = self
+            .listed
+            .entry(policy.to_owned())
+            .or_insert_with(|| Some(BTreeMap::new()));
+        if updates.iter().any(|update| update.clusters.is_empty()) {
+            *listed = None;
+        }
+        let Some(listed) = listed else { return };
+        let names: BTreeSet<&String> = updates.iter().flat_map(|update| &update.clusters).collect();
+        listed.retain(|name, _| names.contains(name));
+        for name in names {
+            listed.entry(name.clone()).or_insert(now);
+        }
+    }
+
+    /// Whether status calls an update overdue that it has not listed for two minutes for any cluster.
+    pub fn is_overdue_too_early(
+        &self,
+        policy: &str,
+        status: &StagedBindingPolicyStatus,
+        now: Millis,
+    ) -> Option<String> {
+        let listed = self.listed.get(policy)?.as_ref()?;
+        let stage = status.active_stage.as_deref()?;
+        let stage = status.stages.iter().find(|record| record.name == stage)?;
+        let mut names = pending_in(stage).flat_map(|update| &update.clusters);
+        let is_due = |name: &String| listed.get(name).is_some_and(|since| now - since >= OVERDUE_MS);
+        (!names.any(is_due)).then(|| "status has not listed any for two minutes".to_owned())
+    }
+}
+
+fn pending_in(stage: &StageStatus) -> impl Iterator<Item = &PendingUpdate> {
+    stage.objects.iter().flat_map(|object| &object.pending_updates)
 }
 
 /// The active stage that passes over unacknowledged updates, if status says that they hold it.
@@ -118,8 +165,9 @@ pub fn left_names(status: &StagedBindingPolicyStatus, facts: &Facts) -> Option<B
         is_held && status.active_stage.as_deref() == Some(&stage.name)
     };
     let mut excepted = status.stages.iter().filter(is_judged).flat_map(|stage| {
-        let updates = stage.objects.iter().flat_map(|object| &object.pending_updates);
-        updates.flat_map(|update| &update.except).map(move |name| (stage, name))
+        pending_in(stage)
+            .flat_map(|update| &update.except)
+            .map(move |name| (stage, name))
     });
     let (stage, name) = excepted.find(|(stage, name)| is_left(stage, name))?;
     Some((

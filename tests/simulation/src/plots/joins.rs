@@ -6,7 +6,10 @@ use crate::script::{Action, Edit, Setting, When};
 use crate::seeded::Seeded;
 use crate::server::Resource;
 
-pub const PLOTS: &[Plot] = &[updated_again_before_it_reports];
+pub const PLOTS: &[Plot] = &[
+    updated_again_before_it_reports,
+    joins_with_what_a_placement_that_is_gone_brought,
+];
 
 /// The first stage is active all the time, and the second one's first cluster is labelled for it.
 fn setting() -> Setting {
@@ -44,4 +47,25 @@ fn updated_again_before_it_reports(chance: &mut Seeded) -> (Setting, Vec<(When, 
         (When::AfterPrevious(update_after), update()),
     ];
     (setting(), actions)
+}
+
+/// A cluster keeps what a placement has brought that is gone, and gets nothing more. The object is updated, and long after that the cluster
+/// joins the other stage: what it reports is from before the update.
+fn joins_with_what_a_placement_that_is_gone_brought(chance: &mut Seeded) -> (Setting, Vec<(When, Action)>) {
+    let setting = Setting {
+        clusters: vec![2, 1],
+        keeps_previous: true,
+        slow_reports: false,
+        ..setting()
+    };
+    let actions = vec![
+        (
+            When::AfterOpen(1, chance.between(8_000, 25_000)),
+            Action::Undelivered(0, 400_000),
+        ),
+        (later(chance, 0, 1_000), Action::DeletePlacement(0)),
+        (later(chance, 3_000, 6_000), update()),
+        (later(chance, 30_000, 105_000), Action::Relabel(0)),
+    ];
+    (setting, actions)
 }
