@@ -61,7 +61,7 @@ pub struct StagedBindingPolicyStatus {
 /// - Holding: the evidence is complete and a check says no.
 /// - Paused: `spec.paused` is true.
 /// - Completed: the last stage has passed and serves its clusters.
-/// - Failed: a gate has said that this attempt never passes; a person decides what to do.
+/// - Failed: a gate has said that this attempt will never pass; a person decides what to do.
 /// - Stalled: a person must correct something first; the `Stalled` condition says what.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 pub enum Phase {
@@ -106,7 +106,7 @@ pub struct StageStatus {
     /// - Active: it is placed and being evaluated.
     /// - Passed: every check has passed on complete evidence.
     /// - Outdated: it is still placed at an older revision.
-    /// - Failed: a gate has said that this attempt never passes; it stays placed.
+    /// - Failed: a gate has said that this attempt will never pass; it stays placed.
     pub state: StageState,
     /// The revision that this record is about: a digest of the policy's `downsync`.
     #[serde(default, skip_serializing_if = "Option::is_none")]

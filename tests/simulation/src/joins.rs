@@ -1,4 +1,4 @@
-//! Clusters that join a stage before they have told of an update: what they report later. Must not judge health.
+//! Clusters that join a stage before they have reported on an update, and what they report later. Must not judge health.
 
 use std::collections::BTreeMap;
 
@@ -16,12 +16,12 @@ use crate::versions::{CLOCKS_MS, UNTOLD_MS};
 /// A cluster, an object, and a version of it.
 type Told = (String, String, u64);
 
-/// When the set with each cluster was accepted that had told nothing of an object then, and the version that the object had.
+/// For each cluster that joined without a report on an object, and the object's version then: when the set with the cluster was accepted.
 #[derive(Clone, Debug, Default)]
 pub struct Joins(BTreeMap<Told, Millis>);
 
 impl Joins {
-    /// All that a reading led to was done.
+    /// Called when everything that a reading led to has been done.
     pub fn finished(&mut self, talk: &Talk, plan: &Plan, kubestellar: &KubeStellar) {
         let facts = &talk.facts;
         let status = plan.writes.iter().find_map(|write| match write {
@@ -46,8 +46,8 @@ impl Joins {
         }
     }
 
-    /// Whether the first that a cluster tells may be of the version before this one, as whoever has watched knows: it joined soon after the
-    /// update before the last one, of which it had told nothing, and the last one soon followed.
+    /// Whether a cluster's first report may be about the version before this one, as far as an observer can know: it joined soon after the
+    /// update before the last one without having reported on it, and the last one soon followed.
     pub fn may_tell_of_older(
         &self,
         (cluster, object): (&str, &ObjectKey),

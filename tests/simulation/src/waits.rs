@@ -82,7 +82,7 @@ impl Waits {
         }
     }
 
-    /// Whether status calls an update overdue that it has not listed for two minutes for any cluster.
+    /// Whether status calls an update overdue although it has listed none as pending for two minutes for any cluster.
     pub fn is_overdue_too_early(
         &self,
         policy: &str,

@@ -332,8 +332,8 @@ impl<'a> GateInput<'a> {
             }
             GateAnswer::Fail { reason } => {
                 let text = format!(
-                    "{who} has failed attempt {}: {}. It is not asked again in this attempt: edit the gate, the stage's \
-                    clusterSelectors or spec.downsync to try anew",
+                    "{who} has failed attempt {}: {}. It is not called again in this attempt: to try again, edit the gate's \
+                    entry in this policy, the stage's clusterSelectors or spec.downsync",
                     self.subject.attempt,
                     printable_cut(reason, MESSAGE_CHARS_MAX)
                 );

@@ -22,7 +22,7 @@ macro_rules! reasons {
                 match self { $(Self::$name => $meaning,)* }
             }
 
-            /// Worth an Event when it is reached in a stage; the others occur in every healthy rollout.
+            /// Whether an Event is written when a stage gets this reason. Most of the others also occur in healthy rollouts.
             pub const fn is_notable(self) -> bool {
                 match self { $(Self::$name => $notable,)* }
             }
@@ -47,8 +47,8 @@ impl Reason {
         )
     }
 
-    /// Whether the Event is of type `Warning`: the rollout does not go on unless a person acts. An Event is `Normal` about what a
-    /// stage merely waits for, what a person has asked for, and what went well.
+    /// Whether the Event is of type `Warning`: a person should look, and often must act before the rollout goes on. An Event is `Normal`
+    /// about what a stage merely waits for, what a person has asked for, and what went well.
     pub const fn is_warning(self) -> bool {
         match self {
             Self::Paused | Self::Completed | Self::StageOpened | Self::StagePassed => false,
@@ -71,17 +71,17 @@ reasons! {
     InvalidObject => true, "An object that the policy needs cannot be decoded: its fields are not those of its kind.";
     Paused => true, "`spec.paused` is true.";
     Completed => true, "The last stage has passed.";
-    StageOpened => true, "An Event: the workload is placed in the clusters of a stage.";
+    StageOpened => true, "An Event: a stage's BindingPolicy was opened, taken over from the Go stager, or changed in place.";
     StagePassed => true, "An Event: a stage has passed.";
     EditedAfterCompletion => true, "An Event: an object was updated after the rollout was completed, and all placed stages get the update at once.";
     Opening => false, "The stage is about to be placed.";
     EvidenceExpired => false, "The evidence was too old when the next stage was to be opened, so it is read again.";
-    KubeStellarSilent => false, "KubeStellar has not answered a change for longer than it ever takes: check whether its controller-manager runs.";
+    KubeStellarSilent => false, "All checks pass, but KubeStellar has written nothing for 30 s: Stagegate makes a change that moves no workload and waits until KubeStellar has processed it. If this lasts for more than a minute, check whether KubeStellar's controller-manager runs.";
     // What stalls it until a person acts.
     BindingPolicyNotOwned => true, "A BindingPolicy that this policy does not own has the name that a stage needs: rename the stage or the policy, or delete the BindingPolicy, which removes what it places from its clusters.";
     EvidenceCollectorNotOwned => true, "A StatusCollector of another owner has the name of the controller's own: delete it.";
     ActiveStageRemoved => true, "The spec no longer has the stage that is placed: put it back, or delete its BindingPolicy, which removes the workload from its clusters.";
-    BindingPolicyNotStored => true, "The API server stores a BindingPolicy without a field of `downsync`: its CRD is older than that field.";
+    BindingPolicyNotStored => true, "The API server did not store a BindingPolicy as Stagegate wrote it: the CRD does not know a field, or an admission webhook changed it.";
     // The placement and its Binding.
     Placing => false, "KubeStellar or its transport has not taken the last change yet.";
     NameInUse => false, "An earlier BindingPolicy of this name is still being deleted.";
@@ -129,13 +129,13 @@ reasons! {
     GatePassed => false, "The gate lets the stage pass.";
     GateHolds => true, "The gate holds the stage for now.";
     GateFailed => true, "The gate says that this attempt will never pass.";
-    GateError => true, "The gate gave no verdict: it trapped, took too long, or was not asked yet.";
+    GateError => true, "The gate gave no verdict: it crashed, exceeded a limit, gave an invalid answer, or has not been called yet.";
     GateNamespaceNotAllowed => true, "The gate's ConfigMap is in a namespace that `--gate-namespaces` does not list.";
     GateModuleMissing => true, "The ConfigMap, or its key, does not exist.";
     GateModuleRefused => true, "The component is no gate: see `stagegate gate check`.";
     GateModuleFailed => true, "The component could not be read or compiled.";
     GateDigestMismatch => true, "The component is not the one of `module.digest`.";
-    Soaking => false, "All checks pass and `soak` has not passed yet.";
+    Soaking => false, "All checks pass, but not yet for the time of `soak`.";
     Soaked => false, "All checks have passed for the time of `soak`.";
-    PlacedNotEvaluated => false, "The stage has no check; its Binding is complete.";
+    PlacedNotEvaluated => false, "The stage has no health check, condition or gate; its Binding is complete.";
 }

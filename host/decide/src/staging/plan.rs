@@ -1,4 +1,4 @@
-//! Everything the controller may be asked or told: questions, writes, Events, and when to look again.
+//! What a decision may return: questions, or writes and Events and when to look again.
 //!
 //! [`Write`] is the whole blast radius of staging: read it to know what the controller can do to a cluster.
 
@@ -58,8 +58,8 @@ pub enum Write {
     Update(Placement),
     /// Take over one that the Go stager made: annotations and our collector, the same clauses and clusters.
     Adopt(Placement),
-    /// Raise the fencing token of a closed one, so that an older process's open fails; bring its clauses up to date; or change it so
-    /// that KubeStellar has to write, and nothing else is placed.
+    /// Change a BindingPolicy without placing anything else: raise the fencing token of a closed one, so that an older process cannot open
+    /// it; bring a closed one's clauses up to date; or change a closed or open one only so that KubeStellar has to write.
     Fence(Placement),
     /// Remove the BindingPolicy of a stage that was left, or of a closed one nobody needs.
     Remove {

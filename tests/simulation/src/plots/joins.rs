@@ -1,4 +1,4 @@
-//! Clusters that join the first stage right after an update of which they have not told. Must not carry anything out.
+//! Clusters that join a stage before they have reported on an update. Must not carry anything out.
 
 use super::{Plot, later};
 use crate::queue::Millis;
@@ -32,8 +32,8 @@ fn begin(chance: &mut Seeded) -> When {
     When::AfterOpen(0, chance.between(14_000, 25_000))
 }
 
-/// A cluster joins nearly two minutes after the update, and gets it. When it has not reported yet, there is another update, of which it
-/// gets nothing; it reports on the first one.
+/// A cluster joins nearly two minutes after the update, and receives it. Before it has reported, there is another update, which does not
+/// reach it; then it reports on the first one.
 fn updated_again_before_it_reports(chance: &mut Seeded) -> (Setting, Vec<(When, Action)>) {
     let update_after: Millis = chance.between(13_000, 25_000);
     let actions = vec![
@@ -49,7 +49,7 @@ fn updated_again_before_it_reports(chance: &mut Seeded) -> (Setting, Vec<(When, 
     (setting(), actions)
 }
 
-/// A cluster keeps what a placement has brought that is gone, and gets nothing more. The object is updated, and long after that the cluster
+/// A cluster keeps what a deleted placement had delivered, and receives nothing more. The object is updated, and long after that the cluster
 /// joins the other stage: what it reports is from before the update.
 fn joins_with_what_a_placement_that_is_gone_brought(chance: &mut Seeded) -> (Setting, Vec<(When, Action)>) {
     let setting = Setting {

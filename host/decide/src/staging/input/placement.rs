@@ -159,7 +159,7 @@ impl<'a> OwnedPlacement<'a> {
         precondition(self.object.meta())
     }
 
-    /// KubeStellar has written a Binding for what the BindingPolicy says now.
+    /// KubeStellar's status names the BindingPolicy's current generation; the Binding may still be of an older one.
     pub fn is_synced(&self) -> bool {
         let observed = self.object.status.as_ref().map(|status| status.observed_generation);
         observed.is_some() && observed == self.object.meta().generation

@@ -12,7 +12,7 @@ use stagegate_api::{
 use crate::checks::answers::Read;
 use crate::checks::finding::Finding;
 use crate::checks::reason::Reason;
-use crate::names::{Digest, PlacementName, ResourceVersion};
+use crate::names::{ClusterName, Digest, PlacementName, ResourceVersion, StageName};
 use crate::staging::evidence::{Placed, collector};
 use crate::staging::input::{
     Decoded, Facts, FencingToken, OwnedPlacement, Slot,
@@ -36,7 +36,8 @@ impl Rollout<'_> {
             .filter(|own| own.token != Some(token))
             .map(|own| {
                 let spec = self.closed_spec();
-                let annotations = self.annotations(own.attempt, None);
+                // What it was opened at last stays: with the revision of today, one that a person opens again would look as if it had led here.
+                let annotations = self.annotations_at(own.revision.clone(), own.attempt, None);
                 Write::Fence(Placement {
                     name: name_of(own),
                     precondition: own.precondition(),
@@ -85,7 +86,7 @@ impl Rollout<'_> {
             }
             Slot::Leaving => Finding::unknown(
                 Reason::NameInUse,
-                format!("the old BindingPolicy {name} is still being deleted"),
+                format!("the earlier BindingPolicy {name} is still being deleted"),
             ),
             Slot::Absent
                 if self
@@ -97,14 +98,23 @@ impl Rollout<'_> {
                 Finding::unknown(
                     Reason::NameInUse,
                     format!(
-                        "the Binding of an old BindingPolicy {name} is still there: waiting for it to be collected"
+                        "the Binding of an earlier BindingPolicy {name} still exists: waiting for Kubernetes' garbage collector to delete it"
                     ),
                 )
             }
-            _ if self.policy.spec.paused => Finding::unknown(Reason::Paused, "paused"),
+            _ if self.policy.spec.paused => Finding::unknown(
+                Reason::Paused,
+                format!("stage {} is not placed yet", self.stage(index).name),
+            ),
             _ => {
                 draft.writes.push(Write::CreateClosed(self.closed_policy(index)));
-                Finding::unknown(Reason::Placing, format!("creating BindingPolicy {name}, closed"))
+                Finding::unknown(
+                    Reason::Placing,
+                    format!(
+                        "creating BindingPolicy {name}, which selects no cluster until stage {} is opened",
+                        self.stage(index).name
+                    ),
+                )
             }
         }
     }
@@ -151,10 +161,10 @@ impl Rollout<'_> {
         }
         let recorded = self.recorded(index).and_then(|record| record.attempt);
         let known = own.attempt.max(recorded.unwrap_or_default());
-        // Somebody's edit of the BindingPolicy is put back: that is no wish of the policy's to try anew.
+        // Somebody edited the BindingPolicy and the controller puts it back: the policy itself asks for no new attempt.
         let is_drift = own.token == Some(FencingToken::of(self.facts)) && own.revision == self.checked.revision;
         let attempt = match &self.slots[index] {
-            // One that somebody else opened before its turn has had no attempt of ours.
+            // Somebody else opened it before its turn: the controller has begun no attempt there.
             Slot::Open(_) if is_drift => known.max(1),
             _ => known.saturating_add(1),
         };
@@ -236,8 +246,8 @@ impl Rollout<'_> {
             .filter(|_| (is_same || is_first) && self.slots[index].open().is_some())
     }
 
-    /// The placements before the latest one at the revision go, when it demonstrably serves what they served.
-    /// What is missing where one stays.
+    /// Removes the placements before the latest one at the revision, each when the latest one demonstrably serves the clusters of both.
+    /// Returns what is still missing where a placement stays.
     pub(crate) fn remove_previous(&self, draft: &mut Draft, records: &mut [StageStatus]) -> Option<Finding> {
         if self.policy.spec.paused {
             return None;
@@ -272,7 +282,7 @@ impl Rollout<'_> {
     /// takes nothing over.
     pub(crate) fn latest(&self) -> Option<usize> {
         let active = self.active_or_last();
-        // What was asked for a sign of life still places what it placed.
+        // A placement that was changed only to make KubeStellar write still places the same objects in the same clusters.
         let is_current = |index: usize| {
             self.slots[index].open().is_some_and(|own| {
                 self.is_current(index, own) || other_open_spec(&own.object.spec) == self.open_spec(index)
@@ -327,20 +337,15 @@ impl Rollout<'_> {
                 is_reported: draft.reported_stage == Some(latest),
             };
             match hand_over(pair, &mut draft.questions) {
-                // As little is taken away on a cache as is placed on one.
+                // Like placing, removing needs facts that were just read, not cached ones.
                 Ok(_) if self.facts.read == Read::Cached => draft.ask_for_fresh_read(),
                 Ok(handed) => {
                     if let HandOver::Unproven(shared) = handed {
-                        records[latest].message = Some(format!(
-                            "cluster {} was handed over by its rows alone: that the new placement holds the \
-                             workload there is unproven without reading the inventory",
-                            shared.join(", ")
-                        ));
+                        records[latest].message = Some(unproven(&self.stage(earlier).name, &shared));
                     }
                     draft.writes.push(removal);
-                    // Status comes after it: when it tells of the stage, this placement is gone.
+                    // Status is written before the removal, so the record already says that this placement is gone.
                     records[earlier].binding_policy = None;
-                    records[earlier].objects = stage::of_removed(&records[earlier]).objects;
                 }
                 Err(finding) => {
                     draft.wake(finding.wake_at);
@@ -474,4 +479,14 @@ fn adopted_spec(object: &BindingPolicy) -> BindingPolicySpec {
 
 fn name_of(own: &OwnedPlacement<'_>) -> PlacementName {
     PlacementName::of_object(own.object)
+}
+
+/// What status says after the placement of the `earlier` stage was removed from these clusters. There may be more of them than fit.
+fn unproven(earlier: &StageName, shared: &[ClusterName]) -> String {
+    format!(
+        "unproven: the placement of stage {earlier} is removed, but the reports of the clusters that both stages share ({} in all, first {}) \
+         do not say which of the two placements they come from",
+        shared.len(),
+        shared.first().map(ToString::to_string).unwrap_or_default()
+    )
 }

@@ -17,9 +17,9 @@ use crate::staging::rollout::{Draft, Judged, Rollout};
 use crate::time::after;
 
 impl Rollout<'_> {
-    /// The finding while the active stage passes but KubeStellar has shown no sign of life. A stage that passes because evidence
-    /// has arrived has that sign; one that passes because a time is over may have heard nothing because KubeStellar is down. Gates
-    /// are asked last and may take longer than a sign counts: a stage with gates needs one only after a soak.
+    /// The finding while the active stage passes but KubeStellar has shown no sign of life. When new evidence makes a stage pass, that
+    /// evidence is the sign; when only time has passed, KubeStellar may be down. Gates are called last, and a call may take longer than
+    /// a sign counts: a stage with gates needs one only after a soak.
     pub(crate) fn require_sign_of_life(&self, judged: &Judged, active: usize, draft: &mut Draft) -> Option<Finding> {
         let stage = self.stage(active);
         let is_asked = stage.soak.is_some() || stage.gates.is_empty();
@@ -34,7 +34,7 @@ impl Rollout<'_> {
             return None;
         }
         let window = self.facts.settings.settle_after_loss();
-        // The sign comes before the fresh read, and that may take long: its age counts until the read began.
+        // The sign is older than the fresh read, which may take long: its age is measured when the read began, with twice the limit.
         let (now, window) = match self.facts.read {
             Read::Cached => (self.facts.now, window),
             Read::Anew { began_at, .. } => (began_at.unwrap_or(self.facts.now), window * 2),
@@ -46,7 +46,7 @@ impl Rollout<'_> {
         let slot = &self.slots[next];
         let own = match slot {
             Slot::Closed(own) => own,
-            // To take over what the Go stager made changes nothing of what is placed, and tells nothing new.
+            // Taking over what the Go stager made changes nothing that is placed, so an answer of KubeStellar would prove nothing.
             Slot::Open(own) if !self.is_made_by_the_go_stager(next, own) => own,
             _ => return None,
         };
@@ -68,8 +68,9 @@ impl Rollout<'_> {
             }));
         }
         let text = format!(
-            "stage {} passes, but KubeStellar has written nothing lately: before stage {} gets this revision it has to take a \
-             change of BindingPolicy {placement} that leaves its clusters as they are; if it does not, see whether KubeStellar's controllers run",
+            "stage {} passes, but KubeStellar has written nothing lately and may be down: stage {} gets this revision once KubeStellar has \
+             processed a change of BindingPolicy {placement} that Stagegate makes for this purpose and that changes no cluster; if this \
+             message stays, check that KubeStellar's controller-manager runs",
             stage.name,
             self.stage(next).name
         );

@@ -1,4 +1,4 @@
-//! Statuses that differ in words alone: how far something is that goes on as before. Must not decide when status is written.
+//! Whether two statuses differ only in wording, such as progress counts. Must not decide when status is written.
 
 use stagegate_api::{StageState, StagedBindingPolicyStatus};
 
@@ -21,11 +21,11 @@ fn without_words(status: &StagedBindingPolicyStatus) -> StagedBindingPolicyStatu
         forget_brief(&mut condition.reason);
     }
     for stage in &mut status.stages {
-        // It is found by its name, and recorded with the next write.
+        // The placement of a pending stage is found by its name, so the next write of status records it early enough.
         if stage.state == StageState::Pending {
             stage.binding_policy = None;
         }
-        // An answer of a gate counts until a certain time, and gates that are asked later see it.
+        // A gate's answer is valid until a certain time, and gates that are called after it see it: any change of it counts.
         for check in stage
             .checks
             .iter_mut()

@@ -17,7 +17,7 @@ use tokio::time::Instant;
 use super::read::Reader;
 use crate::controllers::kinds::Guarded;
 
-/// For so long a look serves other readings.
+/// For how long one list of StatusCollectors may serve other readings.
 const LOOK_MAX: Duration = Duration::from_secs(1);
 
 /// All StatusCollectors, at one version of their collection.
@@ -36,11 +36,11 @@ pub struct CollectorLooks {
 }
 
 impl CollectorLooks {
-    /// One that is at most a second old, and as new as all that the watch has told and as the evidence, of which this is the newest
-    /// version: KubeStellar combines anew what a changed StatusCollector asks.
+    /// A list that is at most a second old, and at least as new as what the watch has seen and as `evidence`, the newest version among the
+    /// CombinedStatuses that were read: KubeStellar combines again when a StatusCollector changes.
     ///
     /// # Errors
-    /// The list fails, or is older than what the watch has told.
+    /// The list request fails, or its answer is older than what the watch has seen.
     pub async fn look(
         &self,
         client: &kube::Client,
@@ -57,7 +57,7 @@ impl CollectorLooks {
         let collectors = items.into_iter().map(|item| (item.name_any(), item)).collect();
         let look = Look {
             begun,
-            // Of a version that says nothing of its order it is not known what is newer.
+            // A version that cannot be compared counts as the oldest.
             version: order(version.as_str()).unwrap_or_default(),
             collectors: Arc::new(collectors),
         };

@@ -36,7 +36,7 @@ type Versions = (
     BTreeMap<String, Decoded<BindingPolicy>>,
 );
 
-/// Where to read, and what the watches have told.
+/// Where to read, and what the watches have reported.
 #[derive(Clone, Copy)]
 pub struct FreshReader<'a> {
     pub runtime: &'a Runtime,
@@ -95,9 +95,9 @@ impl FreshReader<'_> {
         Ok(true)
     }
 
-    /// Everything that a placement rests on. The CombinedStatuses come first: their collection's version is the
-    /// baseline that later evidence must be newer than. All that it takes is named by what is known already, so what follows
-    /// is read at once, what writes are conditional on included: a later change of that refuses them. `false`: the policy is gone.
+    /// Reads everything that a placement rests on. The CombinedStatuses come first: the version of their list is the baseline that later
+    /// evidence must be newer than. The names of all the rest are known already, so it is read concurrently, including the objects that
+    /// writes are conditional on: if one of these changes later, the API server refuses the write. `false`: the policy is gone.
     pub async fn fresh_read(
         &self,
         policy: &str,
@@ -122,7 +122,7 @@ impl FreshReader<'_> {
                 self.versions(policy, &names),
                 self.looks
                     .look(client, &self.stores.collectors, evidence.unwrap_or_default()),
-                // Of a Binding that has changed meanwhile the decision asks again: the answer says for which version it is.
+                // If a Binding has changed meanwhile, the decision asks again: each answer names the version that it is for.
                 read::objects(client, asked_before(facts)),
                 read::sources(client, &config_maps),
             )?;
