@@ -141,24 +141,13 @@ impl<'a> Rollout<'a> {
             }
             (None, Some(active)) => self.advance(active, &mut draft, &mut records),
         };
-        self.interrupt_soaks(active, &mut records);
+        let judged = active.filter(|_| self.active_gone().is_none());
+        stage::interrupt_soaks(&mut records, judged);
         let status_draft = match self.remove_previous(&mut draft, &mut records) {
             Some(staying) if status_draft.reason == Reason::Soaking => self.soaking_after(&staying, status_draft),
             _ => status_draft,
         };
         self.finish(draft, records, status_draft)
-    }
-
-    /// Only the active stage is judged, so nobody knows whether another one that has not passed goes on passing.
-    fn interrupt_soaks(&self, active: Option<usize>, records: &mut [StageStatus]) {
-        let judged = active.filter(|_| self.active_gone().is_none());
-        let others = records
-            .iter_mut()
-            .enumerate()
-            .filter(|(position, record)| judged != Some(*position) && record.state != StageState::Passed);
-        for (_, record) in others {
-            record.passing_since = None;
-        }
     }
 
     /// Edits are followed in every open placement, judged or not: when a new revision reaches it in place, its clusters have to send
@@ -398,9 +387,7 @@ impl Rollout<'_> {
     /// and status says why. Whether a stage goes on passing is not known meanwhile.
     fn without_room(&self, finding: &Finding) -> Plan {
         let mut stages = self.status.stages.clone();
-        for stage in stages.iter_mut().filter(|stage| stage.state != StageState::Passed) {
-            stage.passing_since = None;
-        }
+        stage::interrupt_soaks(&mut stages, None);
         let status_draft = StatusDraft {
             stalled: Some(finding.clone()),
             stages,

@@ -346,6 +346,7 @@ impl Rollout<'_> {
                     draft.writes.push(removal);
                     // Status is written before the removal, so the record already says that this placement is gone.
                     records[earlier].binding_policy = None;
+                    records[earlier].objects = stage::of_removed(&records[earlier]).objects;
                 }
                 Err(finding) => {
                     draft.wake(finding.wake_at);

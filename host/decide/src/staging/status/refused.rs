@@ -1,20 +1,19 @@
 //! The status of a policy that cannot be carried out. Must not decide whether it can be.
 
-use stagegate_api::{Phase, StageState};
+use stagegate_api::Phase;
 
 use crate::checks::finding::Finding;
 use crate::names::StageName;
 use crate::staging::input::Facts;
 use crate::staging::plan::{Decision, Plan, Write};
+use crate::staging::status::stage::interrupt_soaks;
 use crate::staging::status::{StatusDraft, write};
 
 /// Everything placed stays placed; status and an Event say why. `writes` come before the status.
 pub fn refused(facts: &Facts, finding: Finding, writes: Vec<Write>) -> Decision {
     let mut old = facts.policy.object.status.clone().unwrap_or_default();
     // Nothing is judged meanwhile, so it is not known whether a stage went on passing.
-    for stage in old.stages.iter_mut().filter(|stage| stage.state != StageState::Passed) {
-        stage.passing_since = None;
-    }
+    interrupt_soaks(&mut old.stages, None);
     let status_draft = StatusDraft {
         phase: if facts.policy.object.spec.paused {
             Phase::Paused

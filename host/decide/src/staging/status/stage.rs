@@ -61,6 +61,17 @@ pub fn start_attempt(recorded: Option<&StageStatus>, own: &OwnedPlacement<'_>, n
     }
 }
 
+/// Of a stage that is not judged in this round it is not known whether it goes on passing, unless it has passed.
+pub fn interrupt_soaks(records: &mut [StageStatus], judged: Option<usize>) {
+    let others = records
+        .iter_mut()
+        .enumerate()
+        .filter(|(position, record)| judged != Some(*position) && record.state != StageState::Passed);
+    for (_, record) in others {
+        record.passing_since = None;
+    }
+}
+
 /// What stays on record of a placement that was closed by hand: its pending updates, and what evidence must be newer than. Its
 /// set of clusters has to be accepted anew, as after any loss that no edit of the policy explains.
 pub fn of_closed(recorded: &StageStatus) -> StageStatus {

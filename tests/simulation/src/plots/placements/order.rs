@@ -133,15 +133,29 @@ pub fn stripped(chance: &mut Seeded) -> (Setting, Vec<(When, Action)>) {
     (setting, actions)
 }
 
-/// All stages are open, a user edits the clauses, and KubeStellar goes away for the rest of the first stage's soak.
-pub fn edited_before_kubestellar_is_away(chance: &mut Seeded) -> (Setting, Vec<(When, Action)>) {
-    let setting = Setting {
+/// Two stages that stay placed, with a soak that is long enough for KubeStellar to go away in it.
+fn two_kept(chance: &mut Seeded) -> Setting {
+    Setting {
         clusters: vec![1; 2],
         shares: vec![false; 2],
         soak: Some("2m"),
         keeps_previous: true,
         ..setting(chance)
-    };
+    }
+}
+
+/// KubeStellar stops, and knows everything as soon as it is back.
+fn away_for(down_ms: Millis) -> Action {
+    Action::RestartKubeStellar {
+        down_ms,
+        inventory_ms: 0,
+        objects_ms: 0,
+    }
+}
+
+/// All stages are open, a user edits the clauses, and KubeStellar goes away for the rest of the first stage's soak.
+pub fn edited_before_kubestellar_is_away(chance: &mut Seeded) -> (Setting, Vec<(When, Action)>) {
+    let setting = two_kept(chance);
     let actions = vec![
         (
             When::AfterOpen(1, chance.between(5_000, 20_000)),
@@ -149,11 +163,7 @@ pub fn edited_before_kubestellar_is_away(chance: &mut Seeded) -> (Setting, Vec<(
         ),
         (
             When::AfterPrevious(chance.between(40_000, 70_000)),
-            Action::RestartKubeStellar {
-                down_ms: chance.between(120_000, 300_000),
-                inventory_ms: 0,
-                objects_ms: 0,
-            },
+            away_for(chance.between(120_000, 300_000)),
         ),
     ];
     (setting, actions)
@@ -185,13 +195,7 @@ pub fn taken_back_before_a_long_soak(chance: &mut Seeded) -> (Setting, Vec<(When
 /// Both stages are open, and a user takes an edit of the clauses back. Then a person takes the annotations of the last placement away, and
 /// KubeStellar goes away for the rest of the first stage's soak.
 pub fn stripped_before_kubestellar_is_away(chance: &mut Seeded) -> (Setting, Vec<(When, Action)>) {
-    let setting = Setting {
-        clusters: vec![1; 2],
-        shares: vec![false; 2],
-        soak: Some("2m"),
-        keeps_previous: true,
-        ..setting(chance)
-    };
+    let setting = two_kept(chance);
     let actions = vec![
         (
             When::AfterOpen(1, chance.between(5_000, 20_000)),
@@ -207,11 +211,7 @@ pub fn stripped_before_kubestellar_is_away(chance: &mut Seeded) -> (Setting, Vec
         ),
         (
             When::AfterPrevious(chance.between(2_000, 20_000)),
-            Action::RestartKubeStellar {
-                down_ms: chance.between(150_000, 300_000),
-                inventory_ms: 0,
-                objects_ms: 0,
-            },
+            away_for(chance.between(150_000, 300_000)),
         ),
     ];
     (setting, actions)
