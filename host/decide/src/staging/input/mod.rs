@@ -6,6 +6,7 @@ pub(crate) mod facts;
 pub(crate) mod observed;
 pub(crate) mod placement;
 pub(crate) mod recorded;
+pub(crate) mod selectors;
 pub(crate) mod spec;
 pub(crate) mod stage_input;
 

@@ -20,6 +20,7 @@ use crate::names::is_dns_label;
 use crate::names::{Digest, PlacementName, StageName};
 use crate::staging::input::clauses::revision_of;
 use crate::staging::input::facts::Facts;
+use crate::staging::input::selectors;
 
 /// A policy that can be carried out.
 #[derive(Clone, Debug)]
@@ -137,6 +138,7 @@ fn check(policy: &StagedBindingPolicy) -> Result<Checked, Vec<String>> {
             unacknowledged_updates: stage.unacknowledged_updates,
         });
     }
+    findings.extend(selectors::mistakes(&policy.spec));
     if findings.is_empty() {
         Ok(Checked {
             previous_stages: policy.spec.previous_stages,

@@ -11,7 +11,7 @@ use stagegate_api::{BindingPolicySpec, Outcome};
 use crate::checks::answers::Read;
 use crate::checks::finding::Finding;
 use crate::checks::reason::Reason;
-use crate::staging::input::{OwnedPlacement, Slot, clauses::without_evidence};
+use crate::staging::input::{OwnedPlacement, Slot, clauses::without_evidence, selectors::unreadable};
 use crate::staging::plan::{Placement, Write};
 use crate::staging::rollout::{Draft, Judged, Rollout};
 use crate::time::after;
@@ -51,6 +51,18 @@ impl Rollout<'_> {
             _ => return None,
         };
         let placement = &self.stage(next).placement;
+        // KubeStellar never processes such a one, so no change that leaves its selectors as they are makes it write.
+        let mistakes = unreadable("spec.clusterSelectors", &own.object.spec.cluster_selectors);
+        if !mistakes.is_empty() {
+            let text = format!(
+                "stage {} passes, but KubeStellar cannot process BindingPolicy {placement} of stage {}: {}; correct its selectors, or \
+                 delete the BindingPolicy (this removes its workload from its clusters)",
+                stage.name,
+                self.stage(next).name,
+                mistakes.join("; ")
+            );
+            return Some(Finding::unknown(Reason::BindingPolicyNotSynced, text));
+        }
         if own.is_synced() && !draft.is_fencing(placement) {
             draft.writes.push(Write::Fence(match slot {
                 Slot::Open(_) => Placement {
