@@ -33,6 +33,8 @@ struct Step {
     first_seen: Option<i64>,
     #[serde(default)]
     left: BTreeMap<String, i64>,
+    #[serde(default)]
+    joined: BTreeMap<String, i64>,
 }
 
 impl Step {
@@ -98,6 +100,11 @@ fn every_sequence_is_known_as_it_was_seen() {
                 .iter()
                 .map(|(cluster, at)| (cluster.as_str().into(), second(*at)));
             assert_eq!(seen.left, left.collect(), "{why}: left, at {}", step.at);
+            let joined = step
+                .joined
+                .iter()
+                .map(|(cluster, at)| (cluster.as_str().into(), second(*at)));
+            assert_eq!(seen.joined, joined.collect(), "{why}: joined, at {}", step.at);
             assert_eq!(seen.members.len(), step.members.len(), "{why}: members, at {}", step.at);
             known = Some(seen);
         }

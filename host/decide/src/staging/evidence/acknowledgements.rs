@@ -5,7 +5,7 @@
 //! transport may merge updates, so one is enough if none follows for a while.
 
 use crate::staging::input::{
-    ObjectMeta, Settings, binding_view,
+    ObjectMeta, Observed, Settings, binding_view,
     recorded::{has_complete_evidence, has_had_complete_evidence, is_unbound, uid},
 };
 use crate::time::round_up_to_second;
@@ -73,6 +73,8 @@ pub struct UpdateTracker<'a> {
     pub placed_since: Option<Timestamp>,
     /// When the placement was first seen open, by a controller's clock; rounded up to whole seconds.
     pub opened_at: Option<Timestamp>,
+    /// What this process saw of the Binding.
+    pub observed: Option<&'a Observed>,
     /// Since when the Binding names this version of it, by this process's clock; `None`: this process has not seen it named.
     pub named_since: Option<Timestamp>,
     /// A time by which it named this version, by the same clock.
@@ -134,6 +136,7 @@ impl<'a> UpdateTracker<'a> {
             clusters,
             placed_since: (subject.placed.own.object.metadata.creation_timestamp.as_ref()).map(|time| time.0),
             opened_at: (subject.placed.record.opened_at.as_ref()).map(|time| time.0),
+            observed: subject.observed(),
             named_since: subject.named().and_then(|named| named.since),
             named_not_after: subject.named_not_after(),
             known_since: subject.named().and_then(|named| named.named_since),
@@ -395,7 +398,7 @@ impl<'a> UpdateTracker<'a> {
         } = updates;
         // Neither this Binding nor the record tells of an earlier version that the placement may have brought.
         let is_first_version = !self.may_have_brought_another_version() && recorded.is_none_or(is_unbound);
-        let is_of_before_opening = self.is_of_before_opening();
+        let in_doubt_since = self.in_doubt_since();
         for (cluster, row) in self.reported_by(&self.clusters.all) {
             let is_of_older_object = is_made_anew && row.is_some_and(|row| self.is_of_later_generation(row));
             let report_after = |time: Option<Timestamp>| {
@@ -417,12 +420,12 @@ impl<'a> UpdateTracker<'a> {
             }
             // If the report may cover the update, silence counts as an acknowledgement too; a surely older report cannot.
             let is_old = row.is_some_and(|row| self.is_from_before_update(row));
-            let in_doubt_since = reported_after.or(reported_after_naming).or(self
+            let reported_at = reported_after.or(reported_after_naming).or(self
                 .other_named_since()
                 .or_else(|| self.unseen_update_since())
                 .filter(|_| recorded.is_none() && !is_old && !is_of_older_object));
-            let acknowledged_at = in_doubt_since.map(|_| round_up_to_second(self.now).0);
-            let more = if row.is_some_and(&is_of_before_opening) {
+            let acknowledged_at = reported_at.map(|_| round_up_to_second(self.now).0);
+            let more = if row.and_then(&in_doubt_since).is_some() {
                 BROUGHT_AGAIN
             } else {
                 0
@@ -519,7 +522,7 @@ impl<'a> UpdateTracker<'a> {
             let is_older = pending.reported_at.is_none()
                 && pending.observed_generation.is_empty()
                 && self.reported_before(row, pending.edited_at);
-            if is_older && self.is_of_before_opening()(row) {
+            if is_older && self.in_doubt_since()(row).is_some() {
                 pending.unacknowledged = pending.unacknowledged.saturating_add(BROUGHT_AGAIN);
             }
             pending.unacknowledged = pending.unacknowledged.saturating_sub(1);

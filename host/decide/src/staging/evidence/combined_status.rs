@@ -53,7 +53,7 @@ impl<'a> Subject<'a> {
     }
 
     /// What this process saw of the placement's Binding.
-    fn observed(&self) -> Option<&'a Observed> {
+    pub fn observed(&self) -> Option<&'a Observed> {
         let seen = self.placed.facts.bindings.get(&self.placed.stage.placement)?;
         Some(&seen.observed)
     }

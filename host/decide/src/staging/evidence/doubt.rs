@@ -8,44 +8,35 @@ use stagegate_api::{EvidenceRow, ObjectStatus, Reported};
 use crate::checks::finding::Finding;
 use crate::checks::reason::Reason;
 use crate::staging::evidence::acknowledgements::UpdateTracker;
-use crate::staging::input::binding_view;
+use crate::staging::evidence::reports::first_not_before;
+use crate::staging::input::{Observed, binding_view};
 use crate::time::{after, later};
 
-impl UpdateTracker<'_> {
+impl<'a> UpdateTracker<'a> {
     /// The finding while a report may be about an older version or an older object, because it was made for another placement
     /// before this one. An update that only removes fields leaves no timestamp, so there may have been one since. The report
     /// counts when the placement is so old that transport has nothing more to deliver, or when the cluster reports again. If the
     /// report may be older than the last update, the cluster also has to acknowledge the generation.
     pub(crate) fn doubtful(&self) -> Option<Finding> {
-        let ends = self
-            .doubt_ends()
-            .filter(|_| self.is_unproven && !self.bound.create_only)?;
+        if !self.is_unproven || self.bound.create_only {
+            return None;
+        }
         // What was never updated has one version; its report may still be about an object of the same name.
         let is_of_it = |row: &EvidenceRow| {
             let made = self.found.made_at.filter(|_| self.generation() == Some(1));
             made.is_some_and(|made| self.reported_after(row, made).is_some())
         };
-        let is_of_before_opening = self.is_of_before_opening();
-        let mut rows = self.rows.iter().filter(|row| is_of_before_opening(row));
-        let row = rows.find(|row| !is_of_it(row))?;
+        let in_doubt_since = self.in_doubt_since();
+        let mut rows = self.rows.iter().filter_map(|row| Some((row, in_doubt_since(row)?)));
+        let (row, since) = rows.find(|(row, _)| !is_of_it(row))?;
+        let ends = after(since, self.settings.unseen_update());
         let text = format!(
-            "cluster {} reported on {} before the stage was opened, so the report may be about an older version: it counts from \
+            "cluster {} reported on {} before the stage was opened for it, so the report may be about an older version: it counts from \
              {ends} on; a new report from the cluster counts earlier",
             row.cluster,
             binding_view::key(self.bound)
         );
         Some(Finding::unknown(Reason::UpdateUnacknowledged, text).wake_at(ends))
-    }
-
-    /// Until when a report of before the placement is in doubt. A clock of ours that is ahead of the server's must not end the wait.
-    fn doubt_ends(&self) -> Option<Timestamp> {
-        let ends = after(self.delivers_since()?, self.settings.unseen_update());
-        Some(ends).filter(|ends| self.now < *ends)
-    }
-
-    /// When the placement can first have brought the object to a cluster.
-    pub(crate) fn delivers_since(&self) -> Option<Timestamp> {
-        Some(later(self.bound_since(), later(self.opened_at, self.placed_since?)))
     }
 
     /// Since when the Binding names the object, if this process has seen the object being added. After a restart KubeStellar may
@@ -54,18 +45,42 @@ impl UpdateTracker<'_> {
         self.known_since.or(self.named_since)
     }
 
-    /// Whether a report was made before the placement delivered anything to any cluster, and transport may still have something
-    /// to deliver: then the report is about another placement's object. The same for all rows, of which there may be thousands.
-    pub(crate) fn is_of_before_opening(&self) -> impl Fn(&EvidenceRow) -> bool + use<> {
-        let placed = self.placed_since.filter(|_| self.doubt_ends().is_some());
-        let end = placed.map(|placed| {
+    /// For a report that was made before the placement delivered anything to its cluster, while transport may still have something to
+    /// deliver: since when the placement may have delivered something. Such a report is about another placement's object.
+    pub(crate) fn in_doubt_since(&self) -> impl Fn(&EvidenceRow) -> Option<Timestamp> + use<'a> {
+        // There may be thousands of rows: what is the same for all of them is computed once.
+        let joined = self.observed.map(|observed| &observed.joined);
+        // A clock of ours that is ahead of the server's must not end the wait.
+        let placement_since = self
+            .placed_since
+            .map(|placed| later(self.bound_since(), later(self.opened_at, placed)));
+        // A stage may get its first cluster long after it was opened. Which clusters the Binding named before this process first saw it
+        // is not known.
+        let seen_since = self
+            .observed
+            .map(Observed::seen_since)
+            .filter(|_| self.was_never_proven);
+        let made_before = self.placed_since.map(|placed| {
             let opened = self.opened_at.map_or(placed.as_second(), |opened| {
                 placed.as_second().max(opened.as_second().saturating_sub(1))
             });
             let bound = self.bound_since().map(|bound| self.first_not_before(bound));
             bound.map_or(opened, |bound| opened.max(bound))
         });
-        move |row| matches!((row.at, end), (Reported::At { seconds }, Some(end)) if seconds < end)
+        let (now, window, settings) = (self.now, self.settings.unseen_update(), self.settings);
+        let last_joined_at = joined.and_then(|joined| joined.values().max()).copied();
+        let latest = placement_since.map(|since| later(last_joined_at, later(seen_since, since)));
+        let is_in_time = latest.is_some_and(|latest| now < after(latest, window));
+        move |row| {
+            let Reported::At { seconds } = row.at else { return None };
+            let (placement_since, made_before) = placement_since.zip(made_before).filter(|_| is_in_time)?;
+            let joined_at = joined.and_then(|joined| joined.get(&row.cluster)).copied();
+            let since = later(joined_at.or(seen_since), placement_since);
+            let made_before = joined_at.map_or(made_before, |joined| {
+                made_before.max(first_not_before(joined, settings))
+            });
+            (seconds < made_before && now < after(since, window)).then_some(since)
+        }
     }
 
     /// The finding while a cluster may still get, or report, the version before an update, and this policy has no record from before that

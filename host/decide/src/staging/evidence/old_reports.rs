@@ -33,8 +33,7 @@ impl<'a> UpdateTracker<'a> {
         // for a report that is in doubt.
         let now = round_up_to_second(self.now).0;
         let may_have_joined = has_accepted || !is_first_sight;
-        let is_of_before_opening = self.is_of_before_opening();
-        let delivers_since = self.delivers_since();
+        let from_before_since = self.in_doubt_since();
         let (not_before, surely_after) = (self.first_not_before(updated), self.first_surely_after(updated));
         // The update was noted for the clusters that the Binding named then; for one that it names only now, nothing is pending from that.
         let is_noted_since_opening = recorded.is_some_and(|recorded| !is_unbound(recorded))
@@ -49,9 +48,8 @@ impl<'a> UpdateTracker<'a> {
                 if may_be_from_before && self.clusters.new.contains(&row.cluster.borrowed()) {
                     return Some(now);
                 }
-                let is_from_before = is_first_sight && is_of_before_opening(row);
                 let is_surely_after = at_of(row).is_some_and(|seconds| seconds >= surely_after);
-                delivers_since.filter(|_| is_from_before && !is_surely_after)
+                from_before_since(row).filter(|_| is_first_sight && !is_surely_after)
             };
             let acknowledged_at = match (is_old, edited) {
                 (true, Some(_)) => None,

@@ -5,7 +5,7 @@ use stagegate_api::{EvidenceRow, Reported};
 
 use crate::staging::evidence::acknowledgements::UpdateTracker;
 use crate::staging::evidence::pending::Pending;
-use crate::staging::input::binding_view;
+use crate::staging::input::{Settings, binding_view};
 use crate::time::after;
 
 impl UpdateTracker<'_> {
@@ -14,11 +14,9 @@ impl UpdateTracker<'_> {
         matches!(row.at, Reported::At { seconds } if seconds < self.first_not_before(time))
     }
 
-    /// Reports of earlier seconds than this are surely older than `time`. Reports have whole seconds; clocks of API servers may
-    /// differ by the settle time.
+    /// See [`first_not_before`].
     pub(crate) fn first_not_before(&self, time: Timestamp) -> i64 {
-        let end = time.as_millisecond().saturating_sub(self.settings.settle_ms);
-        seconds_rounded_up(end).saturating_sub(1)
+        first_not_before(time, self.settings)
     }
 
     /// Whether the cluster's last report is surely older than the last update of which a time tells.
@@ -79,6 +77,13 @@ impl UpdateTracker<'_> {
         };
         Timestamp::from_second(seconds).ok().filter(|_| is_after)
     }
+}
+
+/// Reports of earlier seconds than this are surely older than `time`. Reports have whole seconds; clocks of API servers may differ by
+/// the settle time.
+pub(crate) fn first_not_before(time: Timestamp, settings: Settings) -> i64 {
+    let end = time.as_millisecond().saturating_sub(settings.settle_ms);
+    seconds_rounded_up(end).saturating_sub(1)
 }
 
 /// Whether the row is about another state of the object than the recorded one. `at` has whole seconds, so an acknowledgement

@@ -33,6 +33,9 @@ pub struct Observed {
     /// When something was last missing from the set that had been in it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lost_at: Option<Timestamp>,
+    /// The clusters of the set that it did not have when it was first seen, and when it got each of them.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub joined: BTreeMap<ClusterName, Timestamp>,
     /// The clusters that the set does not have any more, and when it lost each of them. Kept for as long as the process runs: which of
     /// them still matter depends on when a set was accepted last.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -84,6 +87,7 @@ pub fn observe(previous: Option<&Observed>, binding: Option<&Binding>, now: Time
             since: now,
             first_seen: None,
             lost_at: None,
+            joined: BTreeMap::new(),
             left: BTreeMap::new(),
             versions: versions(binding, |_, version| NamedVersion::first(version, None)),
         };
@@ -97,6 +101,7 @@ pub fn observe(previous: Option<&Observed>, binding: Option<&Binding>, now: Time
             since: now,
             first_seen: None,
             lost_at: None,
+            joined: BTreeMap::new(),
             left: BTreeMap::new(),
             versions: versions(binding, |_, version| NamedVersion::first(version, Some(now))),
         };
@@ -117,6 +122,7 @@ pub fn observe(previous: Option<&Observed>, binding: Option<&Binding>, now: Time
     }
     let lost = !previous.members.is_subset(&members);
     Observed {
+        joined: joined(previous, &members, now),
         left: left(previous, &members, now),
         owner,
         members,
@@ -127,10 +133,25 @@ pub fn observe(previous: Option<&Observed>, binding: Option<&Binding>, now: Time
     }
 }
 
+fn joined(previous: &Observed, members: &BTreeSet<String>, now: Timestamp) -> BTreeMap<ClusterName, Timestamp> {
+    let mut joined = previous.joined.clone();
+    joined.extend(
+        members
+            .difference(&previous.members)
+            .filter_map(|member| Some((cluster_of(member)?, now))),
+    );
+    joined.retain(|cluster, _| members.contains(&format!("{CLUSTER}{cluster}")));
+    joined
+}
+
+fn cluster_of(member: &str) -> Option<ClusterName> {
+    member.strip_prefix(CLUSTER).map(ClusterName::from)
+}
+
 fn left(previous: &Observed, members: &BTreeSet<String>, now: Timestamp) -> BTreeMap<ClusterName, Timestamp> {
     let mut left = previous.left.clone();
     let lost = previous.members.difference(members);
-    left.extend(lost.filter_map(|member| Some((ClusterName::from(member.strip_prefix(CLUSTER)?), now))));
+    left.extend(lost.filter_map(|member| Some((cluster_of(member)?, now))));
     left.retain(|cluster, _| !members.contains(&format!("{CLUSTER}{cluster}")));
     left
 }
