@@ -204,7 +204,7 @@ impl Oracle {
         }
     }
 
-    /// A stage with a soak passes only if it was proven whenever a controller looked during the soak.
+    /// A stage with a soak passes only if it was the active one for the soak, and proven whenever a controller looked meanwhile.
     ///
     /// A reading that is not judged counts neither way.
     fn soaks(
@@ -215,11 +215,14 @@ impl Oracle {
     ) -> Option<(&'static str, String)> {
         let facts = &talk.facts;
         let stages = &facts.policy.object.spec.stages;
+        let now = millis(parts.2.counter.now);
+        if is_judged {
+            self.soaks.tell_active(facts, stage, now);
+        }
         let has_soak = stages.iter().any(|known| known.name == stage && known.soak.is_some());
         if !has_soak {
             return None;
         }
-        let now = millis(parts.2.counter.now);
         let is_proven = !is_judged || promoted((talk, stage, Proof::All), self, parts).is_none();
         let own = PlacementName::of(talk.policy(), StageName::of(stage));
         let is_passing = plan.writes.iter().any(|write| match write {

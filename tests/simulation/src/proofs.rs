@@ -251,6 +251,10 @@ pub struct Soaks {
     broken: BTreeMap<(String, String), Millis>,
     /// Of the decision that each policy's process is carrying out.
     found: BTreeMap<String, (String, Millis)>,
+    /// The active stage of each policy, and since when: until then nobody judged it.
+    active: BTreeMap<String, (String, Millis)>,
+    /// As the decision that is being carried out has it.
+    told: BTreeMap<String, (String, Millis)>,
 }
 
 impl Soaks {
@@ -264,9 +268,21 @@ impl Soaks {
         }
     }
 
+    /// A decision on all that is stored has this active stage.
+    pub fn tell_active(&mut self, facts: &Facts, stage: &str, now: Millis) {
+        let policy = uid_of(&facts.policy.object.metadata).to_owned();
+        self.told.insert(policy, (stage.to_owned(), now));
+    }
+
     /// All of it was done, so status tells of what was found.
     pub fn finished(&mut self, facts: &Facts) {
         let policy = uid_of(&facts.policy.object.metadata).to_owned();
+        if let Some(told) = self.told.remove(&policy) {
+            let active = self.active.entry(policy.clone()).or_insert_with(|| told.clone());
+            if active.0 != told.0 {
+                *active = told;
+            }
+        }
         if let Some((stage, at)) = self.found.remove(&policy) {
             self.broken.insert((policy, stage), at);
         }
@@ -278,8 +294,18 @@ impl Soaks {
         let soak = stages.find(|known| known.name == stage)?.soak.as_deref()?;
         let soak = millis_of(soak)?;
         let policy = uid_of(&facts.policy.object.metadata).to_owned();
+        let is_within = |at: Millis| now - at < soak - LEADERS_MS;
+        if self
+            .active
+            .get(&policy)
+            .is_some_and(|(active, since)| active == stage && is_within(*since))
+        {
+            return Some(format!(
+                "stage {stage} passes, and within its soak another stage was the active one"
+            ));
+        }
         let at = *self.broken.get(&(policy, stage.to_owned()))?;
-        (now - at < soak - LEADERS_MS).then(|| format!("stage {stage} passes, and within its soak it was unproven"))
+        is_within(at).then(|| format!("stage {stage} passes, and within its soak it was unproven"))
     }
 }
 

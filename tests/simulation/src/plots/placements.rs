@@ -18,6 +18,7 @@ pub const PLOTS: &[Plot] = &[
     order::stripped,
     order::edited_before_kubestellar_is_away,
     order::taken_back_before_a_long_soak,
+    order::taken_back_in_a_soak,
     order::stripped_before_kubestellar_is_away,
     order::appended,
     order::deleted,

@@ -192,6 +192,27 @@ pub fn taken_back_before_a_long_soak(chance: &mut Seeded) -> (Setting, Vec<(When
     (setting, actions)
 }
 
+/// While the second stage soaks, a user pauses the policy, edits the clauses, takes that back and resumes. Meanwhile the first stage is the
+/// active one, nobody judges the second, and its cluster is not well for a while.
+pub fn taken_back_in_a_soak(chance: &mut Seeded) -> (Setting, Vec<(When, Action)>) {
+    let setting = Setting {
+        soak: Some("1m"),
+        ..setting(chance)
+    };
+    let actions = vec![
+        (
+            When::AfterOpen(1, chance.between(10_000, 30_000)),
+            Action::EditPolicy(PolicyEdit::Pause),
+        ),
+        (later(chance, 500, 3_000), Action::EditPolicy(PolicyEdit::Clause)),
+        (later(chance, 2_000, 5_000), Action::Sicken(1, 0)),
+        (later(chance, 5_000, 20_000), Action::Recover(1, 0)),
+        (later(chance, 3_000, 9_000), Action::EditPolicy(PolicyEdit::Clause)),
+        (later(chance, 500, 3_000), Action::EditPolicy(PolicyEdit::Resume)),
+    ];
+    (setting, actions)
+}
+
 /// Both stages are open, and a user takes an edit of the clauses back. Then a person takes the annotations of the last placement away, and
 /// KubeStellar goes away for the rest of the first stage's soak.
 pub fn stripped_before_kubestellar_is_away(chance: &mut Seeded) -> (Setting, Vec<(When, Action)>) {
