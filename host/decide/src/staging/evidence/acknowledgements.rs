@@ -71,6 +71,8 @@ pub struct UpdateTracker<'a> {
     pub clusters: &'a Clusters<'a>,
     /// When the placement's BindingPolicy was made, by the API server's clock and in whole seconds.
     pub placed_since: Option<Timestamp>,
+    /// When the last set of clusters was accepted, by a controller's clock.
+    pub settled_at: Option<Timestamp>,
     /// When the placement was first seen open, by a controller's clock; rounded up to whole seconds.
     pub opened_at: Option<Timestamp>,
     /// What this process saw of the Binding.
@@ -135,6 +137,7 @@ impl<'a> UpdateTracker<'a> {
             rows: &[],
             clusters,
             placed_since: (subject.placed.own.object.metadata.creation_timestamp.as_ref()).map(|time| time.0),
+            settled_at: (subject.placed.record.settled_at.as_ref()).map(|time| time.0),
             opened_at: (subject.placed.record.opened_at.as_ref()).map(|time| time.0),
             observed: subject.observed(),
             named_since: subject.named().and_then(|named| named.since),
@@ -398,7 +401,7 @@ impl<'a> UpdateTracker<'a> {
         } = updates;
         // Neither this Binding nor the record tells of an earlier version that the placement may have brought.
         let is_first_version = !self.may_have_brought_another_version() && recorded.is_none_or(is_unbound);
-        let in_doubt_since = self.in_doubt_since();
+        let brought_by_another = self.brought_by_another();
         for (cluster, row) in self.reported_by(&self.clusters.all) {
             let is_of_older_object = is_made_anew && row.is_some_and(|row| self.is_of_later_generation(row));
             let report_after = |time: Option<Timestamp>| {
@@ -425,7 +428,7 @@ impl<'a> UpdateTracker<'a> {
                 .or_else(|| self.unseen_update_since())
                 .filter(|_| recorded.is_none() && !is_old && !is_of_older_object));
             let acknowledged_at = reported_at.map(|_| round_up_to_second(self.now).0);
-            let more = if row.and_then(&in_doubt_since).is_some() {
+            let more = if row.is_some_and(&brought_by_another) {
                 BROUGHT_AGAIN
             } else {
                 0
@@ -522,7 +525,7 @@ impl<'a> UpdateTracker<'a> {
             let is_older = pending.reported_at.is_none()
                 && pending.observed_generation.is_empty()
                 && self.reported_before(row, pending.edited_at);
-            if is_older && self.in_doubt_since()(row).is_some() {
+            if is_older && self.brought_by_another()(row) {
                 pending.unacknowledged = pending.unacknowledged.saturating_add(BROUGHT_AGAIN);
             }
             pending.unacknowledged = pending.unacknowledged.saturating_sub(1);

@@ -2,7 +2,7 @@
 //! version, or because the placement itself brought it before an update. They count when transport has nothing more to deliver. Must
 //! not record anything.
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use stagegate_api::{EvidenceRow, ObjectStatus, Reported};
 
 use crate::checks::finding::Finding;
@@ -48,18 +48,32 @@ impl<'a> UpdateTracker<'a> {
     /// For a report that was made before the placement delivered anything to its cluster, while transport may still have something to
     /// deliver: since when the placement may have delivered something. Such a report is about another placement's object.
     pub(crate) fn in_doubt_since(&self) -> impl Fn(&EvidenceRow) -> Option<Timestamp> + use<'a> {
+        // The clusters that the Binding had when this process first saw it may have been named only just before, unless the set with them
+        // was accepted earlier.
+        let seen_since = self.observed.map(Observed::seen_since);
+        self.from_before_naming(seen_since.filter(|_| self.was_never_proven))
+    }
+
+    /// The same, where only what this process has seen counts: it was another placement that brought the object to the cluster.
+    pub(crate) fn brought_by_another(&self) -> impl Fn(&EvidenceRow) -> bool + use<'a> {
+        let in_doubt_since = self.from_before_naming(None);
+        move |row| in_doubt_since(row).is_some()
+    }
+
+    /// `seen_since`: by when the Binding named the clusters of which this process has not seen that it named them.
+    fn from_before_naming(
+        &self,
+        seen_since: Option<Timestamp>,
+    ) -> impl Fn(&EvidenceRow) -> Option<Timestamp> + use<'a> {
         // There may be thousands of rows: what is the same for all of them is computed once.
         let joined = self.observed.map(|observed| &observed.joined);
+        // A stage may get its first cluster long after it was opened.
+        let last_named_at = joined.and_then(|joined| joined.values().max()).copied().max(seen_since);
         // A clock of ours that is ahead of the server's must not end the wait.
         let placement_since = self
             .placed_since
-            .map(|placed| later(self.bound_since(), later(self.opened_at, placed)));
-        // A stage may get its first cluster long after it was opened. Which clusters the Binding named before this process first saw it
-        // is not known.
-        let seen_since = self
-            .observed
-            .map(Observed::seen_since)
-            .filter(|_| self.was_never_proven);
+            .map(|placed| later(self.bound_since(), later(self.opened_at, placed)))
+            .filter(|since| self.now < after(later(last_named_at, *since), self.settings.unseen_update()));
         let made_before = self.placed_since.map(|placed| {
             let opened = self.opened_at.map_or(placed.as_second(), |opened| {
                 placed.as_second().max(opened.as_second().saturating_sub(1))
@@ -67,19 +81,21 @@ impl<'a> UpdateTracker<'a> {
             let bound = self.bound_since().map(|bound| self.first_not_before(bound));
             bound.map_or(opened, |bound| opened.max(bound))
         });
-        let (now, window, settings) = (self.now, self.settings.unseen_update(), self.settings);
-        let last_joined_at = joined.and_then(|joined| joined.values().max()).copied();
-        let latest = placement_since.map(|since| later(last_joined_at, later(seen_since, since)));
-        let is_in_time = latest.is_some_and(|latest| now < after(latest, window));
+        let (now, settings) = (self.now, self.settings);
+        let (clusters, settled_at) = (self.clusters, self.settled_at);
         move |row| {
             let Reported::At { seconds } = row.at else { return None };
-            let (placement_since, made_before) = placement_since.zip(made_before).filter(|_| is_in_time)?;
-            let joined_at = joined.and_then(|joined| joined.get(&row.cluster)).copied();
-            let since = later(joined_at.or(seen_since), placement_since);
-            let made_before = joined_at.map_or(made_before, |joined| {
-                made_before.max(first_not_before(joined, settings))
-            });
-            (seconds < made_before && now < after(since, window)).then_some(since)
+            let (placement_since, made_before) = placement_since.zip(made_before)?;
+            let named_at = joined
+                .and_then(|joined| joined.get(&row.cluster))
+                .copied()
+                .or(seen_since);
+            let is_accepted = !clusters.new.contains(&row.cluster.borrowed());
+            let accepted_at = settled_at.filter(|_| is_accepted);
+            let named_at = named_at.map(|named| accepted_at.map_or(named, |accepted| named.min(accepted)));
+            let since = later(named_at, placement_since);
+            let made_before = named_at.map_or(made_before, |named| made_before.max(first_not_before(named, settings)));
+            (seconds < made_before && now < after(since, settings.unseen_update())).then_some(since)
         }
     }
 
@@ -162,6 +178,29 @@ impl<'a> UpdateTracker<'a> {
             binding_view::key(self.bound)
         );
         Some(Finding::unknown(Reason::UpdateUnacknowledged, text).wake_at(ends))
+    }
+
+    /// The finding while a cluster's last report is from before KubeStellar named the object, which was deleted and created again after the
+    /// Binding had named an older one. No time tells of that where the first look at the object came later.
+    pub(crate) fn of_replaced_object(&self, record: &ObjectStatus) -> Option<Finding> {
+        let is_counted = self.is_unproven && !self.bound.create_only && self.generation() == Some(1);
+        let named = self.named_since.filter(|_| is_counted && !self.is_other_version())?;
+        let seen_since = self.observed.map(Observed::seen_since)?;
+        // The API server's time of creation has whole seconds, cut off.
+        let made = self
+            .found
+            .made_at
+            .filter(|made| after(*made, SignedDuration::from_secs(1)) > seen_since)?;
+        // The record has the version that the Binding named at the first look.
+        let has_named_another = record.resource_version.as_deref() != Some(&self.bound.resource_version);
+        let row = (self.rows.iter()).find(|row| has_named_another && self.reported_before(row, named))?;
+        let text = format!(
+            "cluster {} has not reported on {} since that was deleted and created again at {made}: its last report is about the object \
+             before it; if no other report comes, update the object",
+            row.cluster,
+            binding_view::key(self.bound)
+        );
+        Some(Finding::unknown(Reason::NotReported, text))
     }
 
     /// Whether the cluster reports a later generation than the object has had: of an older object of this name, unless something in

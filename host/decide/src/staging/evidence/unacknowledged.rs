@@ -60,6 +60,7 @@ impl UpdateTracker<'_> {
                     .filter(|_| unseen == UnacknowledgedUpdates::Wait)
             })
             .or_else(|| self.of_another_object())
+            .or_else(|| self.of_replaced_object(record))
     }
 
     /// Whether it is pending for clusters of the stage, not only for some that have left.

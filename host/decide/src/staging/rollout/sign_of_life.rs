@@ -53,13 +53,13 @@ impl Rollout<'_> {
         let placement = &self.stage(next).placement;
         // KubeStellar never processes such a one, so no change that leaves its selectors as they are makes it write.
         let mistakes = unreadable("spec.clusterSelectors", &own.object.spec.cluster_selectors);
-        if !mistakes.is_empty() {
+        if let Some(first) = mistakes.first() {
             let text = format!(
                 "stage {} passes, but KubeStellar cannot process BindingPolicy {placement} of stage {}: {}; correct its selectors, or \
                  delete the BindingPolicy (this removes its workload from its clusters)",
                 stage.name,
                 self.stage(next).name,
-                mistakes.join("; ")
+                first
             );
             return Some(Finding::unknown(Reason::BindingPolicyNotSynced, text));
         }
