@@ -216,9 +216,7 @@ impl Oracle {
         let facts = &talk.facts;
         let stages = &facts.policy.object.spec.stages;
         let now = millis(parts.2.counter.now);
-        if is_judged {
-            self.soaks.tell_active(facts, stage, now);
-        }
+        self.soaks.tell_active(facts, is_judged.then_some(stage), now);
         let has_soak = stages.iter().any(|known| known.name == stage && known.soak.is_some());
         if !has_soak {
             return None;

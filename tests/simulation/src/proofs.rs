@@ -268,10 +268,13 @@ impl Soaks {
         }
     }
 
-    /// A decision on all that is stored has this active stage.
-    pub fn tell_active(&mut self, facts: &Facts, stage: &str, now: Millis) {
+    /// A decision has this active stage; `None`: it was not made on all that is stored.
+    pub fn tell_active(&mut self, facts: &Facts, stage: Option<&str>, now: Millis) {
         let policy = uid_of(&facts.policy.object.metadata).to_owned();
-        self.told.insert(policy, (stage.to_owned(), now));
+        match stage {
+            Some(stage) => self.told.insert(policy, (stage.to_owned(), now)),
+            None => self.told.remove(&policy),
+        };
     }
 
     /// All of it was done, so status tells of what was found.
