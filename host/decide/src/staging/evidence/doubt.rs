@@ -51,17 +51,17 @@ impl<'a> UpdateTracker<'a> {
         // The clusters that the Binding had when this process first saw it may have been named only just before, unless the set with them
         // was accepted earlier.
         let seen_since = self.observed.map(Observed::seen_since);
-        self.from_before_naming(seen_since.filter(|_| self.was_never_proven))
+        self.reports_before_naming(seen_since.filter(|_| self.was_never_proven))
     }
 
     /// The same, where only what this process has seen counts: it was another placement that brought the object to the cluster.
     pub(crate) fn brought_by_another(&self) -> impl Fn(&EvidenceRow) -> bool + use<'a> {
-        let in_doubt_since = self.from_before_naming(None);
+        let in_doubt_since = self.reports_before_naming(None);
         move |row| in_doubt_since(row).is_some()
     }
 
     /// `seen_since`: by when the Binding named the clusters of which this process has not seen that it named them.
-    fn from_before_naming(
+    fn reports_before_naming(
         &self,
         seen_since: Option<Timestamp>,
     ) -> impl Fn(&EvidenceRow) -> Option<Timestamp> + use<'a> {
