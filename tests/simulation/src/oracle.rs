@@ -19,7 +19,8 @@
 //!   made anew between them: a cluster that has been out of reach since before the first one reports once more than the policy can
 //!   know. Such a report counts two minutes after the last update, and at once if every cluster had reported before that update;
 //! - where two policies place an object: whether a report was made before or after an update within five seconds of it, because
-//!   the clocks may differ;
+//!   the clocks may differ; and whether the first report of a cluster is about an older object of the same name and the same generation,
+//!   which only the other policy had placed there;
 //! - whether an update that only removes fields has reached a cluster: it leaves no timestamp. It counts as delivered two minutes
 //!   after it was made. So does an update that is older than the placement, if the policy was created shortly before the update
 //!   or after it. A cluster that was unreachable for that long still has an older version, and without a record from before the

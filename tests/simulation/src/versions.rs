@@ -132,6 +132,7 @@ impl Judging<'_> {
                 ),
                 &oracle.opened_at,
             ),
+            is_of_another_policy: oracle.has_two_policies && is_first_object(facts, &own, content),
             is_cached: matches!(facts.read, Read::Cached),
             now: millis(facts.now) + CLOCKS_MS,
         };
@@ -177,6 +178,8 @@ struct Told<'a> {
     /// A cluster may have been out of reach since before the last update but one, and the policy has no record of that.
     lacks_one_update: Option<LackOfOne>,
     delivery: Delivery,
+    /// What the placement's Binding has named is this object alone, and another policy may have placed an older one of the same name.
+    is_of_another_policy: bool,
     /// The watch may not have told of the last update yet, which the cluster may have.
     is_cached: bool,
     now: Millis,
@@ -214,6 +217,7 @@ impl Told<'_> {
         // What another policy has placed, nothing tells this one: the cluster may have got, and report, an older object or version.
         let is_of_delivery = (made_at - CLOCKS_MS..=made_at + DELIVERY_MS).contains(&truth.at);
         let is_shared = oracle.has_two_policies && (is_of_delivery || truth.newest >= self.content.id);
+        let is_others_object = self.is_of_another_policy && truth.generation <= 1 && !is_older;
         let is_newer = self.is_cached && truth.content > self.content.id;
         is_newer
             || self.create_only
@@ -221,6 +225,7 @@ impl Told<'_> {
             || (self.delivery.is_kept(truth) && !is_of_older_object)
             || is_merged
             || is_shared
+            || is_others_object
             || is_scaled()
     }
 }
@@ -231,6 +236,15 @@ fn is_untold(facts: &Facts, placement: &BindingPolicy, content: Content) -> bool
     let is_unremembered = content.is_untimed
         || (content.made_at < made_at(&placement.metadata) + 1_000 && content.made_at < policy_since + UNTOLD_MS);
     is_unremembered && millis(facts.now) + CLOCKS_MS - content.made_at >= UNTOLD_MS
+}
+
+/// Whether the object was never updated, and was made before the process first saw the placement's Binding.
+fn is_first_object(facts: &Facts, placement: &PlacementName, content: Content) -> bool {
+    let seen = facts
+        .bindings
+        .get(placement)
+        .map(|binding| millis(binding.observed.seen_since()));
+    content.replaced.is_none() && seen.is_some_and(|seen| content.made_at < seen)
 }
 
 /// Whether the policy was made anew too late to know an older object of the same name or the version before an update.
