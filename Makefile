@@ -53,7 +53,8 @@ soak: toolchain ## A minute of hostile gates beside honest ones, then the matric
 	STAGEGATE_BUDGET=$${STAGEGATE_BUDGET:-10} $(CARGO) test $(ALL) --test it -- matrices properties
 
 quick: toolchain ## The cases of the rules and the unit tests, in seconds once built; needs neither Go nor gates
-	$(CARGO) test --quiet --package stagegate-api --package stagegate-decide --package stagegate-evaluate --lib
+	$(CARGO) test --package stagegate-api --package stagegate-decide --no-run
+	$(CARGO) test --quiet --package stagegate-api --package stagegate-decide --lib
 	$(CARGO) test --quiet --package stagegate-decide --test it -- staging:: health:: binding:: combine:: rules::
 
 simulate: toolchain ## Run the rules in a simulated world: SIMULATE_S=60 FIRST=1, or SEED=<n> for one run with its trace

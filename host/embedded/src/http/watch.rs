@@ -124,6 +124,8 @@ impl Feed {
         }
         loop {
             self.tip.borrow_and_update();
+            // Ages in tables are those at the time of the event.
+            self.view.now = self.server.now();
             let lines = self.changes()?;
             if !lines.is_empty() {
                 return Some(lines.into());

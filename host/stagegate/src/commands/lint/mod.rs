@@ -7,6 +7,7 @@ use std::io::{self, IsTerminal as _, Write as _};
 use std::path::PathBuf;
 
 use anyhow::anyhow;
+use stagegate_decide::counted::counted;
 
 use self::finding::{Finding, Severity};
 use super::{Failure, Outcome, Result};
@@ -107,7 +108,10 @@ fn print(findings: &[Finding], checked: usize) -> io::Result<()> {
     let warnings = findings.len() - errors;
     writeln!(
         io::stderr(),
-        "{checked} objects checked, {errors} errors, {warnings} warnings"
+        "{} checked, {}, {}",
+        counted(checked, "object"),
+        counted(errors, "error"),
+        counted(warnings, "warning")
     )
 }
 
