@@ -180,17 +180,16 @@ impl<'a> UpdateTracker<'a> {
         Some(Finding::unknown(Reason::UpdateUnacknowledged, text).wake_at(ends))
     }
 
-    /// The finding while a cluster's last report is from before KubeStellar named the object, which was deleted and created again after the
-    /// Binding had named an older one. No time tells of that where the first look at the object came later.
+    /// The finding while a cluster's last report is from before KubeStellar named the object, if the Binding had named an older object, was
+    /// empty for a while as in a restart of KubeStellar, and then named this one. No time tells of that where the first look at the
+    /// object came after it was made anew.
     pub(crate) fn of_replaced_object(&self, record: &ObjectStatus) -> Option<Finding> {
         let is_counted = self.is_unproven && !self.bound.create_only && self.generation() == Some(1);
-        let named = self.named_since.filter(|_| is_counted && !self.is_other_version())?;
+        let is_added_anew = self.is_named_after_loss && self.known_since.is_none() && !self.is_other_version();
+        let named = self.named_since.filter(|_| is_counted && is_added_anew)?;
         let seen_since = self.observed.map(Observed::seen_since)?;
         // The API server's time of creation has whole seconds, cut off.
-        let made = self
-            .found
-            .made_at
-            .filter(|made| after(*made, SignedDuration::from_secs(1)) > seen_since)?;
+        let made = (self.found.made_at).filter(|made| after(*made, SignedDuration::from_secs(1)) > seen_since)?;
         // The record has the version that the Binding named at the first look.
         let has_named_another = record.resource_version.as_deref() != Some(&self.bound.resource_version);
         let row = (self.rows.iter()).find(|row| has_named_another && self.reported_before(row, named))?;
