@@ -122,6 +122,7 @@ impl<'a> UpdateTracker<'a> {
     /// The same after the record has changed: a set that was just accepted may have clusters that no check has looked at.
     pub fn of_record(self, record: &StageStatus) -> Self {
         Self {
+            settled_at: record.settled_at.as_ref().map(|time| time.0),
             is_unproven: !has_complete_evidence(record),
             was_never_proven: !has_had_complete_evidence(record),
             ..self
@@ -137,7 +138,7 @@ impl<'a> UpdateTracker<'a> {
             rows: &[],
             clusters,
             placed_since: (subject.placed.own.object.metadata.creation_timestamp.as_ref()).map(|time| time.0),
-            settled_at: (subject.placed.record.settled_at.as_ref()).map(|time| time.0),
+            settled_at: None,
             opened_at: (subject.placed.record.opened_at.as_ref()).map(|time| time.0),
             observed: subject.observed(),
             named_since: subject.named().and_then(|named| named.since),

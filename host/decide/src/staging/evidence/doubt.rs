@@ -185,9 +185,9 @@ impl<'a> UpdateTracker<'a> {
     /// object came after it was made anew.
     pub(crate) fn of_replaced_object(&self, record: &ObjectStatus) -> Option<Finding> {
         let is_counted = self.is_unproven && !self.bound.create_only && self.generation() == Some(1);
-        let is_added_anew = self.is_named_after_loss && self.known_since.is_none() && !self.is_other_version();
-        let named = self.named_since.filter(|_| is_counted && is_added_anew)?;
-        let seen_since = self.observed.map(Observed::seen_since)?;
+        let observed = self.observed.filter(|_| is_counted)?;
+        let named = (self.bound_since()).filter(|named| observed.lost_at.is_some_and(|lost| lost <= *named))?;
+        let seen_since = observed.seen_since();
         // The API server's time of creation has whole seconds, cut off.
         let made = (self.found.made_at).filter(|made| after(*made, SignedDuration::from_secs(1)) > seen_since)?;
         // The record has the version that the Binding named at the first look.
@@ -195,9 +195,10 @@ impl<'a> UpdateTracker<'a> {
         let row = (self.rows.iter()).find(|row| has_named_another && self.reported_before(row, named))?;
         let text = format!(
             "cluster {} has not reported on {} since that was deleted and created again at {made}: its last report is about the object \
-             before it; if no other report comes, update the object",
+             before it; {}",
             row.cluster,
-            binding_view::key(self.bound)
+            binding_view::key(self.bound),
+            binding_view::remedy(self.bound)
         );
         Some(Finding::unknown(Reason::NotReported, text))
     }
