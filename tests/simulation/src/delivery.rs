@@ -96,13 +96,15 @@ impl Delivery {
 
     /// Whether the cluster reports what it had when the placement was made, as its agent has applied nothing since: right after the stage
     /// was opened or the Binding named the version, or so long after the opening that an update from before it counts as delivered. An
-    /// update that was recent at the opening is on record as pending, unless the policy was made anew.
-    pub fn is_kept(&self, truth: &Truth) -> bool {
+    /// update that was recent at the opening is on record as pending, unless the policy was made anew. For a cluster that the Binding names
+    /// only later, its naming takes the place of the opening.
+    pub fn is_kept(&self, truth: &Truth, joined_at: Option<Millis>) -> bool {
         let is_from_before = self.content.made_at < self.opened_at && truth.applied_until < self.placed_at;
         let is_after = |time| truth.at + SETTLED_MS >= time;
         let is_right_after = |time| is_after(time) && truth.at < time + DELIVERY_MS;
         let is_unrecorded = self.is_policy_anew || self.opened_at - self.content.made_at >= DOUBT_MS;
         let is_early = is_unrecorded && (is_right_after(self.opened_at) || self.seen_at.is_some_and(is_right_after));
-        is_from_before && (is_early || (is_after(self.opened_at) && self.now - self.opened_at >= DOUBT_MS))
+        let named_at = joined_at.map_or(self.opened_at, |joined| joined.max(self.opened_at));
+        is_from_before && (is_early || (is_after(named_at) && self.now - named_at >= DOUBT_MS))
     }
 }

@@ -8,8 +8,8 @@ use stagegate_api::{
     BindingPolicy, BindingSpec, BoundObject, CombinedStatus, CombinedStatusView, Stage, StageHealth,
     UnacknowledgedUpdates,
 };
-use stagegate_decide::names::{ObjectKey, PlacementName, StageName};
-use stagegate_decide::staging::{Decoded, Facts, Read};
+use stagegate_decide::names::{ClusterName, ObjectKey, PlacementName, StageName};
+use stagegate_decide::staging::{Decoded, Facts, Observed, Read};
 
 use crate::clusters::Truth;
 use crate::controller::talk::Talk;
@@ -114,6 +114,7 @@ impl Judging<'_> {
         }
         let basis = version.as_ref().and_then(|version| parts.0.basis.get(version));
         let own = PlacementName::of(talk.policy(), StageName::of(&spec.name));
+        let observed = facts.bindings.get(own.as_str()).map(|binding| &binding.observed);
         let told = Told {
             path: format!("{}/{}", key.namespace.as_deref().unwrap_or_default(), key.name),
             key: &key,
@@ -132,7 +133,9 @@ impl Judging<'_> {
                 ),
                 &oracle.opened_at,
             ),
-            is_of_another_policy: oracle.has_two_policies && is_first_object(facts, &own, content),
+            is_of_another_policy: oracle.has_two_policies
+                && observed.is_some_and(|binding| is_first_object(binding, content)),
+            binding: observed,
             is_cached: matches!(facts.read, Read::Cached),
             now: millis(facts.now) + CLOCKS_MS,
         };
@@ -178,7 +181,9 @@ struct Told<'a> {
     /// A cluster may have been out of reach since before the last update but one, and the policy has no record of that.
     lacks_one_update: Option<LackOfOne>,
     delivery: Delivery,
-    /// What the placement's Binding has named is this object alone, and another policy may have placed an older one of the same name.
+    /// What the process has seen of the placement's Binding.
+    binding: Option<&'a Observed>,
+    /// The Binding has named this object alone, and another policy may have placed an older one of the same name.
     is_of_another_policy: bool,
     /// The watch may not have told of the last update yet, which the cluster may have.
     is_cached: bool,
@@ -217,16 +222,31 @@ impl Told<'_> {
         // What another policy has placed, nothing tells this one: the cluster may have got, and report, an older object or version.
         let is_of_delivery = (made_at - CLOCKS_MS..=made_at + DELIVERY_MS).contains(&truth.at);
         let is_shared = oracle.has_two_policies && (is_of_delivery || truth.newest >= self.content.id);
-        let is_others_object = self.is_of_another_policy && truth.generation <= 1 && !is_older;
+        let joined_at = self.joined_at(cluster);
+        let is_others_object =
+            self.is_of_another_policy && truth.generation <= 1 && self.is_long_after_naming(truth, joined_at);
         let is_newer = self.is_cached && truth.content > self.content.id;
         is_newer
             || self.create_only
             || is_untold
-            || (self.delivery.is_kept(truth) && !is_of_older_object)
+            || (self.delivery.is_kept(truth, joined_at) && !is_of_older_object)
             || is_merged
             || is_shared
             || is_others_object
             || is_scaled()
+    }
+
+    /// When the process has seen the Binding name the cluster, if that was not from the beginning.
+    fn joined_at(&self, cluster: &str) -> Option<Millis> {
+        let joined = self.binding?.joined.get(&ClusterName::from(cluster));
+        joined.copied().map(millis)
+    }
+
+    /// A cluster that was out of reach may report on another policy's object for the first time only then, and no wait after the Binding
+    /// has named the cluster is long enough for that.
+    fn is_long_after_naming(&self, truth: &Truth, joined_at: Option<Millis>) -> bool {
+        let named = joined_at.or(self.binding.map(|binding| millis(binding.seen_since())));
+        named.is_some_and(|named| truth.at >= named + UNTOLD_MS - CLOCKS_MS)
     }
 }
 
@@ -239,12 +259,8 @@ fn is_untold(facts: &Facts, placement: &BindingPolicy, content: Content) -> bool
 }
 
 /// Whether the object was never updated, and was made before the process first saw the placement's Binding.
-fn is_first_object(facts: &Facts, placement: &PlacementName, content: Content) -> bool {
-    let seen = facts
-        .bindings
-        .get(placement)
-        .map(|binding| millis(binding.observed.seen_since()));
-    content.replaced.is_none() && seen.is_some_and(|seen| content.made_at < seen)
+fn is_first_object(binding: &Observed, content: Content) -> bool {
+    content.replaced.is_none() && content.made_at < millis(binding.seen_since())
 }
 
 /// Whether the policy was made anew too late to know an older object of the same name or the version before an update.
