@@ -217,7 +217,7 @@ impl Oracle {
         let facts = &talk.facts;
         let stages = &facts.policy.object.spec.stages;
         let now = millis(parts.2.counter.now);
-        self.soaks.tell_active(facts, is_judged.then_some(stage), now);
+        self.soaks.note_active(facts, is_judged.then_some(stage), now);
         let has_soak = stages.iter().any(|known| known.name == stage && known.soak.is_some());
         if !has_soak {
             return None;
@@ -300,8 +300,11 @@ impl Oracle {
         violation: Option<Violation>,
         (versions, now): ((u64, u64), Millis),
     ) {
-        if let Write::Status { .. } = write {
+        if let Write::Status { status, .. } = write {
             self.read.note(facts);
+            // A process that is killed right away never reads what it has written.
+            let policy = facts.policy.object.metadata.name.as_deref().unwrap_or_default();
+            self.waits.list(policy, status, now);
             // What a gate answers may change while nothing is written, and what a fresh read shows may differ from what a late watch told.
             let stages = &facts.policy.object.spec.stages;
             let is_explained = self.watches_are_late || stages.iter().any(|stage| !stage.gates.is_empty());

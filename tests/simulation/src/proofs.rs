@@ -251,10 +251,10 @@ pub struct Soaks {
     broken: BTreeMap<(String, String), Millis>,
     /// Of the decision that each policy's process is carrying out.
     found: BTreeMap<String, (String, Millis)>,
-    /// The active stage of each policy, and since when: until then nobody judged it.
+    /// The active stage of each policy, and since when: until then no decision was about it.
     active: BTreeMap<String, (String, Millis)>,
     /// As the decision that is being carried out has it.
-    told: BTreeMap<String, (String, Millis)>,
+    decided: BTreeMap<String, (String, Millis)>,
 }
 
 impl Soaks {
@@ -269,21 +269,21 @@ impl Soaks {
     }
 
     /// A decision has this active stage; `None`: it was not made on all that is stored.
-    pub fn tell_active(&mut self, facts: &Facts, stage: Option<&str>, now: Millis) {
+    pub fn note_active(&mut self, facts: &Facts, stage: Option<&str>, now: Millis) {
         let policy = uid_of(&facts.policy.object.metadata).to_owned();
         match stage {
-            Some(stage) => self.told.insert(policy, (stage.to_owned(), now)),
-            None => self.told.remove(&policy),
+            Some(stage) => self.decided.insert(policy, (stage.to_owned(), now)),
+            None => self.decided.remove(&policy),
         };
     }
 
     /// All of it was done, so status tells of what was found.
     pub fn finished(&mut self, facts: &Facts) {
         let policy = uid_of(&facts.policy.object.metadata).to_owned();
-        if let Some(told) = self.told.remove(&policy) {
-            let active = self.active.entry(policy.clone()).or_insert_with(|| told.clone());
-            if active.0 != told.0 {
-                *active = told;
+        if let Some(decided) = self.decided.remove(&policy) {
+            let active = self.active.entry(policy.clone()).or_insert_with(|| decided.clone());
+            if active.0 != decided.0 {
+                *active = decided;
             }
         }
         if let Some((stage, at)) = self.found.remove(&policy) {
