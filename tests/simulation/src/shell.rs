@@ -266,11 +266,11 @@ impl World {
             }
             Step::ReadRest if now < self.reads_from => Next::Again(UNANSWERED_MS),
             Step::ReadRest => {
-                talk.read_rest(&self.server, (&of.seen, memory), time);
+                talk.read_rest(&self.server, (&of.seen, memory, &mut self.views), time);
                 self.read_on(process, talk)
             }
             Step::ReadVersions => {
-                if !talk.read_versions(&self.server, &of.seen, time) {
+                if !talk.read_versions(&self.server, (&of.seen, &mut self.views), time) {
                     return Next::Done(None);
                 }
                 self.read_on(process, talk)

@@ -78,7 +78,10 @@ pub struct Talk {
     pub contents: BTreeMap<ObjectKey, (Resource, Content)>,
     began_at: Option<Timestamp>,
     baseline: ResourceVersion,
+    /// Of which BindingPolicies the reading asked last.
     names: BTreeSet<String>,
+    /// The open ones, of which it reads Bindings and CombinedStatuses.
+    open: BTreeSet<String>,
     are_versions_first: bool,
 }
 
@@ -87,28 +90,9 @@ impl Talk {
     pub fn begin(name: &str, seen: &Seen, (memory, views): (&Memory, &mut Views), now: Timestamp) -> Option<Self> {
         let policy = seen.policies.objects.get(name)?;
         let names = seen.placements_of(name);
-        let placements: BTreeMap<_, _> = names
-            .iter()
-            .filter_map(|name| {
-                Some((
-                    PlacementName::from(name.clone()),
-                    Decoded::Object(seen.placements.objects.get(name)?.clone()),
-                ))
-            })
-            .collect();
-        let bindings: BTreeMap<_, _> = names
-            .iter()
-            .filter_map(|name| {
-                let observed = seen.observed.get(name)?.clone();
-                let object = seen.bindings.objects.get(name).cloned().map(Decoded::Object);
-                Some((name.clone().into(), BindingFacts { object, observed }))
-            })
-            .collect();
-        let combined = seen.combined.objects.iter();
-        let combined = combined.filter(|(_, combined)| names.contains(placement_of(combined)));
-        let combined = combined
-            .map(|(key, combined)| (key.clone(), Decoded::Object(views.of(combined))))
-            .collect();
+        let placements = names.iter().filter_map(|name| seen_placement(seen, name)).collect();
+        let bindings = names.iter().filter_map(|name| seen_binding(seen, name)).collect();
+        let combined = seen_combined(seen, views, |name| names.contains(name)).collect();
         let mut facts = Facts {
             now,
             read: Read::Cached,
@@ -143,6 +127,7 @@ impl Talk {
             began_at: None,
             baseline: ResourceVersion::default(),
             names: BTreeSet::new(),
+            open: BTreeSet::new(),
             are_versions_first: false,
         })
     }
@@ -167,15 +152,26 @@ impl Talk {
         names
     }
 
+    /// The names of the placements that place something.
+    fn open_placements(&self) -> BTreeSet<String> {
+        let placements = self.facts.placements.iter();
+        let open = placements.filter(|(_, placement)| {
+            let object = placement.object();
+            object.is_none_or(|object| !object.spec.cluster_selectors.is_empty())
+        });
+        open.map(|(name, _)| name.to_string()).collect()
+    }
+
     /// The first part of a reading. Later evidence must be newer than the resourceVersion that this list has.
     pub fn read_combined(&mut self, server: &Server, (seen, views): (&Seen, &mut Views), now: Timestamp) {
         self.began_at = Some(now);
         self.names = self.placement_names(seen);
+        self.open = self.open_placements();
         self.baseline = server.counter.version.to_string().into();
         let known = |key: &String| seen.combined.objects.contains_key(key);
         let combined = server.combined.all();
         // One that the watch has not told of is missing until it has.
-        let combined = combined.filter(|(key, combined)| known(key) && self.names.contains(placement_of(combined)));
+        let combined = combined.filter(|(key, combined)| known(key) && self.open.contains(placement_of(combined)));
         self.facts.combined = combined
             .map(|(key, combined)| (key.clone(), Decoded::Object(views.of(combined))))
             .collect();
@@ -188,10 +184,15 @@ impl Talk {
         };
     }
 
-    pub fn read_rest(&mut self, server: &Server, (seen, memory): (&Seen, &mut Memory), now: Timestamp) {
+    pub fn read_rest(
+        &mut self,
+        server: &Server,
+        (seen, memory, views): (&Seen, &mut Memory, &mut Views),
+        now: Timestamp,
+    ) {
         let wanted = self.asked_before();
         self.facts.bindings = self
-            .names
+            .open
             .iter()
             .filter_map(|name| {
                 let object = server.bindings.get(name).cloned();
@@ -207,14 +208,14 @@ impl Talk {
         self.facts.objects.clear();
         self.read_objects(server, memory, wanted);
         if self.are_versions_first {
-            self.finish_reading((server, seen), now);
+            self.finish_reading((server, seen, views), now);
         } else {
             self.step = Step::ReadVersions;
         }
     }
 
     /// What writes are conditional on. `false`: the policy is gone.
-    pub fn read_versions(&mut self, server: &Server, seen: &Seen, now: Timestamp) -> bool {
+    pub fn read_versions(&mut self, server: &Server, (seen, views): (&Seen, &mut Views), now: Timestamp) -> bool {
         let Some(policy) = server.policies.get(self.policy()) else {
             return false;
         };
@@ -230,21 +231,27 @@ impl Talk {
         if self.began_at.is_some() && self.are_versions_first {
             self.step = Step::ReadRest;
         } else {
-            self.finish_reading((server, seen), now);
+            self.finish_reading((server, seen, views), now);
         }
         true
     }
 
-    fn finish_reading(&mut self, (server, seen): (&Server, &Seen), now: Timestamp) {
+    fn finish_reading(&mut self, (server, seen, views): (&Server, &Seen, &mut Views), now: Timestamp) {
         self.facts.now = now;
         self.step = Step::Look;
         if self.began_at.is_some() {
+            let unread = &self.placement_names(seen) - &self.open;
+            let bindings = unread.iter().filter_map(|name| seen_binding(seen, name));
+            self.facts.bindings.extend(bindings);
+            self.facts
+                .combined
+                .extend(seen_combined(seen, views, |name| unread.contains(name)));
             collectors(&mut self.facts, seen, |name| looked_at(name, server, seen));
             self.facts.read = Read::Anew {
                 baseline: self.baseline.clone(),
                 began_at: self.began_at,
             };
-            if !self.placement_names(seen).is_subset(&self.names) {
+            if !(self.placement_names(seen).is_subset(&self.names) && self.open_placements().is_subset(&self.open)) {
                 self.step = Step::ReadCombined;
             }
         }
@@ -336,6 +343,30 @@ impl Memory {
             self.gate_verdicts.pop_first();
         }
     }
+}
+
+/// As the watch has told of it.
+fn seen_placement(seen: &Seen, name: &str) -> Option<(PlacementName, Decoded<BindingPolicy>)> {
+    let object = seen.placements.objects.get(name)?.clone();
+    Some((name.to_owned().into(), Decoded::Object(object)))
+}
+
+/// As the watch has told of it.
+fn seen_binding(seen: &Seen, name: &str) -> Option<(PlacementName, BindingFacts)> {
+    let observed = seen.observed.get(name)?.clone();
+    let object = seen.bindings.objects.get(name).cloned().map(Decoded::Object);
+    Some((name.to_owned().into(), BindingFacts { object, observed }))
+}
+
+/// Of these placements, as the watch has told of them.
+fn seen_combined(
+    seen: &Seen,
+    views: &mut Views,
+    is_wanted: impl Fn(&str) -> bool,
+) -> impl Iterator<Item = (String, Decoded<CombinedStatusView>)> {
+    let combined = seen.combined.objects.iter();
+    let wanted = combined.filter(move |(_, combined)| is_wanted(placement_of(combined)));
+    wanted.map(|(key, combined)| (key.clone(), Decoded::Object(views.of(combined))))
 }
 
 fn policy_facts(policy: &Arc<StagedBindingPolicy>) -> PolicyFacts {

@@ -97,7 +97,8 @@ impl FreshReader<'_> {
 
     /// Reads everything that a placement rests on. The CombinedStatuses come first: the version of their list is the baseline that later
     /// evidence must be newer than. The names of all the rest are known already, so it is read concurrently, including the objects that
-    /// writes are conditional on: if one of these changes later, the API server refuses the write. `false`: the policy is gone.
+    /// writes are conditional on: if one of these changes later, the API server refuses the write. Of a BindingPolicy that is not open, which
+    /// is evidence of nothing, Binding and CombinedStatuses are not read. `false`: the policy is gone.
     pub async fn fresh_read(
         &self,
         policy: &str,
@@ -110,15 +111,15 @@ impl FreshReader<'_> {
             *begun = Instant::now();
             let began_at = Some(self.runtime.clock.now());
             let names = self.names(policy, facts);
-            let known = self.combined_of(&names);
+            let open = open(facts);
+            let known = self.combined_of(&open);
             let (combined, baseline) =
-                read::combined(&Reader::new(client, &self.stores.combined), &names, known).await?;
+                read::combined(&Reader::new(client, &self.stores.combined), &open, known).await?;
             let evidence = combined.values().filter_map(Decoded::object).filter_map(order_of).max();
-            facts.combined = combined;
             let config_maps = self.stores.sources.named_by(&facts.policy.object);
             let of_bindings = Reader::new(client, &self.stores.bindings);
             let (bindings, versions, look, objects, sources) = tokio::try_join!(
-                of_bindings.each(&names),
+                of_bindings.each(&open),
                 self.versions(policy, &names),
                 self.looks
                     .look(client, &self.stores.collectors, evidence.unwrap_or_default()),
@@ -126,7 +127,6 @@ impl FreshReader<'_> {
                 read::objects(client, asked_before(facts)),
                 read::sources(client, &config_maps),
             )?;
-            facts.bindings = self.observed(&names, bindings, self.runtime.clock.now());
             *begun = look.begun.min(*begun);
             facts.objects.clear();
             for (key, answer) in objects {
@@ -143,10 +143,17 @@ impl FreshReader<'_> {
             if !self.take_versions(facts, (&names, versions)).await? {
                 return Ok(false);
             }
+            let rest = gather::placed(&self.names(policy, facts) - &open, self.stores, self.index);
+            facts.combined = rest.combined;
+            facts.combined.extend(combined);
+            facts.bindings = rest.bindings;
+            facts.bindings.extend(self.observed(&open, bindings, facts.now));
             self.take_collectors(facts, &look);
-            // An edit that came meanwhile may name stages and ConfigMaps of which nothing was read yet.
+            // An edit that came meanwhile may name stages and ConfigMaps of which nothing was read yet, and so may an opening of which
+            // the watch had not told.
             let named = self.stores.sources.named_by(&facts.policy.object);
-            if self.names(policy, facts).is_subset(&names) && named.is_subset(&config_maps) {
+            let is_read = self.names(policy, facts).is_subset(&names) && self::open(facts).is_subset(&open);
+            if is_read && named.is_subset(&config_maps) {
                 return Ok(true);
             }
         }
@@ -232,6 +239,17 @@ impl FreshReader<'_> {
     fn index(&self) -> MutexGuard<'_, Index> {
         self.index.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// The names of the placements that place something, or may do so.
+fn open(facts: &Facts) -> BTreeSet<String> {
+    let may_be_open = |placement: &Decoded<BindingPolicy>| {
+        let object = placement.object();
+        object.is_none_or(|object| !object.spec.cluster_selectors.is_empty())
+    };
+    let placements = facts.placements.iter();
+    let open = placements.filter(|(_, placement)| may_be_open(placement));
+    open.map(|(name, _)| name.to_string()).collect()
 }
 
 /// The objects of the Bindings that were read before; the decision asks for others.

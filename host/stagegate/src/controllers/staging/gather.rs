@@ -35,7 +35,7 @@ pub fn facts(
         placements,
         bindings,
         combined,
-    } = placed(name, stores, index);
+    } = placed(names_of(name, index), stores, index);
     let named = collectors_named(&policy.object, &placements, &bindings);
     let index = index.lock().unwrap_or_else(PoisonError::into_inner);
     let evidence_collector = stores
@@ -87,17 +87,21 @@ pub fn facts(
     })
 }
 
-/// What there is of a policy's placements, by name.
-struct Placed {
-    placements: BTreeMap<PlacementName, Decoded<BindingPolicy>>,
-    bindings: BTreeMap<PlacementName, BindingFacts>,
-    combined: BTreeMap<String, Decoded<CombinedStatusView>>,
+/// What there is of placements, by name.
+pub struct Placed {
+    pub placements: BTreeMap<PlacementName, Decoded<BindingPolicy>>,
+    pub bindings: BTreeMap<PlacementName, BindingFacts>,
+    pub combined: BTreeMap<String, Decoded<CombinedStatusView>>,
+}
+
+fn names_of(policy: &str, index: &Mutex<Index>) -> BTreeSet<String> {
+    let index = index.lock().unwrap_or_else(PoisonError::into_inner);
+    index.placements_of(policy)
 }
 
 /// The watches tell the stores first, so what is unpacked after the index was asked is at least as new as what that said.
-fn placed(policy: &str, stores: &Stores, index: &Mutex<Index>) -> Placed {
+pub fn placed(names: BTreeSet<String>, stores: &Stores, index: &Mutex<Index>) -> Placed {
     let index = index.lock().unwrap_or_else(PoisonError::into_inner);
-    let names = index.placements_of(policy);
     let observed = names
         .iter()
         .filter_map(|name| Some((name.clone(), index.observed(name)?.clone())));
