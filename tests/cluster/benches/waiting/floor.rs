@@ -1,6 +1,6 @@
-//! The floor: a controller that knows no rules. On an event it makes the same writes as Stagegate, in the same order, under the same
-//! preconditions, on copies of the kinds; so what it needs is what this API server and a Rust client cost. Must not read anything
-//! that its watches have not told.
+//! The floor: a controller that knows no rules. On an event it makes only the writes that no controller could do without: the
+//! BindingPolicy of the next stage, the removal of the previous one, and status once. So what it needs is what this API server and a
+//! Rust client cost. Must not read anything that its watches have not told.
 
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
@@ -23,26 +23,16 @@ use crate::objects::{COLLECTOR, PASSING, STAGES};
 /// Policies worked on at the same time, as many as Stagegate does.
 const CONCURRENCY: usize = 16;
 
-/// One write. What Stagegate writes in which case is seen in the audit log, and printed by the benchmark.
 #[derive(Clone, Copy, Debug)]
 enum Step {
     Status,
-    CreateClosed(usize),
     Open(usize),
     Remove(usize),
 }
 
-const PLACING: &[Step] = &[
-    Step::CreateClosed(0),
-    Step::Status,
-    Step::Open(0),
-    Step::Status,
-    Step::CreateClosed(1),
-    Step::Status,
-    Step::Status,
-];
-const MOVING: &[Step] = &[Step::Status, Step::Open(1), Step::Status];
-const HANDING_OVER: &[Step] = &[Step::Status, Step::Remove(0), Step::Status];
+const PLACING: &[Step] = &[Step::Open(0)];
+const MOVING: &[Step] = &[Step::Open(1)];
+const HANDING_OVER: &[Step] = &[Step::Remove(0), Step::Status];
 
 struct Floor {
     policies: Api<PartialObjectMeta<DynamicObject>>,
@@ -64,7 +54,7 @@ struct Version {
 /// Runs until it is killed.
 pub async fn run(kubeconfig: &Path) -> anyhow::Result<()> {
     let client = control_plane::client(kubeconfig).await?;
-    let kinds = Kinds::floor();
+    let kinds = Kinds::all();
     let floor = Arc::new(Floor {
         policies: Api::all_with(client.clone(), &kinds.policies),
         placements: Api::all_with(client.clone(), &kinds.placements),
@@ -142,22 +132,14 @@ impl Floor {
                     .await?;
                 self.note(&written.metadata);
             }
-            Step::CreateClosed(stage) => {
-                let placement = self.closed(policy, stage)?;
+            Step::Open(stage) => {
+                let placement = self.open(policy, stage)?;
                 // The answer is read as the metadata that is needed of it.
                 let request = kube::core::Request::new(self.placements.resource_url());
                 let request = request.create(&PostParams::default(), serde_json::to_vec(&placement)?)?;
                 let made: PartialObjectMeta<DynamicObject> =
                     self.placements.clone().into_client().request(request).await?;
                 self.note(&made.metadata);
-            }
-            Step::Open(stage) => {
-                let name = stage_binding_policy_name(policy, STAGES[stage]);
-                let mut metadata = self.precondition(&name)?;
-                metadata["annotations"] = annotations(true);
-                let body = json!({"metadata": metadata, "spec": spec(policy, json!([{"matchLabels": {"env": STAGES[stage]}}]))});
-                let opened = self.placements.patch(&name, &patching, &Patch::Merge(body)).await?;
-                self.note(&opened.metadata);
             }
             Step::Remove(stage) => {
                 let name = stage_binding_policy_name(policy, STAGES[stage]);
@@ -175,7 +157,7 @@ impl Floor {
         Ok(())
     }
 
-    fn closed(&self, policy: &str, stage: usize) -> anyhow::Result<Value> {
+    fn open(&self, policy: &str, stage: usize) -> anyhow::Result<Value> {
         let owner = self.version(policy)?;
         let owner = json!({
             "apiVersion": self.kinds.policies.api_version,
@@ -190,10 +172,10 @@ impl Floor {
             "kind": self.kinds.placements.kind,
             "metadata": {
                 "name": stage_binding_policy_name(policy, STAGES[stage]),
-                "annotations": annotations(false),
+                "annotations": annotations(),
                 "ownerReferences": [owner],
             },
-            "spec": spec(policy, json!([])),
+            "spec": spec(policy, STAGES[stage]),
         }))
     }
 
@@ -228,22 +210,22 @@ impl Floor {
     }
 }
 
-fn annotations(is_opened: bool) -> Value {
-    let mut annotations =
-        json!({annotation::REVISION: "5".repeat(64), annotation::ATTEMPT: "1", annotation::FENCING_TOKEN: "1.0"});
-    if is_opened {
-        annotations[annotation::BASELINE_VERSION] = json!("123456");
-        annotations[annotation::OPENED_AT_VERSION] = json!("123456");
-    }
-    annotations
+fn annotations() -> Value {
+    json!({
+        annotation::REVISION: "5".repeat(64),
+        annotation::ATTEMPT: "1",
+        annotation::FENCING_TOKEN: "1.0",
+        annotation::BASELINE_VERSION: "123456",
+        annotation::OPENED_AT_VERSION: "123456",
+    })
 }
 
-fn spec(policy: &str, selectors: Value) -> Value {
+fn spec(policy: &str, environment: &str) -> Value {
     let clause = json!({
         "statusCollectors": [COLLECTOR, stagegate_api::evidence::collector_name()],
         "objectSelectors": [{"matchLabels": {"app": policy}}],
     });
-    json!({"clusterSelectors": selectors, "downsync": [clause]})
+    json!({"clusterSelectors": [{"matchLabels": {"env": environment}}], "downsync": [clause]})
 }
 
 /// Of the size that a two-stage policy's has; something is new in it, or the server would write nothing.

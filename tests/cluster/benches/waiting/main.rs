@@ -1,6 +1,7 @@
 //! Many policies that wait at their first stage, on a real API server: what it costs to place them, to have them wait, and to move one.
-//! Beside Stagegate runs a *floor* (`floor.rs`), a controller without rules that makes the same writes; on the same server, at the
-//! same time, in turns. The benchmark itself does KubeStellar's part, without its delays: it writes Bindings and CombinedStatuses.
+//! Before Stagegate, a *floor* (`floor.rs`) does the same: a controller without rules that makes only the writes that no controller could
+//! do without. Each runs alone, on a server of its own. The benchmark itself does KubeStellar's part, without its delays: it writes
+//! Bindings and CombinedStatuses.
 //!
 //! Prints a table with the goals; it judges nothing. `STAGEGATE_POLICIES` says how many policies, as `200,1000`.
 

@@ -55,10 +55,7 @@ pub struct Side {
 
 impl Side {
     pub fn new(client: &Client, (who, user): (Who, String), started: Started) -> Side {
-        let kinds = match who {
-            Who::Stagegate => Kinds::ours(),
-            Who::Floor => Kinds::floor(),
-        };
+        let kinds = Kinds::all();
         Side {
             who,
             user,
@@ -179,13 +176,10 @@ impl Side {
             placements
                 .patch_status(&placed.name(), &PatchParams::default(), &Patch::Merge(status))
                 .await?;
-            // The floor reads no Bindings, and one name has one.
-            if side.who == Who::Stagegate {
-                let bindings = kube::Api::<stagegate_api::Binding>::all(side.client.clone());
-                bindings
-                    .create(&PostParams::default(), &serde_json::from_value(placed.binding())?)
-                    .await?;
-            }
+            let bindings = kube::Api::<stagegate_api::Binding>::all(side.client.clone());
+            bindings
+                .create(&PostParams::default(), &serde_json::from_value(placed.binding())?)
+                .await?;
             let combined = placed.combined(&side.kinds.combined.api_version, answer);
             create(side.kinds.combined(&side.client), combined).await
         });

@@ -18,7 +18,6 @@ use stagegate_cluster_tests::host;
 use stagegate_cluster_tests::installation::{Installation, Kind, USER};
 
 use crate::figures::{Figures, Flip};
-use crate::kinds;
 use crate::objects::{self, Answer, NAMESPACE, PASSING, STAGES, Stored, placement};
 use crate::side::{CONCURRENCY, Side, Started, Who};
 
@@ -36,25 +35,37 @@ const OPENED_MAX: Duration = Duration::from_secs(60);
 /// After a start the evidence collector has to stand for 10 s, and a Binding for 3 s, before anything counts.
 const TRUST: Duration = Duration::from_secs(14);
 const IDLE: Duration = Duration::from_secs(10);
+/// For so long at most a status is put off that would change in words alone.
+const PUT_OFF: Duration = Duration::from_secs(11);
 
-/// A server and both controllers.
+/// A server and one controller.
 struct Trial {
-    // They end before their server does.
-    sides: [Side; 2],
+    // It ends before its server does.
+    side: Side,
     plane: ControlPlane,
     client: Client,
     policies: usize,
     deployments: Vec<Stored>,
-    /// Of Stagegate and of the floor.
-    figures: [Figures; 2],
+    figures: Figures,
+    /// How long the audit log was when the controller started.
+    placing_from: u64,
     /// The next policy that has not been moved.
     next: usize,
 }
 
+/// Of Stagegate and of the floor.
+///
 /// # Errors
 /// Whatever does not come up or does not get done.
 pub async fn run(policies: usize, folder: &Path) -> anyhow::Result<[Figures; 2]> {
-    let mut trial = Trial::prepare(policies, folder).await?;
+    let floor = of_one(policies, Who::Floor, &folder.join("floor")).await?;
+    let stagegate = of_one(policies, Who::Stagegate, &folder.join("stagegate")).await?;
+    Ok([stagegate, floor])
+}
+
+async fn of_one(policies: usize, who: Who, folder: &Path) -> anyhow::Result<Figures> {
+    std::fs::create_dir_all(folder)?;
+    let mut trial = Trial::prepare(policies, who, folder).await?;
     trial.place().await?;
     trial.deliver().await?;
     trial.idle().await?;
@@ -62,18 +73,18 @@ pub async fn run(policies: usize, folder: &Path) -> anyhow::Result<[Figures; 2]>
     trial.change(true).await?;
     trial.flip().await?;
     trial.burst().await?;
-    trial.restart().await?;
+    // After a restart the floor has nothing to go on from.
+    if who == Who::Stagegate {
+        trial.restart().await?;
+    }
     Ok(trial.figures)
 }
 
 impl Trial {
-    async fn prepare(policies: usize, folder: &Path) -> anyhow::Result<Trial> {
+    async fn prepare(policies: usize, who: Who, folder: &Path) -> anyhow::Result<Trial> {
         let plane = ControlPlane::start(&folder.join("server")).await?;
         let client = plane.client().await?;
         let installation = Installation::install(&plane, Kind::PlainCluster).await?;
-        for definition in kinds::copied_definitions() {
-            install(&client, &definition).await?;
-        }
         let namespaces = Api::<k8s_openapi::api::core::v1::Namespace>::all(client.clone());
         let namespace = serde_json::from_value(json!({"metadata": {"name": NAMESPACE}}))?;
         namespaces.create(&PostParams::default(), &namespace).await?;
@@ -81,14 +92,10 @@ impl Trial {
         collectors
             .create(&PostParams::default(), &serde_json::from_value(objects::collector())?)
             .await?;
-        let sides = [
-            Side::new(
-                &client,
-                (Who::Stagegate, USER.to_owned()),
-                stagegate(&installation, folder),
-            ),
-            floor(&plane, &client, folder).await?,
-        ];
+        let side = match who {
+            Who::Stagegate => Side::new(&client, (who, USER.to_owned()), stagegate(&installation, folder)),
+            Who::Floor => floor(&plane, &client, folder).await?,
+        };
         let api: Api<k8s_openapi::api::apps::v1::Deployment> = Api::namespaced(client.clone(), NAMESPACE);
         let writes = (0..policies).map(|number| {
             let api = api.clone();
@@ -102,47 +109,47 @@ impl Trial {
             }
         });
         let deployments = stream::iter(writes).buffered(CONCURRENCY).try_collect().await?;
-        for side in &sides {
-            side.create_policies(policies).await?;
-        }
+        side.create_policies(policies).await?;
         Ok(Trial {
+            side,
             plane,
             client,
             policies,
             deployments,
-            sides,
-            figures: Default::default(),
+            figures: Figures::default(),
+            placing_from: 0,
             next: 0,
         })
     }
 
-    /// From the start of each controller until all first stages are open and the next ones prepared.
+    /// From the start of the controller until all first stages are open and, if it prepares them, the next ones are there.
     async fn place(&mut self) -> anyhow::Result<()> {
-        let policies = self.policies;
-        for (side, figures) in self.sides.iter_mut().zip(&mut self.figures) {
-            let from = mark(&self.plane)?;
-            let begun = side.start()?;
-            let all =
-                |followed: &crate::follow::Followed| followed.has(STAGES.len() * policies, policies).then_some(());
-            let placed = side.followed.wait(PLACED_MAX, all).await;
-            figures.placed = begun.elapsed();
-            placed.with_context(|| format!("{:?} has not placed all within {PLACED_MAX:?}", side.who))?;
-            side.quiet().await?;
-            figures.placing_cpu = side.usage()?.cpu;
-            figures.placing_writes = writes(&side.answered(&self.plane.audit_log(), from)?, policies);
-        }
+        let (policies, side) = (self.policies, &mut self.side);
+        let placements = match side.who {
+            Who::Stagegate => STAGES.len() * policies,
+            Who::Floor => policies,
+        };
+        let from = mark(&self.plane)?;
+        let begun = side.start()?;
+        let all = |followed: &crate::follow::Followed| followed.has(placements, policies).then_some(());
+        let placed = side.followed.wait(PLACED_MAX, all).await;
+        self.figures.placed = begun.elapsed();
+        placed.with_context(|| format!("{:?} has not placed all within {PLACED_MAX:?}", side.who))?;
+        side.quiet().await?;
+        self.figures.placing_cpu = side.usage()?.cpu;
+        self.placing_from = from;
         Ok(())
     }
 
     /// KubeStellar's part, until every policy holds at its first stage.
     async fn deliver(&mut self) -> anyhow::Result<()> {
         let numbers: Vec<usize> = (0..self.policies).collect();
-        for side in &mut self.sides {
-            side.deliver(&numbers, 0, &self.deployments).await?;
-        }
+        self.side.deliver(&numbers, 0, &self.deployments).await?;
         tokio::time::sleep(TRUST).await;
-        for side in &mut self.sides {
-            side.quiet().await?;
+        self.side.quiet().await?;
+        self.figures.placing_requests = per(&self.answered(self.placing_from)?, self.policies);
+        if self.side.who == Who::Floor {
+            return Ok(());
         }
         let api: Api<StagedBindingPolicy> = Api::all(self.client.clone());
         let all = api.list(&ListParams::default()).await?;
@@ -162,138 +169,130 @@ impl Trial {
 
     async fn idle(&mut self) -> anyhow::Result<()> {
         let from = mark(&self.plane)?;
-        let before = self.usages()?;
+        let before = self.side.usage()?;
         tokio::time::sleep(IDLE).await;
-        for (at, usage) in self.usages()?.into_iter().enumerate() {
-            let figures = &mut self.figures[at];
-            figures.idle_cpu = usage.cpu - before[at].cpu;
-            figures.resident_mib = usage.resident_mib;
-            figures.idle_requests = self.sides[at].answered(&self.plane.audit_log(), from)?.len();
-        }
+        let usage = self.side.usage()?;
+        self.figures.idle_cpu = usage.cpu - before.cpu;
+        self.figures.resident_mib = usage.resident_mib;
+        self.figures.idle_requests = self.answered(from)?.len();
         Ok(())
     }
 
-    /// Evidence that changes and leaves the condition false; of one controller and the other in turn. First what the condition
-    /// asks for changes and the replicas that status tells of stay; then these change too, and status has something new to tell.
+    /// Evidence that changes and leaves the condition false. First what the condition asks for changes and the replicas that status tells
+    /// of stay; then these change too, and status has something new to tell.
     async fn change(&mut self, is_told: bool) -> anyhow::Result<()> {
         let from = mark(&self.plane)?;
-        let before = self.usages()?;
+        let before = self.side.usage()?;
         for change in 0..CHANGES {
-            for side in &self.sides {
-                // A value that was not there before, and never the passing one.
-                let asked = PASSING + 1 + u32::try_from(change)?;
-                let available = if is_told { asked } else { 0 };
-                side.report(change % self.policies, Answer { asked, available }).await?;
-            }
+            // A value that was not there before, and never the passing one.
+            let asked = PASSING + 1 + u32::try_from(change)?;
+            let available = if is_told { asked } else { 0 };
+            let answer = Answer { asked, available };
+            self.side.report(change % self.policies, answer).await?;
         }
-        for side in &mut self.sides {
-            side.quiet().await?;
-        }
-        for (at, usage) in self.usages()?.into_iter().enumerate() {
-            let figures = &mut self.figures[at].changes[usize::from(is_told)];
-            figures.cpu = (usage.cpu - before[at].cpu) / u32::try_from(CHANGES)?;
-            figures.requests = per(&self.sides[at].answered(&self.plane.audit_log(), from)?, CHANGES);
-        }
+        tokio::time::sleep(PUT_OFF).await;
+        self.side.quiet().await?;
+        let usage = self.side.usage()?;
+        let requests = per(&self.answered(from)?, CHANGES);
+        let figures = &mut self.figures.changes[usize::from(is_told)];
+        figures.cpu = (usage.cpu - before.cpu) / u32::try_from(CHANGES)?;
+        figures.requests = requests;
         Ok(())
     }
 
-    /// One policy at a time, of one controller and the other in turn.
+    /// One policy at a time.
     async fn flip(&mut self) -> anyhow::Result<()> {
         let flips = FLIPS_MAX.min(self.policies.saturating_sub(BURST + LAST));
         let from = mark(&self.plane)?;
-        let before = self.usages()?;
+        let before = self.side.usage()?;
         let numbers = self.take(flips);
         for &number in &numbers {
-            for (side, figures) in self.sides.iter().zip(&mut self.figures) {
-                match flip(side, number).await? {
-                    Some(flip) => figures.flips.push(flip),
-                    None => figures.missed += 1,
-                }
-                tokio::time::sleep(FLIP_PAUSE).await;
+            match flip(&self.side, number).await? {
+                Some(flip) => self.figures.flips.push(flip),
+                None => self.figures.missed += 1,
             }
+            tokio::time::sleep(FLIP_PAUSE).await;
             // As soon after its placement as KubeStellar would.
-            for side in &mut self.sides {
-                side.deliver(&[number], 1, &self.deployments).await?;
-            }
+            self.side.deliver(&[number], 1, &self.deployments).await?;
         }
         tokio::time::sleep(TRUST).await;
-        for side in &mut self.sides {
-            side.quiet().await?;
-        }
-        for (at, usage) in self.usages()?.into_iter().enumerate() {
-            let figures = &mut self.figures[at];
-            let answered = self.sides[at].answered(&self.plane.audit_log(), from)?;
-            figures.flip_cpu = (usage.cpu - before[at].cpu) / u32::try_from(flips.max(1))?;
-            figures.flip_writes = writes(&answered, flips);
-            figures.flip_requests = per(&answered, flips);
-        }
+        self.side.quiet().await?;
+        let usage = self.side.usage()?;
+        let answered = self.answered(from)?;
+        let removed = answered
+            .iter()
+            .filter(|answered| answered.right.verb == "delete" && is_write(answered))
+            .count();
+        ensure!(
+            removed >= flips - self.figures.missed,
+            "{removed} of {flips} previous placements were removed"
+        );
+        let figures = &mut self.figures;
+        figures.flip_cpu = (usage.cpu - before.cpu) / u32::try_from(flips.max(1))?;
+        figures.flip_requests = per(&answered, flips);
         Ok(())
     }
 
     /// Many at once: from the first write to the last stage that opens.
     async fn burst(&mut self) -> anyhow::Result<()> {
-        // Twice where there are enough, and the order changes.
+        // Up to four times where there are enough.
         let rounds = ((self.policies - self.next).saturating_sub(LAST) / BURST).min(4);
-        for round in 0..rounds {
+        for _round in 0..rounds {
             let numbers = self.take(BURST);
-            for at in if round % 2 == 0 { [0, 1] } else { [1, 0] } {
-                let side = &self.sides[at];
-                let begun = Instant::now();
-                let reports = numbers.iter().map(|&number| side.report(number, Answer::PASSING));
-                stream::iter(reports)
-                    .buffer_unordered(BURST)
-                    .try_collect::<Vec<_>>()
-                    .await?;
-                let last = |followed: &crate::follow::Followed| {
-                    let opened = numbers.iter().map(|&number| followed.opened_at(&placement(number, 1)));
-                    opened.collect::<Option<Vec<Instant>>>()?.into_iter().max()
-                };
-                let last = side.followed.wait(OPENED_MAX, last).await;
-                let last = last.with_context(|| format!("{:?} has not opened all of a burst", side.who))?;
-                self.figures[at].bursts.push(last - begun);
-                self.sides[at].quiet().await?;
-            }
+            let side = &mut self.side;
+            let begun = Instant::now();
+            let reports = numbers.iter().map(|&number| side.report(number, Answer::PASSING));
+            stream::iter(reports)
+                .buffer_unordered(BURST)
+                .try_collect::<Vec<_>>()
+                .await?;
+            let last = |followed: &crate::follow::Followed| {
+                let opened = numbers.iter().map(|&number| followed.opened_at(&placement(number, 1)));
+                opened.collect::<Option<Vec<Instant>>>()?.into_iter().max()
+            };
+            let last = side.followed.wait(OPENED_MAX, last).await;
+            let last = last.with_context(|| format!("{:?} has not opened all of a burst", side.who))?;
+            self.figures.bursts.push(last - begun);
+            side.quiet().await?;
         }
-        for (at, usage) in self.usages()?.into_iter().enumerate() {
-            self.figures[at].end_mib = usage.resident_mib;
-            self.figures[at].peak_mib = usage.peak_mib;
-        }
+        let usage = self.side.usage()?;
+        self.figures.end_mib = usage.resident_mib;
+        self.figures.peak_mib = usage.peak_mib;
         Ok(())
     }
 
-    /// Stagegate's alone: the floor remembers nothing.
     async fn restart(&mut self) -> anyhow::Result<()> {
         let numbers = self.take(LAST);
-        let (side, figures) = (&mut self.sides[0], &mut self.figures[0]);
-        figures.stopped_in = side.stop()?;
+        self.figures.stopped_in = self.side.stop()?;
         let from = mark(&self.plane)?;
-        side.start()?;
+        self.side.start()?;
         tokio::time::sleep(TRUST).await;
-        side.quiet().await?;
-        let answered = side.answered(&self.plane.audit_log(), from)?;
-        figures.restart_writes = writes(&answered, 1).values().sum();
+        self.side.quiet().await?;
+        let answered = self.answered(from)?;
+        self.figures.restart_writes = answered.iter().filter(is_write).count();
         for number in numbers {
-            figures.restart_worked += usize::from(flip(side, number).await?.is_some());
+            self.figures.restart_worked += usize::from(flip(&self.side, number).await?.is_some());
         }
-        side.quiet().await?;
-        let usage = side.usage()?;
+        self.side.quiet().await?;
+        let usage = self.side.usage()?;
+        let answered = self.answered(from)?;
+        let figures = &mut self.figures;
         figures.restart_cpu = usage.cpu;
         figures.restart_mib = usage.resident_mib;
-        let answered = side.answered(&self.plane.audit_log(), from)?;
         figures.restart_failing = answered.iter().filter(is_failing).count();
-        self.sides[0].stop()?;
+        self.side.stop()?;
         Ok(())
+    }
+
+    /// What the controller was answered since the audit log had so many bytes.
+    fn answered(&self, from: u64) -> anyhow::Result<Vec<Answered>> {
+        self.side.answered(&self.plane.audit_log(), from)
     }
 
     fn take(&mut self, count: usize) -> Vec<usize> {
         let first = self.next;
         self.next += count;
         (first..self.next).collect()
-    }
-
-    fn usages(&mut self) -> anyhow::Result<[stagegate_cluster_tests::usage::Usage; 2]> {
-        let [stagegate, floor] = &mut self.sides;
-        Ok([stagegate.usage()?, floor.usage()?])
     }
 }
 
@@ -357,25 +356,6 @@ async fn floor(plane: &ControlPlane, client: &Client, folder: &Path) -> anyhow::
     Ok(Side::new(client, (Who::Floor, user), started))
 }
 
-async fn install(
-    client: &Client,
-    definition: &k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
-) -> anyhow::Result<()> {
-    let api = Api::all(client.clone());
-    let name = api
-        .create(&PostParams::default(), definition)
-        .await?
-        .metadata
-        .name
-        .unwrap_or_default();
-    let wait = kube::runtime::wait::await_condition(api, &name, kube::runtime::conditions::is_crd_established());
-    let waited = tokio::time::timeout(Duration::from_secs(30), wait).await;
-    waited.with_context(|| format!("{name} is not established"))??;
-    // A server that is asked the moment after may still say that it knows no such kind.
-    tokio::time::sleep(Duration::from_millis(500)).await;
-    Ok(())
-}
-
 /// How long the audit log is.
 fn mark(plane: &ControlPlane) -> anyhow::Result<u64> {
     let log = plane.audit_log();
@@ -383,15 +363,11 @@ fn mark(plane: &ControlPlane) -> anyhow::Result<u64> {
     Ok(about.len())
 }
 
-/// Writes that were carried out for each of so many, Events and lease apart.
-fn writes(answered: &[Answered], of: usize) -> BTreeMap<String, f64> {
-    let is_write = |answered: &&Answered| {
-        ["create", "update", "patch", "delete"].contains(&answered.right.verb.as_str())
-            && !["events", "leases"].contains(&answered.right.resource.as_str())
-            && answered.code < 300
-    };
-    let written: Vec<Answered> = answered.iter().filter(is_write).cloned().collect();
-    per(&written, of)
+/// A write that was carried out, Events and lease apart.
+fn is_write(answered: &&Answered) -> bool {
+    ["create", "update", "patch", "delete"].contains(&answered.right.verb.as_str())
+        && !["events", "leases"].contains(&answered.right.resource.as_str())
+        && answered.code < 300
 }
 
 /// That something is not there, as the Binding of a closed placement here, is an answer to whoever reads it.
@@ -399,9 +375,10 @@ fn is_failing(answered: &&Answered) -> bool {
     answered.code >= 400 && !(answered.code == 404 && answered.right.verb == "get")
 }
 
+/// Each request but watches, which serve all policies.
 fn per(answered: &[Answered], of: usize) -> BTreeMap<String, f64> {
     let mut counts: BTreeMap<String, u32> = BTreeMap::new();
-    for answered in answered {
+    for answered in answered.iter().filter(|answered| answered.right.verb != "watch") {
         let right = &answered.right;
         let subresource = if right.subresource.is_empty() {
             String::new()
