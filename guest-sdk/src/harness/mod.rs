@@ -46,6 +46,7 @@ mod search;
 mod step;
 mod worse;
 
+use std::io::Write as _;
 use std::path::Path;
 
 pub use case::{Case, Expectation};
@@ -54,6 +55,11 @@ pub use schema::schema_is_fresh;
 pub use worse::Worse;
 
 use crate::{Error, Gate, Outcome};
+
+/// To standard error itself: of a test that passes, what `eprintln!` writes is not shown.
+fn tell(text: &str) {
+    let _written = writeln!(std::io::stderr(), "{text}");
+}
 
 /// The cases of a gate.
 #[derive(Debug)]
@@ -81,7 +87,7 @@ impl Cases {
         Ok(Self(cases))
     }
 
-    /// Judges every case natively and, where `STAGEGATE` is set, in the sandbox.
+    /// Judges every case natively and, where `STAGEGATE` is set, in the sandbox. Standard error says how many cases hold, and where.
     ///
     /// # Errors
     /// All cases whose verdict is not the expected one, and what is different.
@@ -107,11 +113,19 @@ impl Cases {
                 judged.err().map(|error| format!("{}: {error}", case.name))
             })
             .collect();
-        if wrong.is_empty() {
-            Ok(())
-        } else {
-            Err(Error::new(wrong.join("\n")))
+        if !wrong.is_empty() {
+            return Err(Error::new(wrong.join("\n")));
         }
+        let cases = match self.0.len() {
+            1 => "the only case holds".to_owned(),
+            cases => format!("all {cases} cases hold"),
+        };
+        let how = match sandbox {
+            Some(_) => "natively and in the sandbox",
+            None => "natively, not in the sandbox",
+        };
+        tell(&format!("{}: {cases}, {how}", G::NAME));
+        Ok(())
     }
 
     /// Makes the evidence of every case worse, step by step, in many ways: removes collectors, columns, rows and
