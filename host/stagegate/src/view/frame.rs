@@ -27,6 +27,8 @@ pub struct Piece {
 
 const DIM: Style = Style::new().dimmed();
 const BOLD: Style = Style::new().bold();
+/// The longest name of a check that is no gate's: `condition`.
+const CHECK_WIDTH: usize = 9;
 
 /// The whole screen.
 pub fn lines(policies: &Policies, moment: Moment) -> Vec<Line> {
@@ -110,7 +112,9 @@ fn of_stage(name: &str, record: Option<&StageStatus>, width: usize, now: Timesta
     let Some(record) = record else { return vec![head] };
     let mut lines = vec![head.and(DIM, &times(record, now))];
     if matches!(state, StageState::Active | StageState::Failed) {
-        lines.extend(record.checks.iter().map(of_check));
+        let names = record.checks.iter().map(|check| check.name.len());
+        let width = names.max().unwrap_or_default().max(CHECK_WIDTH);
+        lines.extend(record.checks.iter().map(|check| of_check(check, width)));
         lines.extend(
             record
                 .objects
@@ -130,7 +134,7 @@ fn of_stage(name: &str, record: Option<&StageStatus>, width: usize, now: Timesta
     lines
 }
 
-fn of_check(check: &CheckStatus) -> Line {
+fn of_check(check: &CheckStatus, width: usize) -> Line {
     let style = match check.outcome {
         Outcome::Pass => AnsiColor::Green.on_default(),
         Outcome::Hold => AnsiColor::Yellow.on_default(),
@@ -138,7 +142,7 @@ fn of_check(check: &CheckStatus) -> Line {
         Outcome::Fail => AnsiColor::Red.on_default(),
     };
     Line::default()
-        .and(Style::new(), &format!("      {:9} ", check.name))
+        .and(Style::new(), &format!("      {:width$} ", check.name))
         .and(style, &format!("{:8}", format!("{:?}", check.outcome)))
         .and(Style::new(), &check.reason)
         .and(
