@@ -56,7 +56,7 @@ pub use worse::Worse;
 
 use crate::{Error, Gate, Outcome};
 
-/// To standard error itself: of a test that passes, what `eprintln!` writes is not shown.
+/// Writes to standard error itself: `cargo test` hides what a passing test writes with `eprintln!`.
 fn tell(text: &str) {
     let _written = writeln!(std::io::stderr(), "{text}");
 }
@@ -87,7 +87,8 @@ impl Cases {
         Ok(Self(cases))
     }
 
-    /// Judges every case natively and, where `STAGEGATE` is set, in the sandbox. Standard error says how many cases hold, and where.
+    /// Judges every case natively and, where `STAGEGATE` is set, in the sandbox. If all
+    /// cases hold, standard error says how many there are and where they ran.
     ///
     /// # Errors
     /// All cases whose verdict is not the expected one, and what is different.
@@ -122,9 +123,9 @@ impl Cases {
         };
         let how = match sandbox {
             Some(_) => "natively and in the sandbox",
-            None => "natively, not in the sandbox",
+            None => "natively",
         };
-        tell(&format!("{}: {cases}, {how}", G::NAME));
+        tell(&format!("{}: {cases} {how}", G::NAME));
         Ok(())
     }
 

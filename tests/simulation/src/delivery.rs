@@ -97,7 +97,7 @@ impl Delivery {
     /// Whether the cluster reports what it had when the placement was made, as its agent has applied nothing since: right after the stage
     /// was opened or the Binding named the version, or so long after the opening that an update from before it counts as delivered. An
     /// update that was recent at the opening is on record as pending, unless the policy was made anew. For a cluster that the Binding names
-    /// only later, its naming takes the place of the opening.
+    /// only later, that long time counts from its naming.
     pub fn is_kept(&self, truth: &Truth, joined_at: Option<Millis>) -> bool {
         let is_from_before = self.content.made_at < self.opened_at && truth.applied_until < self.placed_at;
         let is_after = |time| truth.at + SETTLED_MS >= time;

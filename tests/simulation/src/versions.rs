@@ -236,14 +236,14 @@ impl Told<'_> {
             || is_scaled()
     }
 
-    /// When the process has seen the Binding name the cluster, if that was not from the beginning.
+    /// When the process saw the Binding name the cluster, unless the Binding named it from the beginning.
     fn joined_at(&self, cluster: &str) -> Option<Millis> {
         let joined = self.binding?.joined.get(&ClusterName::from(cluster));
         joined.copied().map(millis)
     }
 
-    /// A cluster that was out of reach may report on another policy's object for the first time only then, and no wait after the Binding
-    /// has named the cluster is long enough for that.
+    /// A cluster that was out of reach may report on another policy's object for the first time long after the Binding named the cluster:
+    /// no wait is long enough for that.
     fn is_long_after_naming(&self, truth: &Truth, joined_at: Option<Millis>) -> bool {
         let named = joined_at.or(self.binding.map(|binding| millis(binding.seen_since())));
         named.is_some_and(|named| truth.at >= named + UNTOLD_MS - CLOCKS_MS)

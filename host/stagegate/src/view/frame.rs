@@ -27,7 +27,7 @@ pub struct Piece {
 
 const DIM: Style = Style::new().dimmed();
 const BOLD: Style = Style::new().bold();
-/// The longest name of a check that is no gate's: `condition`.
+/// The length of `condition`, the longest name of a check that is not a gate.
 const CHECK_WIDTH: usize = 9;
 
 /// The whole screen.

@@ -1,6 +1,6 @@
 //! The floor: a controller that knows no rules. On an event it makes only the writes that no controller could do without: the
-//! BindingPolicy of the next stage, the removal of the previous one, and status once. So what it needs is what this API server and a
-//! Rust client cost. Must not read anything that its watches have not told.
+//! BindingPolicy of the next stage, the removal of the previous one, and status once. So its figures are what this API server and a
+//! Rust client cost. Once it has listed the policies, it must not read anything that its watches have not reported.
 
 use std::collections::{HashMap, HashSet};
 use std::path::Path;

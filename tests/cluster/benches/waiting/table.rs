@@ -80,10 +80,13 @@ pub fn print(policies: usize, [ours, floor]: &[Figures; 2]) {
         ours.missed, floor.missed, ours.restart_worked
     );
     for (what, of) in [("stagegate", ours), ("floor", floor)] {
-        println!("{what}, a placement asks {}", counts(&of.placing_requests));
-        println!("{what}, a transition asks {}", counts(&of.flip_requests));
-        for (change, of) in ["nothing", "nothing and is told"].iter().zip(&of.changes) {
-            println!("{what}, a change that decides {change} asks {}", counts(&of.requests));
+        println!("{what}, requests per placement: {}", counts(&of.placing_requests));
+        println!("{what}, requests per transition: {}", counts(&of.flip_requests));
+        for (change, of) in ["nothing", "nothing and is reported"].iter().zip(&of.changes) {
+            println!(
+                "{what}, requests per change that decides {change}: {}",
+                counts(&of.requests)
+            );
         }
     }
 }
@@ -128,7 +131,7 @@ fn waiting(go: Option<&Go>, resident: Option<f64>, sides: [&Figures; 2]) -> Vec<
             .go(go.map(|go| go.change_cpu_ms))
             .goal(2.0 * ms(sides[1].changes[0].cpu)),
         row("… requests", &|of| of.changes[0].requests.values().sum()).goal(0.0),
-        row("… and that status has to tell, ms", &|of| ms(of.changes[1].cpu)),
+        row("… and that status has to report, ms", &|of| ms(of.changes[1].cpu)),
         row("… requests", &|of| of.changes[1].requests.values().sum()),
     ]
 }

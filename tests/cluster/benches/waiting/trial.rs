@@ -35,7 +35,7 @@ const OPENED_MAX: Duration = Duration::from_secs(60);
 /// After a start the evidence collector has to stand for 10 s, and a Binding for 3 s, before anything counts.
 const TRUST: Duration = Duration::from_secs(14);
 const IDLE: Duration = Duration::from_secs(10);
-/// For so long at most a status is put off that would change in words alone.
+/// A second more than Stagegate delays a status that would change in words alone.
 const PUT_OFF: Duration = Duration::from_secs(11);
 
 /// A server and one controller.
@@ -53,7 +53,7 @@ struct Trial {
     next: usize,
 }
 
-/// Of Stagegate and of the floor.
+/// The figures of Stagegate and of the floor, in this order.
 ///
 /// # Errors
 /// Whatever does not come up or does not get done.
@@ -73,7 +73,7 @@ async fn of_one(policies: usize, who: Who, folder: &Path) -> anyhow::Result<Figu
     trial.change(true).await?;
     trial.flip().await?;
     trial.burst().await?;
-    // After a restart the floor has nothing to go on from.
+    // The floor keeps no state, so it cannot go on after a restart.
     if who == Who::Stagegate {
         trial.restart().await?;
     }
@@ -122,7 +122,7 @@ impl Trial {
         })
     }
 
-    /// From the start of the controller until all first stages are open and, if it prepares them, the next ones are there.
+    /// From the start of the controller until all first stages are open and, with Stagegate, the BindingPolicies of the next ones exist.
     async fn place(&mut self) -> anyhow::Result<()> {
         let (policies, side) = (self.policies, &mut self.side);
         let placements = match side.who {
@@ -178,8 +178,8 @@ impl Trial {
         Ok(())
     }
 
-    /// Evidence that changes and leaves the condition false. First what the condition asks for changes and the replicas that status tells
-    /// of stay; then these change too, and status has something new to tell.
+    /// Evidence that changes and leaves the condition false. First what the condition asks for changes and the replicas that status
+    /// reports stay the same; then these change, too, and status has something new to report.
     async fn change(&mut self, is_told: bool) -> anyhow::Result<()> {
         let from = mark(&self.plane)?;
         let before = self.side.usage()?;
@@ -235,7 +235,7 @@ impl Trial {
 
     /// Many at once: from the first write to the last stage that opens.
     async fn burst(&mut self) -> anyhow::Result<()> {
-        // Up to four times where there are enough.
+        // Up to four bursts, if enough policies are left.
         let rounds = ((self.policies - self.next).saturating_sub(LAST) / BURST).min(4);
         for _round in 0..rounds {
             let numbers = self.take(BURST);
@@ -284,7 +284,7 @@ impl Trial {
         Ok(())
     }
 
-    /// What the controller was answered since the audit log had so many bytes.
+    /// The answers that the controller got since the audit log had `from` bytes.
     fn answered(&self, from: u64) -> anyhow::Result<Vec<Answered>> {
         self.side.answered(&self.plane.audit_log(), from)
     }
@@ -363,7 +363,7 @@ fn mark(plane: &ControlPlane) -> anyhow::Result<u64> {
     Ok(about.len())
 }
 
-/// A write that was carried out, Events and lease apart.
+/// A write that was carried out, other than to Events and Leases.
 fn is_write(answered: &&Answered) -> bool {
     ["create", "update", "patch", "delete"].contains(&answered.right.verb.as_str())
         && !["events", "leases"].contains(&answered.right.resource.as_str())
@@ -375,7 +375,7 @@ fn is_failing(answered: &&Answered) -> bool {
     answered.code >= 400 && !(answered.code == 404 && answered.right.verb == "get")
 }
 
-/// Each request but watches, which serve all policies.
+/// All requests except watches, which serve all policies.
 fn per(answered: &[Answered], of: usize) -> BTreeMap<String, f64> {
     let mut counts: BTreeMap<String, u32> = BTreeMap::new();
     for answered in answered.iter().filter(|answered| answered.right.verb != "watch") {

@@ -78,7 +78,7 @@ pub struct Talk {
     pub contents: BTreeMap<ObjectKey, (Resource, Content)>,
     began_at: Option<Timestamp>,
     baseline: ResourceVersion,
-    /// Of which BindingPolicies the reading asked last.
+    /// The names of the BindingPolicies that the last reading asked for.
     names: BTreeSet<String>,
     /// The open ones, of which it reads Bindings and CombinedStatuses.
     open: BTreeSet<String>,
@@ -152,7 +152,7 @@ impl Talk {
         names
     }
 
-    /// The names of the placements that place something.
+    /// The names of the placements that place something, or may do so.
     fn open_placements(&self) -> BTreeSet<String> {
         let placements = self.facts.placements.iter();
         let open = placements.filter(|(_, placement)| {
@@ -170,7 +170,7 @@ impl Talk {
         self.baseline = server.counter.version.to_string().into();
         let known = |key: &String| seen.combined.objects.contains_key(key);
         let combined = server.combined.all();
-        // One that the watch has not told of is missing until it has.
+        // One that the watch has not reported is missing until it has.
         let combined = combined.filter(|(key, combined)| known(key) && self.open.contains(placement_of(combined)));
         self.facts.combined = combined
             .map(|(key, combined)| (key.clone(), Decoded::Object(views.of(combined))))
@@ -345,20 +345,20 @@ impl Memory {
     }
 }
 
-/// As the watch has told of it.
+/// As the watch has reported it.
 fn seen_placement(seen: &Seen, name: &str) -> Option<(PlacementName, Decoded<BindingPolicy>)> {
     let object = seen.placements.objects.get(name)?.clone();
     Some((name.to_owned().into(), Decoded::Object(object)))
 }
 
-/// As the watch has told of it.
+/// As the watch has reported it.
 fn seen_binding(seen: &Seen, name: &str) -> Option<(PlacementName, BindingFacts)> {
     let observed = seen.observed.get(name)?.clone();
     let object = seen.bindings.objects.get(name).cloned().map(Decoded::Object);
     Some((name.to_owned().into(), BindingFacts { object, observed }))
 }
 
-/// Of these placements, as the watch has told of them.
+/// The CombinedStatuses of these placements, as the watch has reported them.
 fn seen_combined(
     seen: &Seen,
     views: &mut Views,

@@ -31,8 +31,8 @@ impl<'a> UpdateTracker<'a> {
         let (row, since) = rows.find(|(row, _)| !is_of_it(row))?;
         let ends = after(since, self.settings.unseen_update());
         let text = format!(
-            "cluster {} reported on {} before KubeStellar bound the cluster to this stage, so the report may be about an older version: \
-             it counts from {ends} on; a new report from the cluster counts earlier",
+            "the last report of cluster {} on {} may be from before the Binding of this stage named both of them, so it may be about an \
+             older version: it counts from {ends} on; a new report from the cluster counts earlier",
             row.cluster,
             binding_view::key(self.bound)
         );

@@ -97,8 +97,8 @@ impl FreshReader<'_> {
 
     /// Reads everything that a placement rests on. The CombinedStatuses come first: the version of their list is the baseline that later
     /// evidence must be newer than. The names of all the rest are known already, so it is read concurrently, including the objects that
-    /// writes are conditional on: if one of these changes later, the API server refuses the write. Of a BindingPolicy that is not open, which
-    /// is evidence of nothing, Binding and CombinedStatuses are not read. `false`: the policy is gone.
+    /// writes are conditional on: if one of these changes later, the API server refuses the write. The Binding and the
+    /// CombinedStatuses of a BindingPolicy that is not open are taken from the watches: no stage passes on them. `false`: the policy is gone.
     pub async fn fresh_read(
         &self,
         policy: &str,
@@ -149,8 +149,8 @@ impl FreshReader<'_> {
             facts.bindings = rest.bindings;
             facts.bindings.extend(self.observed(&open, bindings, facts.now));
             self.take_collectors(facts, &look);
-            // An edit that came meanwhile may name stages and ConfigMaps of which nothing was read yet, and so may an opening of which
-            // the watch had not told.
+            // An edit that came meanwhile may name stages and ConfigMaps of which nothing was read yet, and a BindingPolicy may be open
+            // although the watch had not reported that.
             let named = self.stores.sources.named_by(&facts.policy.object);
             let is_read = self.names(policy, facts).is_subset(&names) && self::open(facts).is_subset(&open);
             if is_read && named.is_subset(&config_maps) {
