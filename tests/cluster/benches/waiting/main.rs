@@ -36,6 +36,7 @@ fn main() -> anyhow::Result<()> {
 }
 
 async fn bench() -> anyhow::Result<()> {
+    objects::check_evidence()?;
     let sizes = std::env::var(SIZES).unwrap_or_else(|_| SIZES_DEFAULT.to_owned());
     for size in sizes.split(',') {
         let policies: usize = size

@@ -3,7 +3,7 @@
 
 use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
-use stagegate_api::{evidence, label, stage_binding_policy_name};
+use stagegate_api::{CollectorResult, evidence, label, stage_binding_policy_name};
 
 /// Where the workload is.
 pub const NAMESPACE: &str = "waiting";
@@ -181,26 +181,50 @@ impl Answer {
 
 /// What the two collectors say when the stage's cluster has just reported.
 pub fn results(stage: usize, answer: Answer) -> Value {
-    let available = answer.available.to_string();
-    let text = |value: &str| json!({"type": "String", "string": value});
-    let at = Timestamp::from_second(Timestamp::now().as_second()).unwrap_or_default();
-    let row = [
-        text(&cluster(stage)),
-        text(&at.to_string()),
-        text("1"),
-        text(&available),
-        text(&available),
-    ];
+    let columns = evidence::collector_spec().select.iter().map(|column| &column.name);
+    let (names, row): (Vec<_>, Vec<_>) = columns.map(|name| (name, reported(name, stage, answer))).unzip();
     json!([
         {
             "name": COLLECTOR,
             "columnNames": ["sum"],
             "rows": [{"columns": [{"type": "Number", "float": answer.asked.to_string()}]}],
         },
-        {
-            "name": evidence::collector_name(),
-            "columnNames": ["cluster", "at", "gen", "ready", "available"],
-            "rows": [{"columns": row}],
-        },
+        {"name": evidence::collector_name(), "columnNames": names, "rows": [{"columns": row}]},
     ])
+}
+
+/// The controller would hold every policy on evidence that it cannot read, and the benchmark would measure that.
+pub fn check_evidence() -> anyhow::Result<()> {
+    let results: Vec<CollectorResult> = serde_json::from_value(results(0, Answer::PASSING))?;
+    let results = results
+        .iter()
+        .filter(|result| evidence::is_evidence_collector(&result.name));
+    for view in results.map(evidence::read) {
+        let malformed = view.malformed.unwrap_or_default();
+        anyhow::ensure!(
+            malformed.is_empty(),
+            "the evidence of this benchmark cannot be read: {malformed}"
+        );
+    }
+    Ok(())
+}
+
+/// One column of evidence, as a Deployment of one replica fills it. A column that has come since is null, as of an object without it.
+fn reported(column: &str, stage: usize, answer: Answer) -> Value {
+    let text = |value: &str| json!({"type": "String", "string": value});
+    match column {
+        "cluster" => text(&cluster(stage)),
+        "at" => text(
+            &Timestamp::from_second(Timestamp::now().as_second())
+                .unwrap_or_default()
+                .to_string(),
+        ),
+        "gen" | "desired" | "total" | "updated" => text("1"),
+        "ready" | "available" => text(&answer.available.to_string()),
+        "phase" => text(""),
+        "conditions" => {
+            json!({"type": "Object", "object": ["Progressing=True:NewReplicaSetAvailable", "Available=True"]})
+        }
+        _ => json!({"type": "Null"}),
+    }
 }
