@@ -31,6 +31,7 @@ pub use input::facts::{
     BindingFacts, Decoded, EvidenceCollectorFacts, Facts, ObjectFacts, ObjectMeta, PolicyFacts, Settings,
 };
 pub use input::observed::{NamedVersion, Observed, observe};
+pub use input::placement::open_placements;
 pub use plan::{Decision, Event, Placement, Plan, Precondition, Write};
 pub use rollout::placing::newest_lease;
 pub use status::is_news;

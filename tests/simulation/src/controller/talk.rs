@@ -10,7 +10,7 @@ use stagegate_decide::names::{Digest, ObjectKey, PlacementName, ResourceVersion,
 use stagegate_decide::staging::{
     BindingFacts, Compilation, ConfigAnswer, ConfigKey, Decoded, Evidence, EvidenceCollectorFacts, Facts, GateCall,
     GateVerdict, ModuleFacts, ObjectFacts, Plan, PolicyFacts, Question, Read, Settings, SourceEntry, Verdict,
-    VerdictKey, has_our_spec, observe,
+    VerdictKey, has_our_spec, observe, open_placements,
 };
 
 use super::seen::{Seen, placement_of};
@@ -152,21 +152,11 @@ impl Talk {
         names
     }
 
-    /// The names of the placements that place something, or may do so.
-    fn open_placements(&self) -> BTreeSet<String> {
-        let placements = self.facts.placements.iter();
-        let open = placements.filter(|(_, placement)| {
-            let object = placement.object();
-            object.is_none_or(|object| !object.spec.cluster_selectors.is_empty())
-        });
-        open.map(|(name, _)| name.to_string()).collect()
-    }
-
     /// The first part of a reading. Later evidence must be newer than the resourceVersion that this list has.
     pub fn read_combined(&mut self, server: &Server, (seen, views): (&Seen, &mut Views), now: Timestamp) {
         self.began_at = Some(now);
         self.names = self.placement_names(seen);
-        self.open = self.open_placements();
+        self.open = open_placements(&self.facts);
         self.baseline = server.counter.version.to_string().into();
         let known = |key: &String| seen.combined.objects.contains_key(key);
         let combined = server.combined.all();
@@ -251,7 +241,9 @@ impl Talk {
                 baseline: self.baseline.clone(),
                 began_at: self.began_at,
             };
-            if !(self.placement_names(seen).is_subset(&self.names) && self.open_placements().is_subset(&self.open)) {
+            if !(self.placement_names(seen).is_subset(&self.names)
+                && open_placements(&self.facts).is_subset(&self.open))
+            {
                 self.step = Step::ReadCombined;
             }
         }

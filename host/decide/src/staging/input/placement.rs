@@ -3,6 +3,8 @@
 //! A third state of ours is to come (a held Binding, for staged updates); it is a variant here. Must not decide what
 //! to do about any.
 
+use std::collections::BTreeSet;
+
 use crate::staging::input::clauses::revision_of;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{Resource as _, ResourceExt as _};
@@ -99,10 +101,10 @@ impl<'a> Slot<'a> {
         if !is_identified(object.meta()) {
             return Self::Invalid("it has no uid or no resourceVersion");
         }
-        if object.spec.cluster_selectors.is_empty() {
-            Self::Closed(own)
-        } else {
+        if selects_clusters(object) {
             Self::Open(own)
+        } else {
+            Self::Closed(own)
         }
     }
 
@@ -164,6 +166,17 @@ impl<'a> OwnedPlacement<'a> {
         let observed = self.object.status.as_ref().map(|status| status.observed_generation);
         observed.is_some() && observed == self.object.meta().generation
     }
+}
+
+/// The names of the BindingPolicies that place something, or may do so: all but those that can be read and select no cluster.
+pub fn open_placements(facts: &Facts) -> BTreeSet<String> {
+    let placements = facts.placements.iter();
+    let open = placements.filter(|(_, placement)| placement.object().is_none_or(selects_clusters));
+    open.map(|(name, _)| name.to_string()).collect()
+}
+
+fn selects_clusters(object: &BindingPolicy) -> bool {
+    !object.spec.cluster_selectors.is_empty()
 }
 
 /// Any owner with the policy's uid will do: the Go stager's references are not all controllers.

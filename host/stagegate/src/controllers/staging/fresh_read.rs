@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use kube::ResourceExt as _;
 use stagegate_api::{Binding, BindingPolicy, StagedBindingPolicy, evidence};
 use stagegate_decide::names::{PlacementName, StageName};
-use stagegate_decide::staging::{BindingFacts, Decoded, Facts, Read, Source, observe};
+use stagegate_decide::staging::{BindingFacts, Decoded, Facts, Read, Source, observe, open_placements};
 use stagegate_runtime::Runtime;
 use stagegate_runtime::request::RequestError;
 use stagegate_runtime::store::ObjectId;
@@ -111,7 +111,7 @@ impl FreshReader<'_> {
             *begun = Instant::now();
             let began_at = Some(self.runtime.clock.now());
             let names = self.names(policy, facts);
-            let open = open(facts);
+            let open = open_placements(facts);
             let known = self.combined_of(&open);
             let (combined, baseline) =
                 read::combined(&Reader::new(client, &self.stores.combined), &open, known).await?;
@@ -152,7 +152,7 @@ impl FreshReader<'_> {
             // An edit that came meanwhile may name stages and ConfigMaps of which nothing was read yet, and a BindingPolicy may be open
             // although the watch had not reported that.
             let named = self.stores.sources.named_by(&facts.policy.object);
-            let is_read = self.names(policy, facts).is_subset(&names) && self::open(facts).is_subset(&open);
+            let is_read = self.names(policy, facts).is_subset(&names) && open_placements(facts).is_subset(&open);
             if is_read && named.is_subset(&config_maps) {
                 return Ok(true);
             }
@@ -239,17 +239,6 @@ impl FreshReader<'_> {
     fn index(&self) -> MutexGuard<'_, Index> {
         self.index.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-/// The names of the placements that place something, or may do so.
-fn open(facts: &Facts) -> BTreeSet<String> {
-    let may_be_open = |placement: &Decoded<BindingPolicy>| {
-        let object = placement.object();
-        object.is_none_or(|object| !object.spec.cluster_selectors.is_empty())
-    };
-    let placements = facts.placements.iter();
-    let open = placements.filter(|(_, placement)| may_be_open(placement));
-    open.map(|(name, _)| name.to_string()).collect()
 }
 
 /// The objects of the Bindings that were read before; the decision asks for others.
