@@ -141,7 +141,6 @@ pub fn write(server: &mut Server, policy: &str, write: &Write) -> Result<Option<
             server
                 .placements
                 .delete(&mut server.counter, (name.as_str(), Some(precondition)))?;
-            return Ok(None);
         }
         Write::Status { precondition, status } => {
             let at = (policy, Some(precondition));

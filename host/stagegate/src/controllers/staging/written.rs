@@ -23,17 +23,27 @@ const BEHIND_MAX: Duration = Duration::from_secs(1);
 pub struct WrittenVersions {
     policy: Option<u64>,
     placements: BTreeMap<PlacementName, u64>,
+    /// The versions that were deleted.
+    removed: BTreeMap<PlacementName, u64>,
     until: Option<Instant>,
 }
 
 impl WrittenVersions {
     /// The write was carried out; `version` is what the object has now.
     pub fn note(&mut self, write: &Write, version: Option<&str>) {
-        let Some(version) = version.and_then(order) else { return };
-        match write {
-            Write::Status { .. } => self.policy = Some(version),
-            Write::Open(placement) | Write::Update(placement) | Write::Adopt(placement) | Write::Fence(placement) => {
+        match (write, version.and_then(order)) {
+            (Write::Status { .. }, Some(version)) => self.policy = Some(version),
+            (
+                Write::Open(placement) | Write::Update(placement) | Write::Adopt(placement) | Write::Fence(placement),
+                Some(version),
+            ) => {
                 self.placements.insert(placement.name.clone(), version);
+            }
+            (Write::Remove { name, precondition }, _) => {
+                let Some(removed) = order(precondition.resource_version.as_str()) else {
+                    return;
+                };
+                self.removed.insert(name.clone(), removed);
             }
             _ => return,
         }
@@ -42,13 +52,17 @@ impl WrittenVersions {
 
     /// How long to wait, at most, until the watches have reported all of it.
     pub fn wait(&mut self, policy: &str, stores: &Stores) -> Option<Duration> {
+        let of_policy = |name: &str| Told::by(&stores.policies, name);
+        let of_placement = |name: &PlacementName| Told::by(&stores.placements, name.as_str());
+        self.left(of_policy(policy), of_placement)
+    }
+
+    fn left(&mut self, of_policy: Told, of_placement: impl Fn(&PlacementName) -> Told) -> Option<Duration> {
         let left = self.until?.checked_duration_since(Instant::now()).unwrap_or_default();
-        let of_policy = self
-            .policy
-            .is_some_and(|version| is_behind(&stores.policies, policy, version));
-        let mut placements = self.placements.iter();
-        let of_placement = placements.any(|(name, version)| is_behind(&stores.placements, name.as_str(), *version));
-        if (of_policy || of_placement) && !left.is_zero() {
+        let is_behind = self.policy.is_some_and(|version| of_policy.is_behind(version))
+            || (self.placements.iter()).any(|(name, version)| of_placement(name).is_behind(*version))
+            || (self.removed.iter()).any(|(name, version)| of_placement(name).has_not_lost(*version));
+        if is_behind && !left.is_zero() {
             return Some(left);
         }
         *self = Self::default();
@@ -56,8 +70,61 @@ impl WrittenVersions {
     }
 }
 
-/// One that is gone again is known by what was told since.
-fn is_behind<T: Resource>(store: &Store<T>, name: &str, version: u64) -> bool {
-    let known = store.version_of(&ObjectId::cluster_scoped(name));
-    known.is_none_or(|known| known < version) && store.seen() <= version
+/// What a watch has told of one object.
+#[derive(Clone, Copy, Debug)]
+struct Told {
+    /// `None`: it is not there.
+    version: Option<u64>,
+    /// The newest version of any object.
+    seen: u64,
+}
+
+impl Told {
+    fn by<T: Resource>(store: &Store<T>, name: &str) -> Self {
+        Self {
+            version: store.version_of(&ObjectId::cluster_scoped(name)),
+            seen: store.seen(),
+        }
+    }
+
+    /// One that is gone again is known by what was told since.
+    fn is_behind(self, written: u64) -> bool {
+        self.version.is_none_or(|known| known < written) && self.seen <= written
+    }
+
+    /// A deletion makes a new version of an object with finalizers.
+    fn has_not_lost(self, deleted: u64) -> bool {
+        self.version.is_some_and(|known| known <= deleted)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use stagegate_decide::staging::{Precondition, Write};
+
+    use super::{Told, WrittenVersions};
+
+    const SEEN: u64 = 99;
+
+    /// Whether a policy waits after its placement was deleted at version 7, while the watch shows the placement so.
+    fn waits_after_a_removal(version: Option<u64>) -> bool {
+        let mut written = WrittenVersions::default();
+        let removal = Write::Remove {
+            name: "web.stage.dev".to_owned().into(),
+            precondition: Precondition {
+                uid: "u".into(),
+                resource_version: "7".into(),
+            },
+        };
+        written.note(&removal, None);
+        let told = |version| Told { version, seen: SEEN };
+        written.left(told(Some(1)), |_| told(version)).is_some()
+    }
+
+    #[test]
+    fn a_policy_is_decided_on_again_once_the_watch_has_told_of_its_removal() {
+        assert!(waits_after_a_removal(Some(7)), "what was deleted is still there");
+        assert!(!waits_after_a_removal(Some(8)), "it is being deleted");
+        assert!(!waits_after_a_removal(None), "it is gone");
+    }
 }
