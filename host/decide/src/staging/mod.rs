@@ -34,6 +34,7 @@ pub use input::observed::{NamedVersion, Observed, observe};
 pub use input::placement::open_placements;
 pub use plan::{Decision, Event, Placement, Plan, Precondition, Write};
 pub use rollout::placing::newest_lease;
+pub use rollout::stages::judged_placements;
 pub use status::is_news;
 pub use status::wording::is_rewording;
 

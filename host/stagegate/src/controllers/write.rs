@@ -74,14 +74,15 @@ impl Writer {
         Ok(patched.metadata.resource_version)
     }
 
-    /// Creates it; a name that is taken is a conflict.
-    pub async fn create<K: Kind + Serialize>(&self, api: &Api<K>, object: &K) -> Result<(), RequestError> {
+    /// Creates it, and gives its version; a name that is taken is a conflict.
+    pub async fn create<K: Kind + Serialize>(&self, api: &Api<K>, object: &K) -> Result<Option<String>, RequestError> {
         let what = format!(
             "create {} {}",
             K::plural(&()),
             object.meta().name.as_deref().unwrap_or_default()
         );
-        request(what, api.create(&self.posting(), object)).await.map(drop)
+        let created = request(what, api.create(&self.posting(), object)).await?;
+        Ok(created.meta().resource_version.clone())
     }
 
     /// Puts it in place of the version that it carries.

@@ -125,7 +125,6 @@ pub fn write(server: &mut Server, policy: &str, write: &Write) -> Result<Option<
                 ..placement.clone()
             };
             server.placements.create(&mut server.counter, stored)?;
-            return Ok(None);
         }
         Write::Open(placement) | Write::Update(placement) | Write::Adopt(placement) | Write::Fence(placement) => {
             let at = (placement.name.as_str(), Some(&placement.precondition));

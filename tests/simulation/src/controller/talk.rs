@@ -10,7 +10,7 @@ use stagegate_decide::names::{Digest, ObjectKey, PlacementName, ResourceVersion,
 use stagegate_decide::staging::{
     BindingFacts, Compilation, ConfigAnswer, ConfigKey, Decoded, Evidence, EvidenceCollectorFacts, Facts, GateCall,
     GateVerdict, ModuleFacts, ObjectFacts, Plan, PolicyFacts, Question, Read, Settings, SourceEntry, Verdict,
-    VerdictKey, has_our_spec, observe, open_placements,
+    VerdictKey, has_our_spec, judged_placements, observe, open_placements,
 };
 
 use super::seen::{Seen, placement_of};
@@ -80,8 +80,10 @@ pub struct Talk {
     baseline: ResourceVersion,
     /// The names of the BindingPolicies that the last reading asked for.
     names: BTreeSet<String>,
-    /// The open ones, of which it reads Bindings and CombinedStatuses.
+    /// The open ones, of which it reads Bindings.
     open: BTreeSet<String>,
+    /// Those of which it reads CombinedStatuses.
+    judged: BTreeSet<String>,
     are_versions_first: bool,
 }
 
@@ -128,6 +130,7 @@ impl Talk {
             baseline: ResourceVersion::default(),
             names: BTreeSet::new(),
             open: BTreeSet::new(),
+            judged: BTreeSet::new(),
             are_versions_first: false,
         })
     }
@@ -157,11 +160,12 @@ impl Talk {
         self.began_at = Some(now);
         self.names = self.placement_names(seen);
         self.open = open_placements(&self.facts);
+        self.judged = judged_placements(&self.facts);
         self.baseline = server.counter.version.to_string().into();
         let known = |key: &String| seen.combined.objects.contains_key(key);
         let combined = server.combined.all();
         // One that the watch has not reported is missing until it has.
-        let combined = combined.filter(|(key, combined)| known(key) && self.open.contains(placement_of(combined)));
+        let combined = combined.filter(|(key, combined)| known(key) && self.judged.contains(placement_of(combined)));
         self.facts.combined = combined
             .map(|(key, combined)| (key.clone(), Decoded::Object(views.of(combined))))
             .collect();
@@ -204,9 +208,14 @@ impl Talk {
         }
     }
 
-    /// What writes are conditional on. `false`: the policy is gone.
+    /// What writes are conditional on; the policy is as the watch has it until a write was refused. `false`: the policy is gone.
     pub fn read_versions(&mut self, server: &Server, (seen, views): (&Seen, &mut Views), now: Timestamp) -> bool {
-        let Some(policy) = server.policies.get(self.policy()) else {
+        let policy = if self.conflicts == 0 {
+            seen.policies.objects.get(self.policy())
+        } else {
+            server.policies.get(self.policy())
+        };
+        let Some(policy) = policy else {
             return false;
         };
         self.facts.policy = policy_facts(policy);
@@ -230,19 +239,21 @@ impl Talk {
         self.facts.now = now;
         self.step = Step::Look;
         if self.began_at.is_some() {
-            let unread = &self.placement_names(seen) - &self.open;
+            let names = self.placement_names(seen);
+            let (unread, unjudged) = (&names - &self.open, &names - &self.judged);
             let bindings = unread.iter().filter_map(|name| seen_binding(seen, name));
             self.facts.bindings.extend(bindings);
             self.facts
                 .combined
-                .extend(seen_combined(seen, views, |name| unread.contains(name)));
+                .extend(seen_combined(seen, views, |name| unjudged.contains(name)));
             collectors(&mut self.facts, seen, |name| looked_at(name, server, seen));
             self.facts.read = Read::Anew {
                 baseline: self.baseline.clone(),
                 began_at: self.began_at,
             };
             if !(self.placement_names(seen).is_subset(&self.names)
-                && open_placements(&self.facts).is_subset(&self.open))
+                && open_placements(&self.facts).is_subset(&self.open)
+                && judged_placements(&self.facts).is_subset(&self.judged))
             {
                 self.step = Step::ReadCombined;
             }

@@ -59,6 +59,8 @@ pub(crate) struct Draft {
     pub(crate) reported_stage: Option<usize>,
     /// Only this process is new: status stays as it is.
     pub(crate) is_restart: bool,
+    /// The first placement of a new policy is being created: the status that comes next is the first one.
+    pub(crate) is_first: bool,
 }
 
 impl Draft {
@@ -186,7 +188,12 @@ impl<'a> Rollout<'a> {
                 format!("stage {} is placed as an older spec had it", stage.name),
             ),
             Slot::Open(own) | Slot::Closed(own) => self.place(active, own, draft),
-            _ => self.prepare(active, draft),
+            _ => {
+                let finding = self.prepare(active, draft);
+                let is_creating = draft.writes.iter().any(|write| matches!(write, Write::CreateClosed(_)));
+                draft.is_first = is_creating && self.policy.status.is_none();
+                finding
+            }
         };
         // Nothing is judged until it is placed as it should be, so nobody knows that it went on passing.
         records[active].passing_since = None;
@@ -366,7 +373,7 @@ impl<'a> Rollout<'a> {
             self.tell_of_late_plans(&mut status_draft);
             let (write, events) = status::announce(self.facts, status_draft);
             ([vec![write], draft.writes].concat(), events)
-        } else if draft.is_restart {
+        } else if draft.is_restart || draft.is_first {
             (draft.writes, Vec::new())
         } else {
             let (write, events) = status::write(self.facts, status_draft);

@@ -1,5 +1,6 @@
 //! Where each stage stands at the revision: passed, active, pending, or gone from the spec. Must not place or remove anything.
 
+use std::collections::BTreeSet;
 use std::ops::Range;
 
 use crate::time::round_up_to_second;
@@ -10,15 +11,31 @@ use crate::checks::finding::Finding;
 use crate::checks::reason::Reason;
 use crate::names::{PlacementName, ResourceVersion, StageName, Uid};
 use crate::staging::input::{
-    CheckedStage, Decoded, OwnedPlacement, Slot, binding_view,
+    CheckedStage, Decoded, Facts, OwnedPlacement, Slot, binding_view,
     clauses::without_evidence,
+    placement::open_placements,
     recorded::{active_stage, destinations, stage_name},
+    spec,
 };
 use crate::staging::rollout::Rollout;
 use crate::staging::status::stage;
 
 /// Of stages that the spec has no more: as many as the CRD's list holds beside those of the spec.
 const GONE_MAX: usize = 32;
+
+/// The names of the BindingPolicies on whose CombinedStatuses a decision may rest: of all that may be open, but for those before the
+/// latest one whose stages have passed. These are only to be removed, or stay.
+pub fn judged_placements(facts: &Facts) -> BTreeSet<String> {
+    let mut names = open_placements(facts);
+    if let Ok(checked) = spec::checked(facts) {
+        let rollout = Rollout::new(facts, &checked);
+        let before_latest = 0..rollout.latest().unwrap_or_default();
+        for passed in before_latest.filter(|index| rollout.has_passed(*index)) {
+            names.remove(rollout.stage(passed).placement.as_str());
+        }
+    }
+    names
+}
 
 impl<'a> Rollout<'a> {
     pub(crate) fn stage(&self, index: usize) -> &'a CheckedStage {

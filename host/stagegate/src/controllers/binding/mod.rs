@@ -325,7 +325,7 @@ impl BindingController {
                 let body = json!({"metadata": metadata});
                 WRITER.patch(&policies, name, body).await.map(drop)
             }
-            Write::CreateBinding(binding) => WRITER.create(&bindings, binding).await,
+            Write::CreateBinding(binding) => WRITER.create(&bindings, binding).await.map(drop),
             Write::UpdateBinding { binding, .. } => WRITER.replace(&bindings, binding).await,
             Write::PolicyStatus {
                 name,

@@ -375,9 +375,12 @@ impl Combine {
                     self.report_namespace.store(true, Ordering::Relaxed);
                     return Ok(());
                 }
-                created
+                created.map(drop)
             }
-            Write::Create(combined) => WRITER.create(&namespaced(client(), &combined), &combined).await,
+            Write::Create(combined) => WRITER
+                .create(&namespaced(client(), &combined), &combined)
+                .await
+                .map(drop),
             Write::Update { combined_status, .. } => {
                 WRITER
                     .replace(&namespaced(client(), &combined_status), &combined_status)

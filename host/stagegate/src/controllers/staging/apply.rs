@@ -21,7 +21,7 @@ const STATUS_MEMBERS: &[&str] = &[
     "stages",
 ];
 
-/// One write for the policy of this name. Gives the version that was made by a patch.
+/// One write for the policy of this name. Gives the version that was made of the policy or of a placement.
 ///
 /// # Errors
 /// [`RequestError::is_outdated`] when the object is not the version that was decided on.
@@ -31,7 +31,7 @@ pub async fn write(client: &Client, policy: &str, write: &Write) -> Result<Optio
         Write::CreateEvidenceCollector(collector) => match WRITER.create(&Api::all(client.clone()), collector).await {
             // Another policy's reconcile was first, or it is foreign: its watch event tells which.
             Err(error) if error.is_conflict() => Ok(None),
-            answer => answer.map(|()| None),
+            answer => answer.map(|_version| None),
         },
         Write::RestoreEvidenceCollector {
             precondition,
@@ -43,10 +43,7 @@ pub async fn write(client: &Client, policy: &str, write: &Write) -> Result<Optio
                 .patch::<StatusCollector>(&Api::all(client.clone()), name, body)
                 .await
         }
-        Write::CreateClosed(placement) => {
-            WRITER.create(&Api::all(client.clone()), placement).await?;
-            Ok(None)
-        }
+        Write::CreateClosed(placement) => WRITER.create(&Api::all(client.clone()), placement).await,
         Write::Open(placement) | Write::Update(placement) | Write::Adopt(placement) | Write::Fence(placement) => {
             WRITER
                 .patch(&placements, placement.name.as_str(), placement_patch(placement))

@@ -7,7 +7,9 @@ use jiff::Timestamp;
 use kube::ResourceExt as _;
 use stagegate_api::{Binding, BindingPolicy, StagedBindingPolicy, evidence};
 use stagegate_decide::names::{PlacementName, StageName};
-use stagegate_decide::staging::{BindingFacts, Decoded, Facts, Read, Source, observe, open_placements};
+use stagegate_decide::staging::{
+    BindingFacts, Decoded, Facts, Read, Source, judged_placements, observe, open_placements,
+};
 use stagegate_runtime::Runtime;
 use stagegate_runtime::request::RequestError;
 use stagegate_runtime::store::ObjectId;
@@ -36,6 +38,16 @@ type Versions = (
     BTreeMap<String, Decoded<BindingPolicy>>,
 );
 
+/// Where the policy of a reading comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PolicyFrom {
+    /// Every plan that moves something, or records that a stage has passed, writes status first, on condition that the policy is still
+    /// this version. So one request less shows an edit just as well.
+    Watch,
+    /// After that condition was refused.
+    Server,
+}
+
 /// Where to read, and what the watches have reported.
 #[derive(Clone, Copy)]
 pub struct FreshReader<'a> {
@@ -54,7 +66,7 @@ impl FreshReader<'_> {
         memory: &mut Memory,
     ) -> Result<bool, RequestError> {
         if matches!(reading.facts.read, Read::Anew { .. }) {
-            return self.fresh_read(policy, reading, memory).await;
+            return self.fresh_read(policy, (reading, PolicyFrom::Server), memory).await;
         }
         self.read_versions(policy, &mut reading.facts).await
     }
@@ -62,15 +74,25 @@ impl FreshReader<'_> {
     /// Policy and placements: what writes are conditional on.
     async fn read_versions(&self, policy: &str, facts: &mut Facts) -> Result<bool, RequestError> {
         let names = self.names(policy, facts);
-        let versions = self.versions(policy, &names).await?;
+        let versions = self.versions((policy, PolicyFrom::Server), &names).await?;
         self.take_versions(facts, (&names, versions)).await
     }
 
-    async fn versions(&self, policy: &str, names: &BTreeSet<String>) -> Result<Versions, RequestError> {
+    async fn versions(
+        &self,
+        (policy, from): (&str, PolicyFrom),
+        names: &BTreeSet<String>,
+    ) -> Result<Versions, RequestError> {
         let client = &self.runtime.client;
         let policies = Reader::new(client, &self.stores.policies);
         let placements = Reader::new(client, &self.stores.placements);
-        tokio::try_join!(policies.one(policy), placements.each(names))
+        let read = async {
+            match from {
+                PolicyFrom::Server => policies.one(policy).await,
+                PolicyFrom::Watch => Ok(self.stores.policies.named(policy).map(|known| (*known).clone())),
+            }
+        };
+        tokio::try_join!(read, placements.each(names))
     }
 
     /// `false`: the policy is gone.
@@ -97,12 +119,13 @@ impl FreshReader<'_> {
 
     /// Reads everything that a placement rests on. The CombinedStatuses come first: the version of their list is the baseline that later
     /// evidence must be newer than. The names of all the rest are known already, so it is read concurrently, including the objects that
-    /// writes are conditional on: if one of these changes later, the API server refuses the write. The Binding and the
-    /// CombinedStatuses of a BindingPolicy that is not open are taken from the watches: no stage passes on them. `false`: the policy is gone.
+    /// writes are conditional on: if one of these changes later, the API server refuses the write. What no stage passes on is taken from
+    /// the watches: the Bindings of BindingPolicies that are not open, and the CombinedStatuses of those that are not judged.
+    /// `false`: the policy is gone.
     pub async fn fresh_read(
         &self,
         policy: &str,
-        reading: &mut Reading,
+        (reading, from): (&mut Reading, PolicyFrom),
         memory: &mut Memory,
     ) -> Result<bool, RequestError> {
         let client = &self.runtime.client;
@@ -112,15 +135,16 @@ impl FreshReader<'_> {
             let began_at = Some(self.runtime.clock.now());
             let names = self.names(policy, facts);
             let open = open_placements(facts);
-            let known = self.combined_of(&open);
+            let judged = judged_placements(facts);
+            let known = self.combined_of(&judged);
             let (combined, baseline) =
-                read::combined(&Reader::new(client, &self.stores.combined), &open, known).await?;
+                read::combined(&Reader::new(client, &self.stores.combined), &judged, known).await?;
             let evidence = combined.values().filter_map(Decoded::object).filter_map(order_of).max();
             let config_maps = self.stores.sources.named_by(&facts.policy.object);
             let of_bindings = Reader::new(client, &self.stores.bindings);
             let (bindings, versions, look, objects, sources) = tokio::try_join!(
                 of_bindings.each(&open),
-                self.versions(policy, &names),
+                self.versions((policy, from), &names),
                 self.looks
                     .look(client, &self.stores.collectors, evidence.unwrap_or_default()),
                 // If a Binding has changed meanwhile, the decision asks again: each answer names the version that it is for.
@@ -143,16 +167,19 @@ impl FreshReader<'_> {
             if !self.take_versions(facts, (&names, versions)).await? {
                 return Ok(false);
             }
-            let rest = gather::placed(&self.names(policy, facts) - &open, self.stores, self.index);
+            let rest = gather::placed(&self.names(policy, facts) - &judged, self.stores, self.index);
             facts.combined = rest.combined;
             facts.combined.extend(combined);
             facts.bindings = rest.bindings;
+            facts.bindings.retain(|name, _| !open.contains(name.as_str()));
             facts.bindings.extend(self.observed(&open, bindings, facts.now));
             self.take_collectors(facts, &look);
             // An edit that came meanwhile may name stages and ConfigMaps of which nothing was read yet, and a BindingPolicy may be open
             // although the watch had not reported that.
             let named = self.stores.sources.named_by(&facts.policy.object);
-            let is_read = self.names(policy, facts).is_subset(&names) && open_placements(facts).is_subset(&open);
+            let is_read = self.names(policy, facts).is_subset(&names)
+                && open_placements(facts).is_subset(&open)
+                && judged_placements(facts).is_subset(&judged);
             if is_read && named.is_subset(&config_maps) {
                 return Ok(true);
             }

@@ -13,7 +13,7 @@ use tracing::debug;
 use super::announce::{announce, of_writes, put_off_late, tell_of_late_plans};
 use super::answer::{Means, answer};
 use super::execute::{Carried, Executor};
-use super::fresh_read::{FreshReader, Reading};
+use super::fresh_read::{FreshReader, PolicyFrom, Reading};
 use super::gates::{GateSession, Gates};
 use super::memory::Memory;
 use super::options::StagingOptions;
@@ -73,9 +73,14 @@ impl Session<'_> {
             gates: self.gates,
         };
         for _round in 0..ROUNDS_MAX {
+            let from = if conflicts == 0 {
+                PolicyFrom::Watch
+            } else {
+                PolicyFrom::Server
+            };
             let is_there = match decide(&reading.facts) {
                 Decision::Ask(questions) if questions.contains(&Question::FreshRead) => {
-                    self.reader.fresh_read(policy, &mut reading, memory).await?
+                    self.reader.fresh_read(policy, (&mut reading, from), memory).await?
                 }
                 Decision::Ask(questions) => {
                     if answer(means, questions, (&mut reading.facts, memory), &mut talk).await? {
@@ -85,7 +90,7 @@ impl Session<'_> {
                         debug!(policy, "a question has no answer now");
                         return Ok(later());
                     }
-                    self.reader.fresh_read(policy, &mut reading, memory).await?
+                    self.reader.fresh_read(policy, (&mut reading, from), memory).await?
                 }
                 Decision::Act(mut plan) => {
                     let left_for = memory.status_backoff.leave(&mut plan, &reading.facts);

@@ -39,6 +39,9 @@ impl WrittenVersions {
             ) => {
                 self.placements.insert(placement.name.clone(), version);
             }
+            (Write::CreateClosed(placement), Some(version)) => {
+                self.placements.insert(PlacementName::of_object(placement), version);
+            }
             (Write::Remove { name, precondition }, _) => {
                 let Some(removed) = order(precondition.resource_version.as_str()) else {
                     return;
