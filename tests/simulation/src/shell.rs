@@ -305,6 +305,7 @@ impl World {
             match decide(&talk.facts) {
                 Decision::Ask(questions) if questions.contains(&Question::FreshRead) => {
                     talk.step = Step::ReadCombined;
+                    talk.is_refused = false;
                     return Next::Request;
                 }
                 Decision::Ask(questions) => {
@@ -418,6 +419,7 @@ impl World {
             Err(Refused::Conflict | Refused::Exists | Refused::NotFound) if talk.conflicts < CONFLICTS_MAX => {
                 self.counts.conflicts += 1;
                 talk.conflicts += 1;
+                talk.is_refused = true;
                 let is_anew = !matches!(talk.facts.read, stagegate_decide::staging::Read::Cached);
                 talk.step = if is_anew {
                     Step::ReadCombined

@@ -74,6 +74,8 @@ pub struct Talk {
     pub step: Step,
     pub rounds: u32,
     pub conflicts: u32,
+    /// The last write was refused, so the policy is read, too.
+    pub is_refused: bool,
     /// What the objects were when they were read last. For the oracle alone.
     pub contents: BTreeMap<ObjectKey, (Resource, Content)>,
     began_at: Option<Timestamp>,
@@ -125,6 +127,7 @@ impl Talk {
             step: Step::Look,
             rounds: 0,
             conflicts: 0,
+            is_refused: false,
             contents: memory.contents.clone(),
             began_at: None,
             baseline: ResourceVersion::default(),
@@ -210,10 +213,10 @@ impl Talk {
 
     /// What writes are conditional on; the policy is as the watch has it until a write was refused. `false`: the policy is gone.
     pub fn read_versions(&mut self, server: &Server, (seen, views): (&Seen, &mut Views), now: Timestamp) -> bool {
-        let policy = if self.conflicts == 0 {
-            seen.policies.objects.get(self.policy())
-        } else {
+        let policy = if self.is_refused {
             server.policies.get(self.policy())
+        } else {
+            seen.policies.objects.get(self.policy())
         };
         let Some(policy) = policy else {
             return false;

@@ -368,6 +368,7 @@ impl<'a> Rollout<'a> {
         let reading_ends = after(self.facts.now, READING_IS_WORTH);
         let not_after = moves.then(|| draft.not_after.unwrap_or(reading_ends));
         status_draft.stages = records;
+        draft.wake(status::event_due(&status_draft, self.facts.now));
         // Status tells of a placement before it is made: a conflict there (an edit, a pause) restarts the round.
         let (writes, events) = if draft.writes.iter().any(is_moving) {
             self.tell_of_late_plans(&mut status_draft);

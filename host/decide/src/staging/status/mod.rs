@@ -10,7 +10,7 @@ pub(crate) mod wording;
 
 pub(crate) use self::refused::refused;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube::Resource as _;
 use stagegate_api::staged_status::MAX_EVENT_REASONS;
@@ -25,6 +25,7 @@ use crate::staging::input::{
     recorded::{active_stage, stage_name},
 };
 use crate::staging::plan::{Event, Write};
+use crate::time::after;
 use stagegate_api::printable::printable;
 
 /// Where the policy stands.
@@ -116,6 +117,20 @@ fn bytes_of(stages: &[StageStatus]) -> usize {
     serde_json::to_writer(&mut counter, stages).map_or(usize::MAX, |()| counter.0)
 }
 
+/// In every rollout a collector that reads a count fails while the status does not have that count yet. An Event reports only what lasts
+/// longer.
+const ROW_ERROR_LASTS: SignedDuration = SignedDuration::from_secs(10);
+
+/// When an Event reports the reason; `None`: at once.
+pub fn event_due(status_draft: &StatusDraft, now: Timestamp) -> Option<Timestamp> {
+    let active = status_draft.active_stage.as_ref().map(StageName::borrowed);
+    let mut stages = status_draft.stages.iter();
+    let record = stages.find(|stage| Some(stage_name(stage)) == active)?;
+    let settled_at = record.settled_at.as_ref()?;
+    let due = after(settled_at.0, ROW_ERROR_LASTS);
+    (status_draft.main().0 == Reason::RowError && now < due).then_some(due)
+}
+
 /// The status to write, if it differs from the one that is there, and the Events that tell of it.
 pub fn write(facts: &Facts, status_draft: StatusDraft) -> (Option<Write>, Vec<Event>) {
     let (write, events) = announce(facts, status_draft);
@@ -141,7 +156,8 @@ pub fn announce(facts: &Facts, mut status_draft: StatusDraft) -> (Write, Vec<Eve
         },
     );
     let mut events = passed(&status_draft, old);
-    events.extend(reached(&mut status_draft, old, generation));
+    let is_due = event_due(&status_draft, facts.now).is_none();
+    events.extend(reached(&mut status_draft, old, (generation, is_due)));
     let status = StagedBindingPolicyStatus {
         observed_generation: generation,
         active_stage: status_draft.active_stage.clone().map(String::from),
@@ -235,7 +251,11 @@ fn passed(status_draft: &StatusDraft, old: &StagedBindingPolicyStatus) -> Vec<Ev
 /// An Event for a reason that is reached for the first time in this stage, attempt and generation of the policy. The stage's
 /// record keeps the reported reasons, so no Event repeats because its message changes, its reason comes back or the process
 /// restarts.
-fn reached(status_draft: &mut StatusDraft, old: &StagedBindingPolicyStatus, generation: Option<i64>) -> Option<Event> {
+fn reached(
+    status_draft: &mut StatusDraft,
+    old: &StagedBindingPolicyStatus,
+    (generation, is_due): (Option<i64>, bool),
+) -> Option<Event> {
     let (reason, message) = status_draft.main();
     let (reason, message) = (reason, message.to_owned());
     let known = |name: StageName<&str>| old.stages.iter().find(|stage| stage_name(stage) == name);
@@ -245,7 +265,7 @@ fn reached(status_draft: &mut StatusDraft, old: &StagedBindingPolicyStatus, gene
         let known = known(stage_name(stage)).filter(|_| is_same_generation).filter(is_same);
         stage.event_reasons = known.map(|known| known.event_reasons.clone()).unwrap_or_default();
     }
-    if !reason.is_notable() {
+    if !reason.is_notable() || !is_due {
         return None;
     }
     // A new generation clears the reported reasons, but a reason that an edit of the policy did not change is not news.
@@ -257,6 +277,8 @@ fn reached(status_draft: &mut StatusDraft, old: &StagedBindingPolicyStatus, gene
     let stays = old.reason.as_deref() == Some(reason.as_str())
         && active_stage(old) == active
         && attempt(&old.stages) == attempt(&status_draft.stages);
+    // Status had the reason before the Event was due.
+    let may_be_late = reason == Reason::RowError;
     let record = status_draft
         .stages
         .iter_mut()
@@ -265,11 +287,11 @@ fn reached(status_draft: &mut StatusDraft, old: &StagedBindingPolicyStatus, gene
         Some(record) if record.event_reasons.iter().any(|known| known == reason.as_str()) => true,
         Some(record) if record.event_reasons.len() < MAX_EVENT_REASONS => {
             record.event_reasons.push(reason.as_str().to_owned());
-            false
+            stays && !(may_be_late && is_same_generation)
         }
-        _ => false,
+        _ => stays,
     };
-    (!was_reported && !stays).then(|| event(reason, message))
+    (!was_reported).then(|| event(reason, message))
 }
 
 fn event(reason: Reason, message: String) -> Event {

@@ -73,14 +73,11 @@ impl Session<'_> {
             gates: self.gates,
         };
         for _round in 0..ROUNDS_MAX {
-            let from = if conflicts == 0 {
-                PolicyFrom::Watch
-            } else {
-                PolicyFrom::Server
-            };
             let is_there = match decide(&reading.facts) {
                 Decision::Ask(questions) if questions.contains(&Question::FreshRead) => {
-                    self.reader.fresh_read(policy, (&mut reading, from), memory).await?
+                    self.reader
+                        .fresh_read(policy, (&mut reading, PolicyFrom::Watch), memory)
+                        .await?
                 }
                 Decision::Ask(questions) => {
                     if answer(means, questions, (&mut reading.facts, memory), &mut talk).await? {
@@ -90,7 +87,9 @@ impl Session<'_> {
                         debug!(policy, "a question has no answer now");
                         return Ok(later());
                     }
-                    self.reader.fresh_read(policy, (&mut reading, from), memory).await?
+                    self.reader
+                        .fresh_read(policy, (&mut reading, PolicyFrom::Watch), memory)
+                        .await?
                 }
                 Decision::Act(mut plan) => {
                     let left_for = memory.status_backoff.leave(&mut plan, &reading.facts);

@@ -12,7 +12,7 @@ use stagegate_clock::TokioClock;
 use stagegate_embedded::Server;
 
 use super::wire::{Fault, Verb, Wire};
-use super::world::World;
+use super::world::{World, create};
 use crate::harness::{NAMESPACE, policy, shop, workload};
 
 const KUBESTELLAR: &str = "/apis/control.kubestellar.io/v1alpha1";
@@ -113,4 +113,21 @@ async fn an_answer_older_than_what_a_watch_told_is_no_reading_and_is_told_of() {
     }
     crate::tell(&format!("readings from an older state: {} cases", readings().len()));
     assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_policy_whose_watch_tells_nothing_new_is_read_after_the_first_write_that_is_refused() {
+    let server = Server::new(TokioClock::shared());
+    server.install_crds(crd::all_for_playground()).unwrap();
+    for text in [shop(), workload("web"), policy("web")] {
+        create(&server.client(), &text).await;
+    }
+    let wire = Wire::new(server.router());
+    // Its list comes, and nothing after it: not even what the controller itself writes.
+    wire.fault(Verb::Watch, "stagedbindingpolicies", Fault::Swallow);
+    let world = World::start_on(server, wire.client()).await;
+    world
+        .until_phase("web", Phase::Completed, Duration::from_secs(45))
+        .await;
+    world.stop().await;
 }
