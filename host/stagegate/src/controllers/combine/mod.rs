@@ -354,6 +354,11 @@ impl Combine {
         written.await.ok().flatten().into_iter().collect()
     }
 
+    async fn create(&self, combined: &CombinedStatus) -> Result<(), RequestError> {
+        let api = namespaced(self.runtime.client.clone(), combined);
+        WRITER.create(&api, combined).await.map(drop)
+    }
+
     async fn write(&self, write: Write) -> Result<(), RequestError> {
         let client = || self.runtime.client.clone();
         match write {
@@ -377,10 +382,7 @@ impl Combine {
                 }
                 created.map(drop)
             }
-            Write::Create(combined) => WRITER
-                .create(&namespaced(client(), &combined), &combined)
-                .await
-                .map(drop),
+            Write::Create(combined) => self.create(&combined).await,
             Write::Update { combined_status, .. } => {
                 WRITER
                     .replace(&namespaced(client(), &combined_status), &combined_status)
