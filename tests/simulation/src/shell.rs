@@ -305,7 +305,8 @@ impl World {
             match decide(&talk.facts) {
                 Decision::Ask(questions) if questions.contains(&Question::FreshRead) => {
                     talk.step = Step::ReadCombined;
-                    talk.is_refused = false;
+                    let seen = &self.processes[process].seen;
+                    talk.was_refused &= talk.has_newer_policy_than(seen);
                     return Next::Request;
                 }
                 Decision::Ask(questions) => {
@@ -407,7 +408,7 @@ impl World {
                     self.note_open();
                 }
                 if let Some(version) = version {
-                    self.processes[process].note_written(&policy, version, now);
+                    self.processes[process].note_written(&policy, (next, version), now);
                 }
                 if std::mem::take(&mut self.lose_answer) {
                     return Next::Again(RETRY_MS);
@@ -419,7 +420,7 @@ impl World {
             Err(Refused::Conflict | Refused::Exists | Refused::NotFound) if talk.conflicts < CONFLICTS_MAX => {
                 self.counts.conflicts += 1;
                 talk.conflicts += 1;
-                talk.is_refused = true;
+                talk.was_refused = true;
                 let is_anew = !matches!(talk.facts.read, stagegate_decide::staging::Read::Cached);
                 talk.step = if is_anew {
                     Step::ReadCombined

@@ -38,8 +38,9 @@ pub enum Read {
     /// From watches: may be late, so nothing is placed on it.
     #[default]
     Cached,
-    /// Policy, BindingPolicies, Bindings, CombinedStatuses, collectors and the kept objects' metadata, all read from
-    /// the API server after the decision to read them; collectors at most a second before, and no older than the CombinedStatuses.
+    /// BindingPolicies, the Bindings of open ones, the CombinedStatuses of those to judge, collectors and the kept objects' metadata, read
+    /// from the API server after the decision to read them; collectors at most a second before, and no older than the CombinedStatuses.
+    /// Other Bindings and CombinedStatuses come from the watches, and so does the policy unless a write was refused.
     Anew {
         /// Collection resourceVersion of the CombinedStatus list of that reading.
         baseline: ResourceVersion,

@@ -54,7 +54,7 @@ impl Reason {
             Self::Paused | Self::Completed | Self::StageOpened | Self::StagePassed => false,
             // A set that shrank is accepted after a while; conditions and gates hold until the clusters are ready.
             Self::BindingSetShrank | Self::ConditionFalse | Self::GateHolds => false,
-            // Of a cluster that has not reported a count yet.
+            // It often means only that a cluster has not reported a count yet.
             Self::RowError => false,
             other => other.is_notable(),
         }
@@ -110,7 +110,7 @@ reasons! {
     CombinedStatusTooLarge => true, "A CombinedStatus is larger than the API server stores.";
     CombinedStatusStale => false, "The CombinedStatus is older than this placement.";
     CollectorNotCombined => false, "The CombinedStatus lacks the results of a StatusCollector, or has those of another one.";
-    RowError => true, "An expression of a StatusCollector fails for a cluster. An Event reports it after ten seconds.";
+    RowError => true, "An expression of a StatusCollector fails for a cluster. No Event reports it in the first ten seconds after the set of objects and clusters was accepted.";
     AggregationError => true, "An aggregation of a StatusCollector fails.";
     EvidenceMalformed => true, "A row of the evidence is not as the controller asked for it.";
     NotReported => false, "A cluster has not reported on an object.";

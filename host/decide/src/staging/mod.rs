@@ -1,7 +1,7 @@
 //! Moves a StagedBindingPolicy through its stages: [`Facts`] in, a [`Decision`] out.
 //!
 //! Flow: check the spec → find the active stage (the first that has not passed at the revision) → place it (created
-//! closed, then opened by a conditional write) → judge it → read everything anew and judge once more → open the next
+//! closed, then opened by a conditional write) → judge it → read the evidence anew and judge once more → open the next
 //! → remove the previous once the next one serves its clusters.
 //!
 //! Guarantees: nothing is placed on cached facts; nothing that this policy does not own is touched; unknown is not
@@ -34,7 +34,7 @@ pub use input::observed::{NamedVersion, Observed, observe};
 pub use input::placement::open_placements;
 pub use plan::{Decision, Event, Placement, Plan, Precondition, Write};
 pub use rollout::placing::newest_lease;
-pub use rollout::stages::judged_placements;
+pub use rollout::stages::placements_to_judge;
 pub use status::is_news;
 pub use status::wording::is_rewording;
 

@@ -209,7 +209,7 @@ pub fn check_evidence() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// One column of evidence, as a Deployment of one replica fills it. A column that has come since is null, as of an object without it.
+/// One column of evidence, as a Deployment of one replica fills it. A column that is not listed here is null.
 fn reported(column: &str, stage: usize, answer: Answer) -> Value {
     let text = |value: &str| json!({"type": "String", "string": value});
     match column {

@@ -20,6 +20,14 @@ pub const COLLECTOR: &str = "available";
 /// Longest wait for the watches to tell of a write of this process.
 const BEHIND_MAX: Millis = 1_000;
 
+/// The last versions that a process has written for a policy, and until when it waits for the watches to deliver them.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Written {
+    policy: u64,
+    placement: u64,
+    until: Millis,
+}
+
 #[derive(Clone, Debug, Default)]
 pub struct Process {
     /// Counts its starts: events of an earlier life are void.
@@ -44,8 +52,8 @@ pub struct Process {
     pub touched: BTreeSet<String>,
     /// Policies that will be reconciled without an event, and when.
     pub waking: BTreeMap<String, Millis>,
-    /// The last version that this process has written for a policy, and until when it waits for the watches to deliver that.
-    pub written: BTreeMap<String, (u64, Millis)>,
+    /// By policy.
+    pub written: BTreeMap<String, Written>,
     /// Until when a watch delivers nothing.
     pub late: BTreeMap<seen::Watched, Millis>,
 }
@@ -67,10 +75,11 @@ impl Process {
 
     /// Whether the watches have yet to tell of what it wrote itself.
     pub fn is_behind(&mut self, policy: &str, now: Millis) -> bool {
-        let Some((version, until)) = self.written.get(policy).copied() else {
+        let Some(written) = self.written.get(policy).copied() else {
             return false;
         };
-        let is_behind = self.seen.policies.seen.min(self.seen.placements.seen) < version && now < until;
+        let is_told = self.seen.policies.seen >= written.policy && self.seen.placements.seen >= written.placement;
+        let is_behind = !is_told && now < written.until;
         if !is_behind {
             self.written.remove(policy);
         }
@@ -89,8 +98,13 @@ impl Process {
     }
 
     /// The write was carried out and made this version.
-    pub fn note_written(&mut self, policy: &str, version: u64, now: Millis) {
-        self.written.insert(policy.to_owned(), (version, now + BEHIND_MAX));
+    pub fn note_written(&mut self, policy: &str, (write, version): (&Write, u64), now: Millis) {
+        let written = self.written.entry(policy.to_owned()).or_default();
+        match write {
+            Write::Status { .. } => written.policy = version,
+            _ => written.placement = version,
+        }
+        written.until = now + BEHIND_MAX;
     }
 }
 

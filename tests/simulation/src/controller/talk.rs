@@ -10,7 +10,7 @@ use stagegate_decide::names::{Digest, ObjectKey, PlacementName, ResourceVersion,
 use stagegate_decide::staging::{
     BindingFacts, Compilation, ConfigAnswer, ConfigKey, Decoded, Evidence, EvidenceCollectorFacts, Facts, GateCall,
     GateVerdict, ModuleFacts, ObjectFacts, Plan, PolicyFacts, Question, Read, Settings, SourceEntry, Verdict,
-    VerdictKey, has_our_spec, judged_placements, observe, open_placements,
+    VerdictKey, has_our_spec, observe, open_placements, placements_to_judge,
 };
 
 use super::seen::{Seen, placement_of};
@@ -74,8 +74,8 @@ pub struct Talk {
     pub step: Step,
     pub rounds: u32,
     pub conflicts: u32,
-    /// The last write was refused, so the policy is read, too.
-    pub is_refused: bool,
+    /// A write was refused, so the policy is read from the server, too.
+    pub was_refused: bool,
     /// What the objects were when they were read last. For the oracle alone.
     pub contents: BTreeMap<ObjectKey, (Resource, Content)>,
     began_at: Option<Timestamp>,
@@ -84,7 +84,7 @@ pub struct Talk {
     names: BTreeSet<String>,
     /// The open ones, of which it reads Bindings.
     open: BTreeSet<String>,
-    /// Those of which it reads CombinedStatuses.
+    /// The ones to judge, of which it reads CombinedStatuses.
     judged: BTreeSet<String>,
     are_versions_first: bool,
 }
@@ -127,7 +127,7 @@ impl Talk {
             step: Step::Look,
             rounds: 0,
             conflicts: 0,
-            is_refused: false,
+            was_refused: false,
             contents: memory.contents.clone(),
             began_at: None,
             baseline: ResourceVersion::default(),
@@ -140,6 +140,13 @@ impl Talk {
 
     pub fn policy(&self) -> &str {
         self.facts.policy.object.metadata.name.as_deref().unwrap_or_default()
+    }
+
+    /// Whether it has read a policy of which the watch has not told yet.
+    pub fn has_newer_policy_than(&self, seen: &Seen) -> bool {
+        let version = |policy: &StagedBindingPolicy| policy.metadata.resource_version.as_deref()?.parse::<u64>().ok();
+        let known = seen.policies.objects.get(self.policy());
+        known.and_then(|known| version(known)) < version(&self.facts.policy.object)
     }
 
     /// The names under which placements are or may be, as the facts and the watches have it.
@@ -163,7 +170,7 @@ impl Talk {
         self.began_at = Some(now);
         self.names = self.placement_names(seen);
         self.open = open_placements(&self.facts);
-        self.judged = judged_placements(&self.facts);
+        self.judged = placements_to_judge(&self.facts);
         self.baseline = server.counter.version.to_string().into();
         let known = |key: &String| seen.combined.objects.contains_key(key);
         let combined = server.combined.all();
@@ -211,9 +218,9 @@ impl Talk {
         }
     }
 
-    /// What writes are conditional on; the policy is as the watch has it until a write was refused. `false`: the policy is gone.
+    /// What writes are conditional on; the policy comes from the watch unless a write was refused. `false`: the policy is gone.
     pub fn read_versions(&mut self, server: &Server, (seen, views): (&Seen, &mut Views), now: Timestamp) -> bool {
-        let policy = if self.is_refused {
+        let policy = if self.was_refused {
             server.policies.get(self.policy())
         } else {
             seen.policies.objects.get(self.policy())
@@ -256,7 +263,7 @@ impl Talk {
             };
             if !(self.placement_names(seen).is_subset(&self.names)
                 && open_placements(&self.facts).is_subset(&self.open)
-                && judged_placements(&self.facts).is_subset(&self.judged))
+                && placements_to_judge(&self.facts).is_subset(&self.judged))
             {
                 self.step = Step::ReadCombined;
             }

@@ -95,6 +95,10 @@ impl Rollout<'_> {
                     .get(name)
                     .is_some_and(|entry| entry.object.is_some()) =>
             {
+                // It may be the Binding of a BindingPolicy of which the watch has not told yet.
+                if self.facts.read == Read::Cached {
+                    draft.ask_for_fresh_read();
+                }
                 Finding::unknown(
                     Reason::NameInUse,
                     format!(

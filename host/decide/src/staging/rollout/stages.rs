@@ -23,9 +23,9 @@ use crate::staging::status::stage;
 /// Of stages that the spec has no more: as many as the CRD's list holds beside those of the spec.
 const GONE_MAX: usize = 32;
 
-/// The names of the BindingPolicies on whose CombinedStatuses a decision may rest: of all that may be open, but for those before the
-/// latest one whose stages have passed. These are only to be removed, or stay.
-pub fn judged_placements(facts: &Facts) -> BTreeSet<String> {
+/// The names of the BindingPolicies on whose CombinedStatuses a stage may pass: all that are or may be open, except those of passed
+/// stages before the latest one, which only stay or are removed.
+pub fn placements_to_judge(facts: &Facts) -> BTreeSet<String> {
     let mut names = open_placements(facts);
     if let Ok(checked) = spec::checked(facts) {
         let rollout = Rollout::new(facts, &checked);

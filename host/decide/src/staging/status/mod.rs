@@ -117,17 +117,16 @@ fn bytes_of(stages: &[StageStatus]) -> usize {
     serde_json::to_writer(&mut counter, stages).map_or(usize::MAX, |()| counter.0)
 }
 
-/// In every rollout a collector that reads a count fails while the status does not have that count yet. An Event reports only what lasts
-/// longer.
-const ROW_ERROR_LASTS: SignedDuration = SignedDuration::from_secs(10);
+/// In every rollout a collector that reads a count fails until the status has that count, so no Event reports this until so long after
+/// the set has settled.
+const ROW_ERROR_EVENT_AFTER: SignedDuration = SignedDuration::from_secs(10);
 
-/// When an Event reports the reason; `None`: at once.
+/// From when an Event may report the reason; `None`: at once.
 pub fn event_due(status_draft: &StatusDraft, now: Timestamp) -> Option<Timestamp> {
     let active = status_draft.active_stage.as_ref().map(StageName::borrowed);
-    let mut stages = status_draft.stages.iter();
-    let record = stages.find(|stage| Some(stage_name(stage)) == active)?;
+    let record = record_of(&status_draft.stages, active)?;
     let settled_at = record.settled_at.as_ref()?;
-    let due = after(settled_at.0, ROW_ERROR_LASTS);
+    let due = after(settled_at.0, ROW_ERROR_EVENT_AFTER);
     (status_draft.main().0 == Reason::RowError && now < due).then_some(due)
 }
 
@@ -265,33 +264,41 @@ fn reached(
         let known = known(stage_name(stage)).filter(|_| is_same_generation).filter(is_same);
         stage.event_reasons = known.map(|known| known.event_reasons.clone()).unwrap_or_default();
     }
-    if !reason.is_notable() || !is_due {
+    if !reason.is_notable() {
         return None;
     }
-    // A new generation clears the reported reasons, but a reason that an edit of the policy did not change is not news.
     let active = status_draft.active_stage.as_ref().map(StageName::borrowed);
-    let attempt = |stages: &[StageStatus]| {
-        let stage = stages.iter().find(|stage| Some(stage_name(stage)) == active);
-        stage.and_then(|stage| stage.attempt)
-    };
+    let before = record_of(&old.stages, active);
+    let attempt = |stage: Option<&StageStatus>| stage.and_then(|stage| stage.attempt);
+    let is_same_attempt = attempt(before) == attempt(record_of(&status_draft.stages, active));
+    let has = |stage: &StageStatus| stage.event_reasons.iter().any(|known| known == reason.as_str());
+    // A new generation clears the reported reasons, but a reason that an edit of the policy did not change is not news. Status may have
+    // had this one before an Event about it was due.
+    let is_news_later = reason == Reason::RowError && !before.is_some_and(has);
     let stays = old.reason.as_deref() == Some(reason.as_str())
         && active_stage(old) == active
-        && attempt(&old.stages) == attempt(&status_draft.stages);
-    // Status had the reason before the Event was due.
-    let may_be_late = reason == Reason::RowError;
+        && is_same_attempt
+        && !is_news_later;
+    if !is_due && !stays {
+        return None;
+    }
     let record = status_draft
         .stages
         .iter_mut()
         .find(|stage| Some(stage_name(stage)) == active);
     let was_reported = match record {
-        Some(record) if record.event_reasons.iter().any(|known| known == reason.as_str()) => true,
+        Some(record) if has(record) => true,
         Some(record) if record.event_reasons.len() < MAX_EVENT_REASONS => {
             record.event_reasons.push(reason.as_str().to_owned());
-            stays && !(may_be_late && is_same_generation)
+            stays
         }
         _ => stays,
     };
     (!was_reported).then(|| event(reason, message))
+}
+
+fn record_of<'s>(stages: &'s [StageStatus], name: Option<StageName<&str>>) -> Option<&'s StageStatus> {
+    stages.iter().find(|stage| Some(stage_name(stage)) == name)
 }
 
 fn event(reason: Reason, message: String) -> Event {

@@ -21,7 +21,7 @@ const STATUS_MEMBERS: &[&str] = &[
     "stages",
 ];
 
-/// One write for the policy of this name. Gives the version that was made of the policy or of a placement.
+/// One write for the policy of this name. Gives the object's new version; `None` after a deletion or the creation of a StatusCollector.
 ///
 /// # Errors
 /// [`RequestError::is_outdated`] when the object is not the version that was decided on.

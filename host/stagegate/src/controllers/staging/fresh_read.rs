@@ -1,14 +1,14 @@
-//! Reads everything that a placement rests on from the API server itself. Must not judge what it reads.
+//! Reads what a placement rests on from the API server itself, and takes the rest from the watches. Must not judge what it reads.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use jiff::Timestamp;
-use kube::ResourceExt as _;
+use kube::{Resource as _, ResourceExt as _};
 use stagegate_api::{Binding, BindingPolicy, StagedBindingPolicy, evidence};
 use stagegate_decide::names::{PlacementName, StageName};
 use stagegate_decide::staging::{
-    BindingFacts, Decoded, Facts, Read, Source, judged_placements, observe, open_placements,
+    BindingFacts, Decoded, Facts, Read, Source, observe, open_placements, placements_to_judge,
 };
 use stagegate_runtime::Runtime;
 use stagegate_runtime::request::RequestError;
@@ -41,10 +41,10 @@ type Versions = (
 /// Where the policy of a reading comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PolicyFrom {
-    /// Every plan that moves something, or records that a stage has passed, writes status first, on condition that the policy is still
-    /// this version. So one request less shows an edit just as well.
+    /// A plan that moves something writes status first, and a stage passes only by a write of status. The API server refuses that write if
+    /// the policy has changed, so the policy need not be read.
     Watch,
-    /// After that condition was refused.
+    /// After a refused write: the watch may be behind.
     Server,
 }
 
@@ -117,7 +117,7 @@ impl FreshReader<'_> {
         Ok(true)
     }
 
-    /// Reads everything that a placement rests on. The CombinedStatuses come first: the version of their list is the baseline that later
+    /// Reads what a placement rests on; where the policy comes from, [`PolicyFrom`] says. The CombinedStatuses come first: the version of their list is the baseline that later
     /// evidence must be newer than. The names of all the rest are known already, so it is read concurrently, including the objects that
     /// writes are conditional on: if one of these changes later, the API server refuses the write. What no stage passes on is taken from
     /// the watches: the Bindings of BindingPolicies that are not open, and the CombinedStatuses of those that are not judged.
@@ -134,8 +134,13 @@ impl FreshReader<'_> {
             *begun = Instant::now();
             let began_at = Some(self.runtime.clock.now());
             let names = self.names(policy, facts);
+            let from = if self.is_watch_behind(facts) {
+                PolicyFrom::Server
+            } else {
+                from
+            };
             let open = open_placements(facts);
-            let judged = judged_placements(facts);
+            let judged = placements_to_judge(facts);
             let known = self.combined_of(&judged);
             let (combined, baseline) =
                 read::combined(&Reader::new(client, &self.stores.combined), &judged, known).await?;
@@ -174,16 +179,23 @@ impl FreshReader<'_> {
             facts.bindings.retain(|name, _| !open.contains(name.as_str()));
             facts.bindings.extend(self.observed(&open, bindings, facts.now));
             self.take_collectors(facts, &look);
-            // An edit that came meanwhile may name stages and ConfigMaps of which nothing was read yet, and a BindingPolicy may be open
-            // although the watch had not reported that.
+            // An edit that came meanwhile may name stages and ConfigMaps of which nothing was read yet, and a BindingPolicy may be
+            // open, or to be judged, although the watch had not reported that.
             let named = self.stores.sources.named_by(&facts.policy.object);
             let is_read = self.names(policy, facts).is_subset(&names)
                 && open_placements(facts).is_subset(&open)
-                && judged_placements(facts).is_subset(&judged);
+                && placements_to_judge(facts).is_subset(&judged);
             if is_read && named.is_subset(&config_maps) {
                 return Ok(true);
             }
         }
+    }
+
+    /// Whether the facts have a newer policy, which was read after a refused write.
+    fn is_watch_behind(&self, facts: &Facts) -> bool {
+        let policy = &*facts.policy.object;
+        let known = self.stores.policies.version_of(&ObjectId::of(policy.meta()));
+        known < order_of(policy)
     }
 
     /// Under which names placements of the policy are or may be, as the facts and the watches have it.

@@ -1,5 +1,5 @@
-//! The facts about one policy from what the watches have brought. Must not send a request: no stage passes on these facts, they say
-//! whether a reading is worth it, and what there is of placements that are not open.
+//! The facts about one policy from what the watches have brought. Must not send a request: no stage passes on evidence from here. It
+//! says whether a reading is worth it, and gives what a reading does not read.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::Hash;

@@ -29,7 +29,7 @@ pub struct WrittenVersions {
 }
 
 impl WrittenVersions {
-    /// The write was carried out; `version` is what the object has now.
+    /// The write was carried out; `version` is the one that it made, if any.
     pub fn note(&mut self, write: &Write, version: Option<&str>) {
         match (write, version.and_then(order)) {
             (Write::Status { .. }, Some(version)) => self.policy = Some(version),
@@ -55,16 +55,16 @@ impl WrittenVersions {
 
     /// How long to wait, at most, until the watches have reported all of it.
     pub fn wait(&mut self, policy: &str, stores: &Stores) -> Option<Duration> {
-        let of_policy = |name: &str| Told::by(&stores.policies, name);
-        let of_placement = |name: &PlacementName| Told::by(&stores.placements, name.as_str());
-        self.left(of_policy(policy), of_placement)
+        let of_policy = |name: &str| Known::by(&stores.policies, name);
+        let of_placement = |name: &PlacementName| Known::by(&stores.placements, name.as_str());
+        self.remaining(of_policy(policy), of_placement)
     }
 
-    fn left(&mut self, of_policy: Told, of_placement: impl Fn(&PlacementName) -> Told) -> Option<Duration> {
+    fn remaining(&mut self, of_policy: Known, of_placement: impl Fn(&PlacementName) -> Known) -> Option<Duration> {
         let left = self.until?.checked_duration_since(Instant::now()).unwrap_or_default();
         let is_behind = self.policy.is_some_and(|version| of_policy.is_behind(version))
             || (self.placements.iter()).any(|(name, version)| of_placement(name).is_behind(*version))
-            || (self.removed.iter()).any(|(name, version)| of_placement(name).has_not_lost(*version));
+            || (self.removed.iter()).any(|(name, version)| of_placement(name).still_shows(*version));
         if is_behind && !left.is_zero() {
             return Some(left);
         }
@@ -73,16 +73,16 @@ impl WrittenVersions {
     }
 }
 
-/// What a watch has told of one object.
+/// What the watch knows of one object.
 #[derive(Clone, Copy, Debug)]
-struct Told {
+struct Known {
     /// `None`: it is not there.
     version: Option<u64>,
-    /// The newest version of any object.
+    /// The newest version of any object of the kind.
     seen: u64,
 }
 
-impl Told {
+impl Known {
     fn by<T: Resource>(store: &Store<T>, name: &str) -> Self {
         Self {
             version: store.version_of(&ObjectId::cluster_scoped(name)),
@@ -90,13 +90,13 @@ impl Told {
         }
     }
 
-    /// One that is gone again is known by what was told since.
+    /// An object that is gone again is not in the store; a newer version of the kind shows that the watch is past the write.
     fn is_behind(self, written: u64) -> bool {
         self.version.is_none_or(|known| known < written) && self.seen <= written
     }
 
-    /// A deletion makes a new version of an object with finalizers.
-    fn has_not_lost(self, deleted: u64) -> bool {
+    /// A deletion of an object with finalizers makes a new version, so a newer one tells of the deletion.
+    fn still_shows(self, deleted: u64) -> bool {
         self.version.is_some_and(|known| known <= deleted)
     }
 }
@@ -105,11 +105,11 @@ impl Told {
 mod tests {
     use stagegate_decide::staging::{Precondition, Write};
 
-    use super::{Told, WrittenVersions};
+    use super::{Known, WrittenVersions};
 
     const SEEN: u64 = 99;
 
-    /// Whether a policy waits after its placement was deleted at version 7, while the watch shows the placement so.
+    /// Whether a policy waits after its placement was deleted at version 7, while the watch shows it at `version`.
     fn waits_after_a_removal(version: Option<u64>) -> bool {
         let mut written = WrittenVersions::default();
         let removal = Write::Remove {
@@ -120,12 +120,12 @@ mod tests {
             },
         };
         written.note(&removal, None);
-        let told = |version| Told { version, seen: SEEN };
-        written.left(told(Some(1)), |_| told(version)).is_some()
+        let known = |version| Known { version, seen: SEEN };
+        written.remaining(known(Some(1)), |_| known(version)).is_some()
     }
 
     #[test]
-    fn a_policy_is_decided_on_again_once_the_watch_has_told_of_its_removal() {
+    fn a_policy_is_decided_on_again_once_the_watch_has_told_of_the_removal_of_its_placement() {
         assert!(waits_after_a_removal(Some(7)), "what was deleted is still there");
         assert!(!waits_after_a_removal(Some(8)), "it is being deleted");
         assert!(!waits_after_a_removal(None), "it is gone");
