@@ -14,7 +14,7 @@ use crate::staging::evidence::collector;
 use crate::time::round_up_to_second;
 use std::sync::LazyLock;
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use stagegate_api::{
     Outcome, Phase, PreviousStages, StageState, StageStatus, StagedBindingPolicy, StagedBindingPolicyStatus,
 };
@@ -30,9 +30,6 @@ use crate::staging::rollout::judge::{READING_IS_WORTH, StageResult, follow, judg
 use crate::staging::status;
 use crate::staging::status::{StatusDraft, stage};
 use crate::time::after;
-
-/// When the watch has told of a BindingPolicy that was created, or is late.
-const CREATION_SHOWS: SignedDuration = SignedDuration::from_secs(2);
 
 static NO_STATUS: LazyLock<StagedBindingPolicyStatus> = LazyLock::new(StagedBindingPolicyStatus::default);
 
@@ -62,8 +59,6 @@ pub(crate) struct Draft {
     pub(crate) reported_stage: Option<usize>,
     /// Only this process is new: status stays as it is.
     pub(crate) is_restart: bool,
-    /// The first BindingPolicy of a new policy is created: the first status comes with its opening, this one would be out of date at once.
-    pub(crate) is_first_creation: bool,
 }
 
 impl Draft {
@@ -191,15 +186,7 @@ impl<'a> Rollout<'a> {
                 format!("stage {} is placed as an older spec had it", stage.name),
             ),
             Slot::Open(own) | Slot::Closed(own) => self.place(active, own, draft),
-            _ => {
-                let finding = self.prepare(active, draft);
-                let is_creating = draft.writes.iter().any(|write| matches!(write, Write::CreateClosed(_)));
-                draft.is_first_creation = is_creating && self.policy.status.is_none();
-                if draft.is_first_creation {
-                    draft.wake(Some(after(self.facts.now, CREATION_SHOWS)));
-                }
-                finding
-            }
+            _ => self.prepare(active, draft),
         };
         // Nothing is judged until it is placed as it should be, so nobody knows that it went on passing.
         records[active].passing_since = None;
@@ -380,7 +367,7 @@ impl<'a> Rollout<'a> {
             self.tell_of_late_plans(&mut status_draft);
             let (write, events) = status::announce(self.facts, status_draft);
             ([vec![write], draft.writes].concat(), events)
-        } else if draft.is_restart || draft.is_first_creation {
+        } else if draft.is_restart {
             (draft.writes, Vec::new())
         } else {
             let (write, events) = status::write(self.facts, status_draft);
