@@ -99,7 +99,8 @@ impl Delivery {
     /// update that was recent at the opening is on record as pending, unless the policy was made anew. For a cluster that the Binding names
     /// only later, that long time counts from its naming.
     pub fn is_kept(&self, truth: &Truth, joined_at: Option<Millis>) -> bool {
-        let is_from_before = self.content.made_at < self.opened_at && truth.applied_until < self.placed_at;
+        // The server says in which second the placement was made.
+        let is_from_before = self.content.made_at < self.opened_at && truth.applied_until < self.placed_at + 1_000;
         let is_after = |time| truth.at + SETTLED_MS >= time;
         let is_right_after = |time| is_after(time) && truth.at < time + DELIVERY_MS;
         let is_unrecorded = self.is_policy_anew || self.opened_at - self.content.made_at >= DOUBT_MS;

@@ -58,8 +58,8 @@ pub enum Write {
     Update(Placement),
     /// Take over one that the Go stager made: annotations and our collector, the same clauses and clusters.
     Adopt(Placement),
-    /// Change a BindingPolicy without placing anything else: raise the fencing token of a closed one, so that an older process cannot open
-    /// it; bring a closed one's clauses up to date; or change a closed or open one only so that KubeStellar has to write.
+    /// Change a BindingPolicy without placing anything else: raise its fencing token, so that an older process cannot open or change it;
+    /// bring a closed one's clauses up to date; or change a closed or open one only so that KubeStellar has to write.
     Fence(Placement),
     /// Remove the BindingPolicy of a stage that was left, or of a closed one nobody needs.
     Remove {

@@ -47,8 +47,8 @@ pub struct OwnedPlacement<'a> {
 /// coordination.k8s.io/v1: `leaseTransitions` is an int32.
 const TRANSITIONS_MAX: u64 = i32::MAX.cast_unsigned() as u64;
 
-/// Raised on every edit of the policy and every new leader, on closed placements: an open that was decided earlier
-/// then fails, and a process whose own view is older writes nothing.
+/// Raised on every edit of the policy and every new leader, on closed placements, and on open ones by a pause: an open, or a change in
+/// place, that was decided earlier then fails, and a process whose own view is older writes nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct FencingToken {
     pub generation: i64,

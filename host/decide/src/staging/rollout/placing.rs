@@ -24,18 +24,19 @@ use crate::staging::rollout::sign_of_life::other_open_spec;
 use crate::staging::rollout::{Draft, Rollout, drift};
 use crate::staging::status::stage;
 
-impl Rollout<'_> {
+impl<'a> Rollout<'a> {
     /// Raises the fencing tokens of closed placements after an edit, a pause or a new leader, so that an open which an older
-    /// process has decided fails. Clauses are brought up to date on the way.
+    /// process has decided fails, and while paused those of open ones. Clauses of closed ones are brought up to date on the way.
     pub(crate) fn fences(&self) -> Vec<Write> {
         let token = FencingToken::of(self.facts);
         // While paused those that no stage has any more are not removed, and an older process may know their stage.
         let left: &[Slot<'_>] = if self.policy.spec.paused { &self.gone } else { &[] };
         let closed = self.slots.iter().chain(left).filter_map(Slot::closed);
+        let closed = closed.filter(|own| own.token != Some(token));
         closed
-            .filter(|own| own.token != Some(token))
-            .map(|own| {
-                let spec = self.closed_spec();
+            .map(|own| (own, self.closed_spec()))
+            .chain(self.paused().map(|own| (own, own.object.spec.clone())))
+            .map(|(own, spec)| {
                 // What it was opened at last stays: with the revision of today, one that a person opens again would look as if it had led here.
                 let annotations = self.annotations_at(own.revision.clone(), own.attempt, None);
                 Write::Fence(Placement {
@@ -46,6 +47,15 @@ impl Rollout<'_> {
                 })
             })
             .collect()
+    }
+
+    /// The open placements whose tokens a pause raises: a change in place that an older process has decided fails, too. Without a
+    /// pause such a change is of the spec before an edit, and the next one follows at once.
+    fn paused(&self) -> impl Iterator<Item = &OwnedPlacement<'a>> {
+        let generation = FencingToken::of(self.facts).generation;
+        let open = self.slots.iter().chain(&self.gone).filter_map(Slot::open);
+        let older = open.filter(move |own| own.token.is_some_and(|token| token.generation < generation));
+        older.filter(|own| self.policy.spec.paused && !own.is_unstamped)
     }
 
     /// Our StatusCollector is created, or put back; one of its name that is not ours is left alone.

@@ -12,6 +12,7 @@ use stagegate::start::{self, RunningControllers};
 use stagegate_api::combined_status_view::MAX_KEPT_BYTES;
 use stagegate_api::{Phase, StatusCollector, evidence};
 use stagegate_clock::TokioClock;
+use stagegate_embedded::{Fault, FaultAnswer};
 
 use super::rights::{Right, rights};
 use super::{PLAIN, Rendered};
@@ -81,6 +82,11 @@ fn asked(call: &Call) -> Option<(String, String, String, Option<String>)> {
 async fn everything(world: &World) {
     world.apply(&shop()).await;
     world.apply(&workload("web")).await;
+    // After a write that is refused the policy is read.
+    let status = "stagedbindingpolicies.community.kubestellar.io/status";
+    world
+        .server
+        .inject(Fault::new("patch", status, FaultAnswer::Status(409)));
     world.apply(&policy("web")).await;
     world.until_phase("web", Phase::Completed, 60).await;
 
