@@ -180,11 +180,10 @@ impl<'a> UpdateTracker<'a> {
         if is_as_before && !self.is_unproven {
             return (record, ByCluster::new());
         }
-        let mut old_reports = if edits > 0 {
-            Vec::new()
-        } else {
-            self.old_reports(&record, recorded)
-        };
+        let mut old_reports = self.absent();
+        if edits == 0 {
+            old_reports.extend(self.old_reports(&record, recorded));
+        }
         if is_as_before && old_reports.is_empty() {
             return (record, ByCluster::new());
         }

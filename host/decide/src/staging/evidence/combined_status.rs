@@ -488,13 +488,23 @@ impl<'a> Subject<'a> {
                     row.cluster
                 ),
             )),
-            Reported::Never => Err(Finding::unknown(
-                Reason::NotReported,
-                format!(
-                    "cluster {} has reported nothing about {key}: it is unreachable, or has not got the object",
-                    row.cluster
-                ),
-            )),
+            Reported::Never => Err(self.never_reported(row)),
+        }
+    }
+
+    /// A cluster that has not reported within the time of transport was out of reach: that has to be noted before its first report comes.
+    fn never_reported(&self, row: &EvidenceRow) -> Finding {
+        let text = format!(
+            "cluster {} has reported nothing about {}: it is unreachable, or has not got the object",
+            row.cluster,
+            self.key()
+        );
+        let finding = Finding::unknown(Reason::NotReported, text);
+        let facts = self.placed.facts;
+        let due = (self.observed()).map(|seen| after(seen.since, facts.settings.unseen_update()));
+        match due.filter(|due| *due > facts.now) {
+            Some(due) => finding.wake_at(due),
+            None => finding,
         }
     }
 

@@ -4,11 +4,12 @@
 use jiff::Timestamp;
 use stagegate_api::{EvidenceRow, ObjectStatus, Reported};
 
+use crate::names::ClusterName;
 use crate::staging::evidence::acknowledgements::{Reporting, Requirement, UpdateTracker};
 use crate::staging::evidence::pending::{self, Pending};
 use crate::staging::evidence::reports::at_of;
-use crate::staging::input::recorded::is_unbound;
-use crate::time::round_up_to_second;
+use crate::staging::input::{Observed, recorded::is_unbound};
+use crate::time::{after, round_up_to_second};
 
 impl<'a> UpdateTracker<'a> {
     /// A cluster or an object that is new to the stage may have a report from before the last update: the cluster was away
@@ -107,6 +108,49 @@ impl<'a> UpdateTracker<'a> {
             };
             ((cluster, row), pending)
         })
+    }
+
+    /// Clusters that have reported nothing for so long since the Binding named them that they must have been out of reach. One that comes
+    /// back may first report on an older version, which another BindingPolicy brought, or this one before it was deleted and created
+    /// again. That report counts when another one follows it, or when nothing more has come for two minutes.
+    pub(crate) fn absent(&self) -> Vec<(Reporting<'a>, Pending)> {
+        let is_updated = self.generation().is_some_and(|generation| generation > 1);
+        if !(self.was_never_proven && is_updated) || self.bound.create_only {
+            return Vec::new();
+        }
+        let window = self.settings.unseen_update();
+        let named_at = self.named_at();
+        let is_absent = |(cluster, row): &Reporting<'a>| {
+            let has_no_report = row.is_some_and(|row| matches!(row.at, Reported::Never));
+            has_no_report && named_at(*cluster).is_some_and(|named| self.now >= after(named, window))
+        };
+        let requirement = Requirement {
+            edits: 1,
+            updated: None,
+            acknowledged_at: None,
+            is_first_version: true,
+        };
+        let absent = self.reported_by(&self.clusters.all).filter(is_absent);
+        absent
+            .map(|(cluster, row)| ((cluster, row), self.required_of(row, requirement)))
+            .collect()
+    }
+
+    /// By when the Binding named a cluster.
+    fn named_at(&self) -> impl Fn(ClusterName<&str>) -> Option<Timestamp> + use<'a> {
+        let joined = self.observed.map(|observed| &observed.joined);
+        let seen_since = self.observed.map(Observed::seen_since);
+        let (clusters, settled_at) = (self.clusters, self.settled_at);
+        move |cluster| {
+            let seen = joined
+                .and_then(|joined| joined.get(cluster.text()))
+                .copied()
+                .or(seen_since);
+            let accepted = settled_at.filter(|_| !clusters.new.contains(&cluster));
+            seen.map_or(accepted, |seen| {
+                Some(accepted.map_or(seen, |accepted| seen.min(accepted)))
+            })
+        }
     }
 
     /// Whether the report of a cluster that has just joined may be about the version before the last update, as another BindingPolicy
