@@ -303,7 +303,7 @@ impl World {
             }
             Action::Unreachable(position, for_ms) => {
                 if let Some((_, member)) = self.member(position) {
-                    member.unreachable_until = member.unreachable_until.max(now + for_ms);
+                    member.be_unreachable(now, for_ms);
                 }
             }
             Action::Reachable(position) => self.reach(position),
@@ -339,12 +339,13 @@ impl World {
     /// The cluster can be reached again: it gets what is there for it, and tells what it runs.
     fn reach(&mut self, position: usize) {
         let now = self.queue.now();
+        let delay = self.chance.between(50, 1_500);
         let Some((name, member)) = self.member(position) else {
             return;
         };
+        member.apply_nothing(now, delay);
         member.unreachable_until = now;
         let keys: Vec<String> = member.running.keys().cloned().collect();
-        let delay = self.chance.between(50, 1_500);
         self.queue.after(delay, Event::Apply(name.clone()));
         for key in keys {
             self.queue.after(0, Event::Change(name.clone(), key));

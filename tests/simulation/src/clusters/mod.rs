@@ -53,7 +53,7 @@ pub struct Member {
     pub is_unlisted: bool,
     /// Nothing that has arrived is applied before.
     pub applies_from: Millis,
-    /// Since when the agent has applied nothing; counts only until `applies_from`.
+    /// Since when the agent has applied nothing; counts only until `applies_from` and `unreachable_until`.
     unapplied_since: Millis,
     works: BTreeMap<String, BTreeMap<String, Cargo>>,
     pub running: BTreeMap<String, Running>,
@@ -130,10 +130,23 @@ impl Member {
 
     /// The cluster's agent applies nothing for a while.
     pub fn apply_nothing(&mut self, now: Millis, for_ms: Millis) {
-        if self.applies_from <= now {
-            self.unapplied_since = now;
-        }
+        self.unapplied_since = self.applied_until(now);
         self.applies_from = self.applies_from.max(now + for_ms);
+    }
+
+    /// Nothing reaches the cluster for a while, and nothing comes from it.
+    pub fn be_unreachable(&mut self, now: Millis, for_ms: Millis) {
+        self.unapplied_since = self.applied_until(now);
+        self.unreachable_until = self.unreachable_until.max(now + for_ms);
+    }
+
+    /// A cluster that has just come back has not applied yet what was there for it.
+    fn applied_until(&self, now: Millis) -> Millis {
+        if self.applies_from > now || self.unreachable_until >= now {
+            self.unapplied_since
+        } else {
+            now
+        }
     }
 
     /// The cluster's agent makes of the works what they say; gives the objects whose status may have changed.
@@ -210,11 +223,7 @@ impl Member {
                 .as_ref()
                 .and_then(|status| status.observed_generation)
                 .unwrap_or_default(),
-            applied_until: if self.applies_from > now {
-                self.unapplied_since
-            } else {
-                now
-            },
+            applied_until: self.applied_until(now),
         };
         let known = self.reports.get(key);
         if known.is_some_and(|known| known.status == status) {
