@@ -40,7 +40,7 @@ type Versions = (
 
 /// Where the policy of a reading comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PolicyFrom {
+enum PolicyFrom {
     /// A plan that moves something writes status first, and a stage passes only by a write of status. The API server refuses that write if
     /// the policy has changed, so the policy need not be read.
     Watch,
@@ -66,7 +66,7 @@ impl FreshReader<'_> {
         memory: &mut Memory,
     ) -> Result<bool, RequestError> {
         if matches!(reading.facts.read, Read::Anew { .. }) {
-            return self.fresh_read(policy, (reading, PolicyFrom::Server), memory).await;
+            return self.read_all(policy, (reading, PolicyFrom::Server), memory).await;
         }
         self.read_versions(policy, &mut reading.facts).await
     }
@@ -117,12 +117,21 @@ impl FreshReader<'_> {
         Ok(true)
     }
 
-    /// Reads what a placement rests on; where the policy comes from, [`PolicyFrom`] says. The CombinedStatuses come first: the version of their list is the baseline that later
+    /// Reads what a placement rests on. The CombinedStatuses come first: the version of their list is the baseline that later
     /// evidence must be newer than. The names of all the rest are known already, so it is read concurrently, including the objects that
     /// writes are conditional on: if one of these changes later, the API server refuses the write. What no stage passes on is taken from
-    /// the watches: the Bindings of BindingPolicies that are not open, and the CombinedStatuses of those that are not judged.
-    /// `false`: the policy is gone.
+    /// the watches: the Bindings of BindingPolicies that are not open, and the CombinedStatuses of those that are not judged. So is the
+    /// policy, as [`PolicyFrom::Watch`] says. `false`: the policy is gone.
     pub async fn fresh_read(
+        &self,
+        policy: &str,
+        reading: &mut Reading,
+        memory: &mut Memory,
+    ) -> Result<bool, RequestError> {
+        self.read_all(policy, (reading, PolicyFrom::Watch), memory).await
+    }
+
+    async fn read_all(
         &self,
         policy: &str,
         (reading, from): (&mut Reading, PolicyFrom),

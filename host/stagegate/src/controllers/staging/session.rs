@@ -13,7 +13,7 @@ use tracing::debug;
 use super::announce::{announce, of_writes, put_off_late, tell_of_late_plans};
 use super::answer::{Means, answer};
 use super::execute::{Carried, Executor};
-use super::fresh_read::{FreshReader, PolicyFrom, Reading};
+use super::fresh_read::{FreshReader, Reading};
 use super::gates::{GateSession, Gates};
 use super::memory::Memory;
 use super::options::StagingOptions;
@@ -75,9 +75,7 @@ impl Session<'_> {
         for _round in 0..ROUNDS_MAX {
             let is_there = match decide(&reading.facts) {
                 Decision::Ask(questions) if questions.contains(&Question::FreshRead) => {
-                    self.reader
-                        .fresh_read(policy, (&mut reading, PolicyFrom::Watch), memory)
-                        .await?
+                    self.reader.fresh_read(policy, &mut reading, memory).await?
                 }
                 Decision::Ask(questions) => {
                     if answer(means, questions, (&mut reading.facts, memory), &mut talk).await? {
@@ -87,9 +85,7 @@ impl Session<'_> {
                         debug!(policy, "a question has no answer now");
                         return Ok(later());
                     }
-                    self.reader
-                        .fresh_read(policy, (&mut reading, PolicyFrom::Watch), memory)
-                        .await?
+                    self.reader.fresh_read(policy, &mut reading, memory).await?
                 }
                 Decision::Act(mut plan) => {
                     let left_for = memory.status_backoff.leave(&mut plan, &reading.facts);

@@ -55,14 +55,18 @@ impl WrittenVersions {
 
     /// How long to wait, at most, until the watches have reported all of it.
     pub fn wait(&mut self, policy: &str, stores: &Stores) -> Option<Duration> {
-        let of_policy = |name: &str| Known::by(&stores.policies, name);
+        let of_policy = || Known::by(&stores.policies, policy);
         let of_placement = |name: &PlacementName| Known::by(&stores.placements, name.as_str());
-        self.remaining(of_policy(policy), of_placement)
+        self.remaining(of_policy, of_placement)
     }
 
-    fn remaining(&mut self, of_policy: Known, of_placement: impl Fn(&PlacementName) -> Known) -> Option<Duration> {
+    fn remaining(
+        &mut self,
+        of_policy: impl Fn() -> Known,
+        of_placement: impl Fn(&PlacementName) -> Known,
+    ) -> Option<Duration> {
         let left = self.until?.checked_duration_since(Instant::now()).unwrap_or_default();
-        let is_behind = self.policy.is_some_and(|version| of_policy.is_behind(version))
+        let is_behind = self.policy.is_some_and(|version| of_policy().is_behind(version))
             || (self.placements.iter()).any(|(name, version)| of_placement(name).is_behind(*version))
             || (self.removed.iter()).any(|(name, version)| of_placement(name).still_shows(*version));
         if is_behind && !left.is_zero() {
@@ -121,7 +125,7 @@ mod tests {
         };
         written.note(&removal, None);
         let known = |version| Known { version, seen: SEEN };
-        written.remaining(known(Some(1)), |_| known(version)).is_some()
+        written.remaining(|| known(Some(1)), |_| known(version)).is_some()
     }
 
     #[test]
