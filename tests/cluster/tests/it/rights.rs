@@ -62,7 +62,7 @@ pub fn used_is_granted(kind: Kind, whole: bool) -> anyhow::Result<()> {
         .iter()
         .filter(|right| !granted.contains(right) && !of_workloads.contains(right) && !added.contains(right))
         .collect();
-    let is_unused = |right: &&Right| whole && !used.contains(right) && !is_asked_after_a_refusal(right);
+    let is_unused = |right: &&Right| whole && !used.contains(right);
     let unused: BTreeSet<&Right> = granted.iter().filter(is_unused).collect();
     let reads: BTreeSet<&Right> = used
         .iter()
@@ -81,12 +81,6 @@ pub fn used_is_granted(kind: Kind, whole: bool) -> anyhow::Result<()> {
         lines("granted and not used", unused)
     );
     Ok(())
-}
-
-/// A policy is read only after a write was refused, which no trial can bring about for certain. The test of what each controller asks the
-/// embedded server for makes one be refused.
-fn is_asked_after_a_refusal(right: &Right) -> bool {
-    (right.verb.as_str(), right.resource.as_str(), right.subresource.as_str()) == ("get", "stagedbindingpolicies", "")
 }
 
 /// Of workloads, and all others.

@@ -16,6 +16,7 @@ use kube::{Api, Client};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use stagegate_api::evidence;
+use stagegate_cluster_tests::audit::Right;
 
 use crate::gates;
 use crate::like;
@@ -85,6 +86,9 @@ pub enum Step {
         resource: String,
         name: String,
     },
+    /// Another writer pauses the policy and lets it go on, and annotates it each time, until the host has read it because a write of
+    /// its own was refused.
+    Contend(Reference),
     Kill(Part),
     Start(Part),
     /// So many seconds.
@@ -187,6 +191,7 @@ impl Step {
                 Ok(())
             }
             Step::NeverMissing { resource, name } => world.never_missing(resource, name),
+            Step::Contend(policy) => contend(&client, policy, world).await,
             Step::Kill(part) => world.kill(*part),
             Step::Start(part) => world.start_again(*part).await,
             Step::Pause(seconds) => {
@@ -248,6 +253,30 @@ impl Reference {
         }
         Ok(())
     }
+}
+
+/// Whether a write of the host comes between two of these is left to chance, so there are as many as it takes.
+async fn contend(client: &Client, policy: &Reference, world: &World) -> anyhow::Result<()> {
+    let api = policy.api(client);
+    let begun = Instant::now();
+    for number in 0_u32.. {
+        let edit = json!({"spec": {"paused": number % 2 == 0}});
+        let note = json!({"metadata": {"annotations": {"writer": number.to_string()}}});
+        for patch in [edit, note] {
+            api.patch(&policy.name, &PatchParams::default(), &Patch::Merge(patch))
+                .await?;
+        }
+        let is_read = |right: &Right| right.to_string() == "get stagedbindingpolicies.community.kubestellar.io";
+        if number % 2 == 1 && world.used()?.rights.iter().any(is_read) {
+            return Ok(());
+        }
+        ensure!(
+            begun.elapsed() < TOLD_MAX,
+            "after {number} edits no write of the host was refused"
+        );
+        tokio::time::sleep(LOOK).await;
+    }
+    Ok(())
 }
 
 /// What was waited for has not come. Other than with every other failure, that is all that is known.
