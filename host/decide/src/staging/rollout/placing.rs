@@ -210,17 +210,26 @@ impl<'a> Rollout<'a> {
             _ if adopting => format!("took over BindingPolicy {} of stage {}", stage.placement, stage.name),
             _ => format!("changed the placement of stage {} in place", stage.name),
         };
-        draft.events.push(Event {
-            warning: false,
-            reason: Reason::StageOpened,
-            message: text,
-        });
+        if adopting || !self.is_next_of_a_pass(index) {
+            draft.events.push(Event {
+                warning: false,
+                reason: Reason::StageOpened,
+                message: text,
+            });
+        }
         draft.writes.push(match &self.slots[index] {
             Slot::Closed(_) => Write::Open(placement),
             _ if adopting => Write::Adopt(placement),
             _ => Write::Update(drift::noting_what_it_replaces(placement, own)),
         });
         opening
+    }
+
+    /// Whether the Event about the pass of the stage before, which status does not know yet, will tell of the opening.
+    fn is_next_of_a_pass(&self, index: usize) -> bool {
+        index
+            .checked_sub(1)
+            .is_some_and(|before| !self.is_recorded_as_passed(before))
     }
 
     /// The finding when nothing of the last change in place was stored.

@@ -63,6 +63,13 @@ impl<'a> Rollout<'a> {
             .is_some_and(|own| own.revision == self.checked.revision)
     }
 
+    /// Whether status says that the stage has passed at the revision.
+    pub(crate) fn is_recorded_as_passed(&self, index: usize) -> bool {
+        self.recorded(index).is_some_and(|record| {
+            record.state == StageState::Passed && record.revision.as_deref() == Some(self.checked.revision.as_str())
+        })
+    }
+
     pub(crate) fn has_passed(&self, index: usize) -> bool {
         self.passed[index]
     }
@@ -83,9 +90,7 @@ impl<'a> Rollout<'a> {
 
     fn is_passed_before(&self, index: usize, mut later: Range<usize>) -> bool {
         let revision = &self.checked.revision;
-        let is_recorded = self.recorded(index).is_some_and(|record| {
-            record.state == StageState::Passed && record.revision.as_deref() == Some(revision.as_str())
-        });
+        let is_recorded = self.is_recorded_as_passed(index);
         let is_behind = later.any(|later| self.is_led_to(later, index));
         let is_own_at_revision = self.slots[index].open().is_none_or(|own| own.revision == *revision);
         let is_standing = index != self.last()

@@ -14,7 +14,7 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube::Resource as _;
 use stagegate_api::staged_status::MAX_EVENT_REASONS;
-use stagegate_api::{Outcome, Phase, StageState, StageStatus, StagedBindingPolicyStatus};
+use stagegate_api::{Outcome, Phase, Stage, StageState, StageStatus, StagedBindingPolicyStatus};
 
 use crate::checks::finding::Finding;
 use crate::checks::reason::Reason;
@@ -154,7 +154,7 @@ pub fn announce(facts: &Facts, mut status_draft: StatusDraft) -> (Write, Vec<Eve
             now: facts.now,
         },
     );
-    let mut events = passed(&status_draft, old);
+    let mut events = passed(&status_draft, old, &policy.spec.stages);
     let is_due = event_due(&status_draft, facts.now).is_none();
     events.extend(reached(&mut status_draft, old, (generation, is_due)));
     let status = StagedBindingPolicyStatus {
@@ -233,18 +233,22 @@ fn conditions(status_draft: &StatusDraft, old: &[Condition], stamped: Stamped) -
     .collect()
 }
 
-/// One Event for each stage that has passed.
-fn passed(status_draft: &StatusDraft, old: &StagedBindingPolicyStatus) -> Vec<Event> {
+/// One Event for each stage that has passed and after which another one comes. Of the last one the Event `Completed` tells.
+fn passed(status_draft: &StatusDraft, old: &StagedBindingPolicyStatus, stages: &[Stage]) -> Vec<Event> {
     let had_passed = |name: StageName<&str>, revision: Option<&String>| {
         old.stages.iter().any(|stage| {
             stage_name(stage) == name && stage.state == StageState::Passed && stage.revision.as_ref() == revision
         })
     };
-    let passed = status_draft.stages.iter();
-    let passed = passed
-        .filter(|stage| stage.state == StageState::Passed && !had_passed(stage_name(stage), stage.revision.as_ref()))
-        .map(|stage| event(Reason::StagePassed, format!("stage {} has passed", stage.name)));
-    passed.collect()
+    let pairs = stages.iter().zip(stages.iter().skip(1));
+    let told = |(stage, next): (&Stage, &Stage)| {
+        let name = StageName::of(&stage.name);
+        let record = record_of(&status_draft.stages, Some(name))?;
+        let is_new = record.state == StageState::Passed && !had_passed(name, record.revision.as_ref());
+        let text = || format!("stage {} has passed; stage {} is next", stage.name, next.name);
+        is_new.then(|| event(Reason::StagePassed, text()))
+    };
+    pairs.filter_map(told).collect()
 }
 
 /// An Event for a reason that is reached for the first time in this stage, attempt and generation of the policy. The stage's

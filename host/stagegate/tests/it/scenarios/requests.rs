@@ -13,7 +13,7 @@ use crate::harness::{Call, Pace, World, policy, shop, workload};
 /// From a new policy until the first stage waits for its clusters.
 const PLACEMENT_MAX: usize = 20;
 /// From a stage's last report until the next stage waits for its clusters and the previous placement is removed.
-const TRANSITION_MAX: usize = 27;
+const TRANSITION_MAX: usize = 26;
 
 #[tokio::test(start_paused = true)]
 async fn a_placement_and_a_transition_cost_no_more_requests_than_they_did() {
