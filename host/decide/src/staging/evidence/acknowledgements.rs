@@ -180,7 +180,7 @@ impl<'a> UpdateTracker<'a> {
         if is_as_before && !self.is_unproven {
             return (record, ByCluster::new());
         }
-        let mut old_reports = self.absent();
+        let mut old_reports = self.unreachable(&record);
         if edits == 0 {
             old_reports.extend(self.old_reports(&record, recorded));
         }
@@ -529,9 +529,11 @@ impl<'a> UpdateTracker<'a> {
                 pending.unacknowledged = pending.unacknowledged.saturating_add(BROUGHT_AGAIN);
             }
             pending.unacknowledged = pending.unacknowledged.saturating_sub(1);
+            let now = round_up_to_second(self.now).0;
+            let is_after_update = self.reported_after_update(Some(row), updated, pending).is_some();
+            pending.acknowledged_at = (!is_older).then(|| pending.acknowledged(now, is_after_update));
             pending.observed_generation = SmolStr::new(&row.r#gen);
             pending.reported_at = at_of(row);
-            pending.acknowledged_at = (!is_older).then(|| pending.after_first(round_up_to_second(self.now).0));
         }
         let silent_since = pending.silent_since(self.reported_after_update(row, updated, pending));
         let is_merged =

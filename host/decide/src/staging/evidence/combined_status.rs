@@ -492,7 +492,6 @@ impl<'a> Subject<'a> {
         }
     }
 
-    /// A cluster that has not reported within the time of transport was out of reach: that has to be noted before its first report comes.
     fn never_reported(&self, row: &EvidenceRow) -> Finding {
         let text = format!(
             "cluster {} has reported nothing about {}: it is unreachable, or has not got the object",
@@ -500,9 +499,7 @@ impl<'a> Subject<'a> {
             self.key()
         );
         let finding = Finding::unknown(Reason::NotReported, text);
-        let facts = self.placed.facts;
-        let due = (self.observed()).map(|seen| after(seen.since, facts.settings.unseen_update()));
-        match due.filter(|due| *due > facts.now) {
+        match self.next_unreachable() {
             Some(due) => finding.wake_at(due),
             None => finding,
         }

@@ -41,7 +41,7 @@ impl<'a> UpdateTracker<'a> {
 
     /// Since when the Binding names the object, if this process has seen the object being added. After a restart KubeStellar may
     /// name it much later than the placement was opened.
-    fn bound_since(&self) -> Option<Timestamp> {
+    pub(crate) fn bound_since(&self) -> Option<Timestamp> {
         self.known_since.or(self.named_since)
     }
 

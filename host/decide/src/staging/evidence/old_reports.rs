@@ -1,15 +1,36 @@
 //! Reports of clusters and objects that are new to a stage: which of them may be older than the last update. Must not look at clusters
 //! and objects that were accepted before.
 
-use jiff::Timestamp;
+use std::collections::BTreeSet;
+
+use jiff::{SignedDuration, Timestamp};
 use stagegate_api::{EvidenceRow, ObjectStatus, Reported};
 
 use crate::names::ClusterName;
 use crate::staging::evidence::acknowledgements::{Reporting, Requirement, UpdateTracker};
+use crate::staging::evidence::combined_status::Subject;
 use crate::staging::evidence::pending::{self, Pending};
 use crate::staging::evidence::reports::at_of;
-use crate::staging::input::{Observed, recorded::is_unbound};
+use crate::staging::input::recorded::{self, is_unbound};
 use crate::time::{after, round_up_to_second};
+
+impl Subject<'_> {
+    /// When the next cluster will have been without a report for two minutes. It counts as unreachable then, and status must record that
+    /// before its first report comes, so the stage is evaluated.
+    pub(crate) fn next_unreachable(&self) -> Option<Timestamp> {
+        let (observed, record, facts) = (self.observed()?, self.placed.record, self.placed.facts);
+        let object = self.named().and_then(|named| named.named_since.or(named.since));
+        let accepted: BTreeSet<ClusterName<&str>> = recorded::destinations(record).collect();
+        let due = |row: &EvidenceRow| {
+            let cluster = row.cluster.borrowed();
+            let accepted_at = record.settled_at.as_ref().filter(|_| accepted.contains(&cluster));
+            let named = observed.named_at((cluster, accepted_at.map(|time| time.0)), object);
+            after(named, facts.settings.unseen_update())
+        };
+        let unreported = self.rows().iter().filter(|row| matches!(row.at, Reported::Never));
+        unreported.map(due).filter(|due| *due > facts.now).min()
+    }
+}
 
 impl<'a> UpdateTracker<'a> {
     /// A cluster or an object that is new to the stage may have a report from before the last update: the cluster was away
@@ -110,19 +131,21 @@ impl<'a> UpdateTracker<'a> {
         })
     }
 
-    /// Clusters that have reported nothing for so long since the Binding named them that they must have been out of reach. One that comes
+    /// Clusters that have reported nothing for so long since the Binding named them that they must have been unreachable. One that comes
     /// back may first report on an older version, which another BindingPolicy brought, or this one before it was deleted and created
-    /// again. That report counts when another one follows it, or when nothing more has come for two minutes.
-    pub(crate) fn absent(&self) -> Vec<(Reporting<'a>, Pending)> {
+    /// again. That report is in doubt: it counts when another one follows it, or when nothing more has come for two minutes.
+    pub(crate) fn unreachable(&self, record: &ObjectStatus) -> Vec<(Reporting<'a>, Pending)> {
         let is_updated = self.generation().is_some_and(|generation| generation > 1);
         if !(self.was_never_proven && is_updated) || self.bound.create_only {
             return Vec::new();
         }
         let window = self.settings.unseen_update();
-        let named_at = self.named_at();
-        let is_absent = |(cluster, row): &Reporting<'a>| {
+        let is_unreachable = |(cluster, row): &Reporting<'a>| {
             let has_no_report = row.is_some_and(|row| matches!(row.at, Reported::Never));
-            has_no_report && named_at(*cluster).is_some_and(|named| self.now >= after(named, window))
+            has_no_report
+                && self
+                    .named_at(*cluster)
+                    .is_some_and(|named| self.now >= after(named, window))
         };
         let requirement = Requirement {
             edits: 1,
@@ -130,27 +153,22 @@ impl<'a> UpdateTracker<'a> {
             acknowledged_at: None,
             is_first_version: true,
         };
-        let absent = self.reported_by(&self.clusters.all).filter(is_absent);
-        absent
-            .map(|(cluster, row)| ((cluster, row), self.required_of(row, requirement)))
+        let now = round_up_to_second(self.now).0;
+        let updated = record.edited_at.as_ref().map_or(self.now, |time| time.0);
+        let pending = |row| Pending {
+            edited_at: updated.min(after(now, SignedDuration::from_secs(-1))),
+            ..self.required_of(row, requirement)
+        };
+        let unreachable = self.reported_by(&self.clusters.all).filter(is_unreachable);
+        unreachable
+            .map(|(cluster, row)| ((cluster, row), pending(row)))
             .collect()
     }
 
-    /// By when the Binding named a cluster.
-    fn named_at(&self) -> impl Fn(ClusterName<&str>) -> Option<Timestamp> + use<'a> {
-        let joined = self.observed.map(|observed| &observed.joined);
-        let seen_since = self.observed.map(Observed::seen_since);
-        let (clusters, settled_at) = (self.clusters, self.settled_at);
-        move |cluster| {
-            let seen = joined
-                .and_then(|joined| joined.get(cluster.text()))
-                .copied()
-                .or(seen_since);
-            let accepted = settled_at.filter(|_| !clusters.new.contains(&cluster));
-            seen.map_or(accepted, |seen| {
-                Some(accepted.map_or(seen, |accepted| seen.min(accepted)))
-            })
-        }
+    /// By when the Binding had named both the cluster and the object.
+    fn named_at(&self, cluster: ClusterName<&str>) -> Option<Timestamp> {
+        let accepted_at = self.settled_at.filter(|_| !self.clusters.new.contains(&cluster));
+        Some(self.observed?.named_at((cluster, accepted_at), self.bound_since()))
     }
 
     /// Whether the report of a cluster that has just joined may be about the version before the last update, as another BindingPolicy

@@ -92,6 +92,18 @@ impl Pending {
         acknowledged_at.max(after(self.since, SignedDuration::from_secs(1)))
     }
 
+    /// The time of an acknowledgement that is seen `now`. The first report of a cluster that came later than the update is in doubt if it is
+    /// from after the update: then nothing restarts the two minutes, as some statuses move all the time.
+    pub fn acknowledged(&mut self, now: Timestamp, is_after_update: bool) -> Timestamp {
+        let is_first = self.reported_at.is_none() && self.observed_generation.is_empty();
+        let came_later = self.edited_at < self.since && !self.in_quick_succession;
+        if is_first && came_later && is_after_update {
+            self.since = self.since.max(now);
+            return self.since;
+        }
+        self.after_first(now)
+    }
+
     /// Adds updates, the last of them made at `updated` if a time tells it. A single one is in no succession if it follows the
     /// last one so late that transport had nothing more to deliver.
     pub fn follow(&mut self, edits: i64, updated: Option<Timestamp>, window: SignedDuration) {

@@ -11,6 +11,7 @@ use stagegate_api::Binding;
 
 use crate::names::{ClusterName, ResourceVersion, Uid};
 use crate::staging::input::binding_view;
+use crate::time::later;
 
 /// What the name of a cluster begins with in [`Observed::members`].
 const CLUSTER: &str = "cluster ";
@@ -49,6 +50,22 @@ impl Observed {
     /// When this process first saw the Binding with this owner.
     pub fn seen_since(&self) -> Timestamp {
         self.first_seen.unwrap_or(self.since)
+    }
+
+    /// By when the Binding had named both a cluster, whose set was accepted at `accepted_at` if it was, and an object, which this process
+    /// saw being added at `object` if it did.
+    pub fn named_at(
+        &self,
+        (cluster, accepted_at): (ClusterName<&str>, Option<Timestamp>),
+        object: Option<Timestamp>,
+    ) -> Timestamp {
+        let seen = self
+            .joined
+            .get(cluster.text())
+            .copied()
+            .unwrap_or_else(|| self.seen_since());
+        let cluster = accepted_at.map_or(seen, |accepted| accepted.min(seen));
+        later(object, cluster)
     }
 }
 
