@@ -106,7 +106,7 @@ impl Delivery {
         let is_unrecorded = self.is_policy_anew || self.opened_at - self.content.made_at >= DOUBT_MS;
         let is_early = is_unrecorded && (is_right_after(self.opened_at) || self.seen_at.is_some_and(is_right_after));
         let named_at = joined_at.map_or(self.opened_at, |joined| joined.max(self.opened_at));
-        // One that comes as late as that shows that the cluster was out of reach.
+        // A report this late shows that the cluster was unreachable, so the two minutes start at the report.
         let is_late = self.content.replaced.is_some() && truth.at >= named_at + UNTOLD_MS;
         let counts_from = if is_late { truth.at } else { named_at };
         is_from_before && (is_early || (is_after(named_at) && self.now - counts_from >= DOUBT_MS))

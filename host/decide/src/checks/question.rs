@@ -56,7 +56,7 @@ pub enum Question {
     },
     /// Run the gate. Answer: `Facts::gate_verdicts`, if every CombinedStatus still has the digest that is named.
     Gate(Box<GateCall>),
-    /// Read again from the API server, as [`crate::checks::answers::Read::Anew`] says: nothing is placed on a cache.
+    /// Read again from the API server, as [`crate::checks::answers::Read::Anew`] says: cached facts never justify a placement.
     FreshRead,
 }
 

@@ -71,8 +71,8 @@ reasons! {
     InvalidObject => true, "An object that the policy needs cannot be decoded: its fields are not those of its kind.";
     Paused => true, "`spec.paused` is true.";
     Completed => true, "The last stage has passed.";
-    StageOpened => true, "An Event: a stage's BindingPolicy was opened although no stage before it has just passed, taken over from the Go stager, or changed in place.";
-    StagePassed => true, "An Event: a stage has passed, and the next one was opened.";
+    StageOpened => true, "An Event: a stage's BindingPolicy was opened or changed in place without a new pass of the previous stage, or was taken over from the Go stager.";
+    StagePassed => true, "An Event: a stage other than the last has passed; the message names the next one.";
     EditedAfterCompletion => true, "An Event: an object was updated after the rollout was completed, and all placed stages get the update at once.";
     Opening => false, "The stage is about to be placed.";
     EvidenceExpired => false, "The evidence was too old when the next stage was to be opened, so it is read again.";

@@ -86,8 +86,7 @@ pub enum Step {
         resource: String,
         name: String,
     },
-    /// Another writer pauses the policy and lets it go on, and annotates it each time, until the host has read it because a write of
-    /// its own was refused.
+    /// Another client pauses and resumes the policy and annotates it, until a refused write makes the controller read it.
     Contend(Reference),
     Kill(Part),
     Start(Part),
@@ -255,7 +254,7 @@ impl Reference {
     }
 }
 
-/// Whether a write of the host comes between two of these is left to chance, so there are as many as it takes.
+/// Only chance puts a write of the controller between two edits, so they repeat until one is refused.
 async fn contend(client: &Client, policy: &Reference, world: &World) -> anyhow::Result<()> {
     let api = policy.api(client);
     let begun = Instant::now();
@@ -272,7 +271,9 @@ async fn contend(client: &Client, policy: &Reference, world: &World) -> anyhow::
         }
         ensure!(
             begun.elapsed() < TOLD_MAX,
-            "after {number} edits no write of the host was refused"
+            "policy {}: no write of the controller was refused in {} rounds of two edits",
+            policy.name,
+            number + 1
         );
         tokio::time::sleep(LOOK).await;
     }

@@ -53,7 +53,7 @@ pub struct Member {
     pub is_unlisted: bool,
     /// Nothing that has arrived is applied before.
     pub applies_from: Millis,
-    /// Since when the agent has applied nothing; counts only until `applies_from` and `unreachable_until`.
+    /// Since when the agent has applied nothing; valid until the later of `applies_from` and `unreachable_until`.
     unapplied_since: Millis,
     works: BTreeMap<String, BTreeMap<String, Cargo>>,
     pub running: BTreeMap<String, Running>,

@@ -210,7 +210,7 @@ impl<'a> Rollout<'a> {
             _ if adopting => format!("took over BindingPolicy {} of stage {}", stage.placement, stage.name),
             _ => format!("changed the placement of stage {} in place", stage.name),
         };
-        if adopting || !self.is_next_of_a_pass(index) {
+        if adopting || !self.follows_new_pass(index) {
             draft.events.push(Event {
                 warning: false,
                 reason: Reason::StageOpened,
@@ -225,8 +225,8 @@ impl<'a> Rollout<'a> {
         opening
     }
 
-    /// Whether the Event about the pass of the stage before, which status does not know yet, will tell of the opening.
-    fn is_next_of_a_pass(&self, index: usize) -> bool {
+    /// Whether the pass of the stage before is not in status yet: its Event `StagePassed` reports this opening, too.
+    fn follows_new_pass(&self, index: usize) -> bool {
         index
             .checked_sub(1)
             .is_some_and(|before| !self.is_recorded_as_passed(before))

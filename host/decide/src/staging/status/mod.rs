@@ -233,7 +233,7 @@ fn conditions(status_draft: &StatusDraft, old: &[Condition], stamped: Stamped) -
     .collect()
 }
 
-/// One Event for each stage that has passed and after which another one comes. Of the last one the Event `Completed` tells.
+/// One Event for each stage that has passed, except the last: `Completed` reports that one.
 fn passed(status_draft: &StatusDraft, old: &StagedBindingPolicyStatus, stages: &[Stage]) -> Vec<Event> {
     let had_passed = |name: StageName<&str>, revision: Option<&String>| {
         old.stages.iter().any(|stage| {
@@ -241,14 +241,14 @@ fn passed(status_draft: &StatusDraft, old: &StagedBindingPolicyStatus, stages: &
         })
     };
     let pairs = stages.iter().zip(stages.iter().skip(1));
-    let told = |(stage, next): (&Stage, &Stage)| {
+    let passed_event = |(stage, next): (&Stage, &Stage)| {
         let name = StageName::of(&stage.name);
         let record = record_of(&status_draft.stages, Some(name))?;
         let is_new = record.state == StageState::Passed && !had_passed(name, record.revision.as_ref());
         let text = || format!("stage {} has passed; stage {} is next", stage.name, next.name);
         is_new.then(|| event(Reason::StagePassed, text()))
     };
-    pairs.filter_map(told).collect()
+    pairs.filter_map(passed_event).collect()
 }
 
 /// An Event for a reason that is reached for the first time in this stage, attempt and generation of the policy. The stage's

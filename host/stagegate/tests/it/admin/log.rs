@@ -57,7 +57,7 @@ async fn each_line_of_a_json_log_is_an_object_and_stages_are_told_with_their_pol
     ] {
         of_staging(message);
     }
-    // One for each stage held and passed, the end and the start; what comes again and again is for `debug`.
+    // The start, each hold and pass of a stage, and the end; lines that repeat are at `debug`.
     let infos = told.iter().filter(|line| line["level"] == "INFO").count();
     assert!((5..30).contains(&infos), "{infos} lines at info");
     let secrets = lines.iter().filter(|line| line.contains(SECRET));

@@ -17,7 +17,7 @@ use crate::harness::{NAMESPACE, policy, shop, workload};
 
 const KUBESTELLAR: &str = "/apis/control.kubestellar.io/v1alpha1";
 
-/// Everything that the last round before a placement reads and a watch tells of, too. The policy is not read: the first write is
+/// Everything that the last round before a placement reads and a watch also reports. The policy is not read: the first write is
 /// conditional on the version that the watch has reported.
 fn readings() -> Vec<(Verb, String)> {
     vec![
