@@ -7,7 +7,7 @@ use crate::clusters::Truth;
 use crate::kubestellar::KubeStellar;
 use crate::queue::{Millis, millis};
 use crate::server::{Content, Server};
-use crate::versions::{DELIVERY_MS, UNTOLD_MS};
+use crate::versions::DELIVERY_MS;
 
 /// Reports and updates have whole seconds, and clocks may differ by less than this.
 const CLOCKS_MS: Millis = 6_000;
@@ -15,6 +15,8 @@ const CLOCKS_MS: Millis = 6_000;
 const SEEN_MS: Millis = 2_500;
 /// The settle time, by which clocks may differ, and the whole seconds of reports.
 const SETTLED_MS: Millis = 4_500;
+/// A cluster that has not reported by then, counted from its naming, is out of reach.
+const FIRST_REPORT_MS: Millis = 35_000;
 /// How long a report that may be about an older version is in doubt.
 const DOUBT_MS: Millis = 115_000;
 
@@ -107,7 +109,8 @@ impl Delivery {
         let is_early = is_unrecorded && (is_right_after(self.opened_at) || self.seen_at.is_some_and(is_right_after));
         let named_at = joined_at.map_or(self.opened_at, |joined| joined.max(self.opened_at));
         // A report this late shows that the cluster was unreachable, so the two minutes start at the report.
-        let is_late = self.content.replaced.is_some() && truth.at >= named_at + UNTOLD_MS;
+        let is_late = self.content.replaced.is_some()
+            && truth.at >= named_at.max(self.seen_at.unwrap_or_default()) + FIRST_REPORT_MS;
         let counts_from = if is_late { truth.at } else { named_at };
         is_from_before && (is_early || (is_after(named_at) && self.now - counts_from >= DOUBT_MS))
     }

@@ -15,7 +15,7 @@ use crate::staging::input::recorded::{self, is_unbound};
 use crate::time::{after, round_up_to_second};
 
 impl Subject<'_> {
-    /// When the next cluster will have been without a report for two minutes. It counts as unreachable then, and status must record that
+    /// When the next cluster will have been without a report for 30 s. It counts as unreachable then, and status must record that
     /// before its first report comes, so the stage is evaluated.
     pub(crate) fn next_unreachable(&self) -> Option<Timestamp> {
         let (observed, record, facts) = (self.observed()?, self.placed.record, self.placed.facts);
@@ -25,7 +25,7 @@ impl Subject<'_> {
             let cluster = row.cluster.borrowed();
             let accepted_at = record.settled_at.as_ref().filter(|_| accepted.contains(&cluster));
             let named = observed.named_at((cluster, accepted_at.map(|time| time.0)), object);
-            after(named, facts.settings.unseen_update())
+            after(named, facts.settings.first_report())
         };
         let unreported = self.rows().iter().filter(|row| matches!(row.at, Reported::Never));
         unreported.map(due).filter(|due| *due > facts.now).min()
@@ -139,7 +139,7 @@ impl<'a> UpdateTracker<'a> {
         if !(self.was_never_proven && is_updated) || self.bound.create_only {
             return Vec::new();
         }
-        let window = self.settings.unseen_update();
+        let window = self.settings.first_report();
         let is_unreachable = |(cluster, row): &Reporting<'a>| {
             let has_no_report = row.is_some_and(|row| matches!(row.at, Reported::Never));
             has_no_report

@@ -169,6 +169,12 @@ impl Settings {
         SignedDuration::from_millis(self.settle_ms.saturating_mul(10) / 3)
     }
 
+    /// By then a cluster that can be reached has reported on an object for the first time: 30 s for a settle time of 3 s. A report takes
+    /// about 10 s, and longer when KubeStellar has much to do.
+    pub const fn first_report(self) -> SignedDuration {
+        SignedDuration::from_millis(self.settle_ms.saturating_mul(10))
+    }
+
     /// How long an edit may stay unseen in a cluster, and how long a merged answer must stand: 2 min for a settle time
     /// of 3 s.
     pub fn unseen_update(self) -> SignedDuration {
