@@ -5,7 +5,7 @@
 //! The world is made of typed facts, as the shell hands them over: what decoding a watch event costs is not in these figures.
 //! Names are as long as they are in a well-ordered company, since status keeps them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,7 +21,7 @@ use stagegate_api::{
 use stagegate_decide::names::{ObjectKey, PlacementName};
 use stagegate_decide::staging::{
     BindingFacts, Compilation, Decision, Decoded, EvidenceCollectorFacts, Facts, ObjectFacts, ObjectMeta, Placement,
-    Plan, Question, Read, Verdict, Write, decide, observe,
+    Plan, Question, Read, Variable, Verdict, Write, decide, observe,
 };
 
 const OBJECTS: usize = 1_024;
@@ -186,7 +186,10 @@ impl World {
 
     fn answer(&mut self, question: Question) {
         match question {
-            Question::Compile { digest, .. } => drop(self.facts.compiled.insert(digest, Compilation::Compiles)),
+            Question::Compile { digest, .. } => {
+                let named = BTreeSet::from([Variable::CombinedStatus]);
+                self.facts.compiled.insert(digest, Compilation::Compiles(named));
+            }
             Question::Check { key, .. } => drop(self.facts.verdicts.insert(key, Verdict::True)),
             Question::Object {
                 key, resource_version, ..

@@ -13,20 +13,29 @@ use std::collections::BTreeSet;
 /// The longest name that a message repeats, in characters.
 const NAME_CHARS: usize = 64;
 
-/// Checks `tree`, whose free variables may be `variables`. Returns the field names and string literals that it consists of.
-pub(crate) fn check(
-    tree: &IdedExpr,
-    source: &SourceInfo,
-    variables: &[String],
-) -> Result<BTreeSet<String>, CompileError> {
+/// What a tree consists of.
+pub(crate) struct Checked {
+    /// Field names and string literals.
+    pub(crate) written: BTreeSet<String>,
+    /// The variables that it names. One that a macro's variable hides may be among them.
+    pub(crate) variables: BTreeSet<String>,
+}
+
+/// Checks `tree`, whose free variables may be `variables`.
+pub(crate) fn check(tree: &IdedExpr, source: &SourceInfo, variables: &[String]) -> Result<Checked, CompileError> {
     let scope = variables.iter().map(String::as_str).collect();
     let mut check = Check {
         source,
         scope,
         written: BTreeSet::new(),
+        named: BTreeSet::new(),
     };
     check.expression(tree)?;
-    Ok(check.written)
+    let named = variables.iter().filter(|name| check.named.contains(name.as_str()));
+    Ok(Checked {
+        variables: named.cloned().collect(),
+        written: check.written,
+    })
 }
 
 struct Check<'a> {
@@ -34,6 +43,8 @@ struct Check<'a> {
     /// The variables in sight, innermost last.
     scope: Vec<&'a str>,
     written: BTreeSet<String>,
+    /// All names, of variables and types.
+    named: BTreeSet<String>,
 }
 
 impl<'a> Check<'a> {
@@ -81,9 +92,10 @@ impl<'a> Check<'a> {
         }
     }
 
-    fn name(&self, expr: &IdedExpr, name: &str) -> Result<(), CompileError> {
+    fn name(&mut self, expr: &IdedExpr, name: &str) -> Result<(), CompileError> {
         // A leading dot means: not a variable of a macro.
         let bare = name.strip_prefix('.').unwrap_or(name);
+        self.named.insert(bare.to_owned());
         if self.scope.contains(&bare) || is_type(bare) {
             return Ok(());
         }

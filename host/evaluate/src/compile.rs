@@ -3,6 +3,7 @@
 
 use crate::answer::Answer;
 use crate::budget::{self, Budget};
+use crate::check::Checked;
 use crate::error::{CompileError, EvalError, EvalErrorKind};
 use crate::threads::{self, Lost};
 use crate::value::Value;
@@ -42,6 +43,11 @@ pub fn compile(text: &str, variables: &[&str]) -> Result<Compiled, CompileError>
 }
 
 impl Compiled {
+    /// Those of its variables that the expression names: no other one needs a value.
+    pub fn variables(&self) -> impl Iterator<Item = &str> {
+        self.0.variables.iter().map(String::as_str)
+    }
+
     /// Evaluates the expression with the given variables, within `budget`. Blocks until it is done; may be called from any
     /// thread, however small its stack.
     ///
@@ -77,6 +83,7 @@ struct Tree {
     expression: IdedExpr,
     /// The field names and string literals that were written: what an error may repeat.
     written: BTreeSet<String>,
+    variables: BTreeSet<String>,
 }
 
 impl Drop for Tree {
@@ -88,10 +95,11 @@ impl Drop for Tree {
 fn parse(text: &str, variables: &[String]) -> Result<Tree, CompileError> {
     let parsed = library::env().parser().parse_with_source_info(text);
     let (tree, source) = parsed.map_err(|errors| CompileError::from_parse(&errors))?;
-    let written = check::check(&tree, &source, variables)?;
+    let Checked { written, variables } = check::check(&tree, &source, variables)?;
     Ok(Tree {
         expression: rewrite::charging(tree),
         written,
+        variables,
     })
 }
 

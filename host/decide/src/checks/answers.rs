@@ -1,11 +1,12 @@
 //! What is known when the checks of a stage are evaluated: the time, and the answers to questions so far. Must not evaluate anything.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::{SignedDuration, Timestamp};
 use serde::Deserialize;
 
 use super::gate_call::{ConfigAnswer, ConfigKey, GateNamespaces, GateVerdict, ModuleFacts, Source, SourceEntry};
+use super::variables::Variable;
 use super::verdict::{Verdict, VerdictKey};
 use crate::names::{Digest, ResourceVersion};
 
@@ -54,8 +55,8 @@ pub enum Read {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Compilation {
-    /// It does.
-    Compiles,
+    /// It does, and names these variables.
+    Compiles(BTreeSet<Variable>),
     /// With the place in the text; at most 256 characters.
     Refused(String),
 }

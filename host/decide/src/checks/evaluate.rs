@@ -1,12 +1,16 @@
 //! Expressions over evidence, and one finding for all checks. Must not gather evidence.
 
+use std::borrow::Cow;
+use std::collections::BTreeSet;
+
 use stagegate_api::Outcome;
 
-use super::answers::Answers;
+use super::answers::{Answers, Compilation};
 use super::finding::Finding;
 use super::question::{Evidence, Question};
 use super::reason::Reason;
 use super::spec::Expression;
+use super::variables::{Root, Seen, Variable};
 use super::verdict::{Verdict, VerdictKey};
 use crate::counted::counted;
 use crate::names::{Digest, StageName};
@@ -15,9 +19,7 @@ use crate::names::{Digest, StageName};
 pub struct Value<'a> {
     /// As messages name it.
     pub name: String,
-    /// Of what the condition sees.
-    pub digest: Digest,
-    pub evidence: Evidence,
+    pub seen: Seen<'a>,
     /// What clusters reported, for the message that the condition is false.
     pub reported: Box<dyn Fn() -> String + 'a>,
 }
@@ -30,7 +32,13 @@ pub struct Evaluator<'q, 'a> {
 }
 
 impl<'a> Evaluator<'_, 'a> {
-    pub fn verdict(&mut self, check: &Expression, digest: Digest, evidence: Evidence) -> Option<&'a Verdict> {
+    /// `evidence` has this digest; it is wanted only where there is no verdict yet.
+    pub fn verdict(
+        &mut self,
+        check: &Expression,
+        digest: Digest,
+        evidence: impl FnOnce() -> Evidence,
+    ) -> Option<&'a Verdict> {
         let key = VerdictKey {
             check: check.digest.clone(),
             evidence: digest,
@@ -41,10 +49,18 @@ impl<'a> Evaluator<'_, 'a> {
             self.questions.push(Question::Check {
                 key,
                 text: check.text.clone(),
-                evidence,
+                evidence: evidence(),
             });
         }
         verdict
+    }
+
+    /// The variables that an expression names. All that it might name, should nobody know that it compiles.
+    fn named(&self, check: &Expression) -> Cow<'a, BTreeSet<Variable>> {
+        match self.answers.compiled.get(&check.digest) {
+            Some(Compilation::Compiles(named)) => Cow::Borrowed(named),
+            _ => Cow::Owned(Root::CombinedStatus.variables().iter().copied().collect()),
+        }
     }
 
     /// One finding over all values. What is unknown of any of them comes before what is false for another.
@@ -55,21 +71,19 @@ impl<'a> Evaluator<'_, 'a> {
         values: Vec<Result<Value<'_>, Finding>>,
     ) -> Finding {
         let count = values.len();
+        let named = self.named(condition);
         let (mut unknown, mut hold) = (None, None);
         for value in values {
-            let Value {
-                name,
-                digest,
-                evidence,
-                reported,
-            } = match value {
+            let Value { name, seen, reported } = match value {
                 Ok(value) => value,
                 Err(finding) => {
                     unknown.get_or_insert(finding);
                     continue;
                 }
             };
-            match self.verdict(condition, digest, evidence) {
+            match self.verdict(condition, seen.digest(&named), || {
+                Evidence::Condition(Box::new(seen.named(&named)))
+            }) {
                 Some(Verdict::True) => {}
                 Some(Verdict::False) => {
                     let text = || format!("the condition of stage {stage} is false for {name}: {}", reported());

@@ -12,4 +12,5 @@ pub(crate) mod reason;
 pub(crate) mod record;
 pub(crate) mod soak;
 pub(crate) mod spec;
+pub(crate) mod variables;
 pub(crate) mod verdict;

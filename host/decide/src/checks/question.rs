@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use super::gate_call::{ConfigKey, GateCall, SourceEntry};
+use super::variables::{ConditionEvidence, Root};
 use super::verdict::VerdictKey;
 use crate::names::{Digest, ObjectKey, ResourceVersion};
 
@@ -60,27 +61,12 @@ pub enum Question {
     FreshRead,
 }
 
-/// The variables an expression may use.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub enum Root {
-    /// `downsyncClause`: a filter.
-    Clause,
-    /// `combinedStatus`, and `obj` as its other documented name: a condition.
-    CombinedStatus,
-}
-
 /// What the variables of an expression hold.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub enum Evidence {
     /// The value of `downsyncClause`.
     Clause(serde_json::Value),
-    /// The CombinedStatus of this name; its digest is the key's.
-    CombinedStatus {
-        /// Of the CombinedStatus.
-        namespace: String,
-        /// Of the CombinedStatus.
-        name: String,
-    },
+    /// What a condition names; its digest is the key's.
+    Condition(Box<ConditionEvidence>),
 }

@@ -6,7 +6,7 @@ use stagegate_api::Gate;
 use stagegate_api::gate::{DEFAULT_MEMORY_MIB, DEFAULT_TIMEOUT_MS, MAX_CONFIG_BYTES};
 
 use super::gate_call::SourceEntry;
-use super::question::Root;
+use super::variables::Root;
 use crate::names::{Digest, is_dns_label};
 
 /// As many as the CRD takes.

@@ -101,6 +101,14 @@ pub fn health(group: &str, resource: &str, row: &EvidenceRow) -> Health {
     }
 }
 
+/// Whether the status of this kind counts replicas or Pods: a count that it leaves out is 0.
+pub(crate) fn counts_replicas(group: &str, resource: &str) -> bool {
+    matches!(
+        (group, resource),
+        ("apps" | "extensions", "deployments" | "daemonsets" | "replicasets") | ("apps", "statefulsets")
+    )
+}
+
 fn status(row: &EvidenceRow, type_: ConditionType) -> Option<ConditionStatus> {
     row.conditions.get(type_).map(|condition| condition.status)
 }

@@ -20,8 +20,9 @@ pub use crate::checks::gate_call::{
     CombinedRef, ConfigAnswer, ConfigKey, EarlierVerdict, GateAnswer, GateCall, GateDestination, GateEvidenceRow,
     GateHealth, GateNamespaces, GateObject, GateRequest, GateVerdict, Module, ModuleFacts, Source, SourceEntry,
 };
-pub use crate::checks::question::{Evidence, Question, Root};
+pub use crate::checks::question::{Evidence, Question};
 pub use crate::checks::reason::Reason;
+pub use crate::checks::variables::{ClusterReport, ConditionEvidence, JudgedObject, Root, Variable};
 pub use crate::checks::verdict::{Verdict, VerdictKey};
 pub use evidence::collector::{has_our_spec, object as evidence_collector};
 pub use evidence::combined_status::COMBINED_STATUS_BYTES_MAX;

@@ -10,8 +10,9 @@ use serde_json::{Value, json};
 use stagegate_api::{DownsyncClause, EvidencePiece, StagedBindingPolicyStatus, evidence};
 use stagegate_decide::names::{Digest, ObjectKey};
 use stagegate_decide::staging::{
-    Compilation, ConfigAnswer, Decision, Decoded, Evidence, Facts, GateAnswer, GateCall, GateVerdict, Module,
-    ModuleFacts, ObjectFacts, ObjectMeta, Plan, Question, Read, Root, SourceEntry, Verdict, Write, decide, revision_of,
+    Compilation, ConditionEvidence, ConfigAnswer, Decision, Decoded, Evidence, Facts, GateAnswer, GateCall,
+    GateVerdict, Module, ModuleFacts, ObjectFacts, ObjectMeta, Plan, Question, Read, Root, SourceEntry, Variable,
+    Verdict, Write, decide, revision_of,
 };
 
 const ROUNDS_MAX: usize = 16;
@@ -253,7 +254,7 @@ fn kind(question: &Question) -> &'static str {
             ..
         } => "filter",
         Question::Check {
-            evidence: Evidence::CombinedStatus { .. },
+            evidence: Evidence::Condition(_),
             ..
         } => "condition",
         Question::Module { .. } => "module",
@@ -265,11 +266,18 @@ fn kind(question: &Question) -> &'static str {
 
 pub fn answer(facts: &mut Facts, question: Question, answers: &Answers) {
     match question {
-        Question::Compile { digest, text, .. } => {
+        Question::Compile { digest, text, root } => {
             let refused = answers.refused.get(&text).cloned();
-            facts
-                .compiled
-                .insert(digest, refused.map_or(Compilation::Compiles, Compilation::Refused));
+            let named = root.variables().iter().copied();
+            let mut named: BTreeSet<Variable> = named.filter(|variable| text.contains(variable.name())).collect();
+            // The conditions of most cases say only what their answer is.
+            if named.is_empty() {
+                named.insert(Variable::Obj);
+            }
+            facts.compiled.insert(
+                digest,
+                refused.map_or(Compilation::Compiles(named), Compilation::Refused),
+            );
         }
         Question::Object {
             key, resource_version, ..
@@ -307,10 +315,7 @@ pub fn answer(facts: &mut Facts, question: Question, answers: &Answers) {
                     };
                     answers.filter.get(name).cloned().unwrap_or(keeps)
                 }
-                Evidence::CombinedStatus { namespace, name } => {
-                    let own = answers.conditions.get(&format!("{namespace}/{name}")).cloned();
-                    own.or_else(|| answers.condition.clone()).unwrap_or(Verdict::True)
-                }
+                Evidence::Condition(seen) => condition(&seen, answers),
             };
             facts.verdicts.insert(key, verdict);
         }
@@ -338,6 +343,27 @@ pub fn answer(facts: &mut Facts, question: Question, answers: &Answers) {
             facts.gate_verdicts.insert(call.key, verdict);
         }
         Question::FreshRead => {}
+    }
+}
+
+/// What the case says of the CombinedStatus, or without one what `clusters.all(c, c.available >= 2)` says.
+fn condition(seen: &ConditionEvidence, answers: &Answers) -> Verdict {
+    if let Some(combined) = &seen.combined {
+        let own = answers
+            .conditions
+            .get(&format!("{}/{}", combined.namespace, combined.name));
+        return own.or(answers.condition.as_ref()).cloned().unwrap_or(Verdict::True);
+    }
+    let clusters = seen.clusters.iter().flatten();
+    let enough: Option<Vec<bool>> = clusters
+        .map(|cluster| cluster.available.map(|available| available >= 2))
+        .collect();
+    match enough {
+        None => Verdict::Unknown {
+            message: "no such key: available".to_owned(),
+        },
+        Some(enough) if enough.iter().all(|enough| *enough) => Verdict::True,
+        Some(_) => Verdict::False,
     }
 }
 

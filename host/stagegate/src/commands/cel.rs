@@ -4,11 +4,15 @@ use std::io::{self, Write as _};
 
 use anyhow::{Context as _, anyhow};
 use serde_json::{Value, json};
-use stagegate_api::{CombinedStatus, combined_status_view};
+use stagegate_api::combined_status_view::{self, CombinedStatusView};
+use stagegate_api::{CombinedStatus, evidence, label};
+use stagegate_decide::names::ObjectKey;
+use stagegate_decide::staging::{ClusterReport, JudgedObject, Root};
 use stagegate_evaluate::{Answer, Budget, compile};
 
 use super::{Failure, Outcome, Result};
-use crate::args::{CelArgs, Format, Root};
+use crate::args::{self, CelArgs, Format};
+use crate::controllers::variables::{self, Shown};
 use crate::manifests;
 
 /// Prints the value as JSON; `-o json` prints `{"value": …, "kind": "bool"}` or `{"error": "…"}` on one line.
@@ -17,8 +21,8 @@ use crate::manifests;
 /// Files that cannot be read. An expression that is refused or fails is an answer: [`Outcome::Negative`].
 pub fn evaluate(args: &CelArgs) -> Result {
     let text = expression(args)?;
-    let object = object(args)?;
-    let answer = run(&text, args.root, &object);
+    let given = given(args)?;
+    let answer = run(&text, &given);
     let mut out = io::stdout();
     match (args.output, &answer) {
         (Format::Text, Ok(answer)) => writeln!(out, "{}", answer.to_json())?,
@@ -32,21 +36,46 @@ pub fn evaluate(args: &CelArgs) -> Result {
     })
 }
 
-/// The variables that an expression may use; the object stands behind each of them.
-fn variables(root: Root) -> &'static [&'static str] {
-    match root {
-        Root::CombinedStatus | Root::Obj => &["combinedStatus", "obj"],
-        Root::DownsyncClause => &["downsyncClause"],
-    }
+/// What an expression sees of a manifest.
+struct Given {
+    root: Root,
+    value: Value,
+    clusters: Option<Vec<ClusterReport>>,
+    object: Option<JudgedObject>,
 }
 
-fn run(text: &str, root: Root, object: &Value) -> std::result::Result<Answer, String> {
-    let names = variables(root);
-    let compiled = compile(text, names).map_err(|error| error.to_string())?;
-    let value = stagegate_evaluate::Value::from(object);
-    let variables: Vec<_> = names.iter().map(|name| (*name, value.clone())).collect();
+fn run(text: &str, given: &Given) -> std::result::Result<Answer, String> {
+    let root = given.root;
+    let names: Vec<&str> = root.variables().iter().map(|variable| variable.name()).collect();
+    let compiled = compile(text, &names).map_err(|error| error.to_string())?;
+    let shown = match root {
+        Root::Clause => Shown {
+            clause: Some(&given.value),
+            ..Shown::default()
+        },
+        Root::CombinedStatus => Shown {
+            clause: None,
+            combined: Some(&given.value),
+            clusters: given.clusters.as_deref(),
+            object: given.object.as_ref(),
+        },
+    };
+    let named = variables::named(&compiled, root);
+    let bound = variables::values(&named, shown);
+    let is_bound = |name: &str| bound.iter().any(|(bound, _)| *bound == name);
+    if let Some(missing) = named
+        .iter()
+        .map(|variable| variable.name())
+        .find(|name| !is_bound(name))
+    {
+        return Err(format!(
+            "nothing is known about `{missing}`: give a CombinedStatus of a BindingPolicy that Stagegate has made, with its labels \
+             and the results of the StatusCollector {}…",
+            evidence::NAME_PREFIX
+        ));
+    }
     compiled
-        .eval(&variables, Budget::default())
+        .eval(&bound, Budget::default())
         .map_err(|error| error.to_string())
 }
 
@@ -61,19 +90,59 @@ fn expression(args: &CelArgs) -> Result<String> {
     }
 }
 
-fn object(args: &CelArgs) -> Result<Value> {
+fn given(args: &CelArgs) -> Result<Given> {
     let path = &args.with;
     let manifests = manifests::read(std::slice::from_ref(path)).map_err(|error| Failure::Input(error.into()))?;
     let [manifest] = manifests.as_slice() else {
         let error = anyhow!("{} holds {} objects; one is needed", path.display(), manifests.len());
         return Err(Failure::Input(error));
     };
-    if args.root == Root::DownsyncClause || manifest.kind() != "CombinedStatus" {
-        return Ok(manifest.value.clone());
+    let root = match args.root {
+        args::Root::CombinedStatus | args::Root::Obj => Root::CombinedStatus,
+        args::Root::DownsyncClause => Root::Clause,
+    };
+    if root == Root::Clause || manifest.kind() != "CombinedStatus" {
+        return Ok(Given {
+            root,
+            value: manifest.value.clone(),
+            clusters: None,
+            object: None,
+        });
     }
     // As the controller does it: without kind, apiVersion and the results of its own collector.
     let combined: CombinedStatus = serde_json::from_value(manifest.value.clone())
         .with_context(|| format!("reading {} as a CombinedStatus", path.display()))
         .map_err(Failure::Input)?;
-    Ok(combined_status_view::visible_results(&combined))
+    let view = CombinedStatusView::of(&combined);
+    let key = key_of(&view);
+    Ok(Given {
+        root,
+        value: combined_status_view::visible_results(&combined),
+        clusters: key.as_ref().and_then(|key| clusters_of(key, &view)),
+        object: key.map(|key| JudgedObject {
+            group: key.group,
+            version: None,
+            resource: key.resource,
+            namespace: key.namespace.unwrap_or_default(),
+            name: key.name,
+            generation: None,
+        }),
+    })
+}
+
+/// The object that a CombinedStatus is about, as its labels name it.
+fn key_of(view: &CombinedStatusView) -> Option<ObjectKey> {
+    let label = |key: &str| Some(view.label(key).to_owned()).filter(|text| !text.is_empty());
+    Some(ObjectKey {
+        group: label(label::API_GROUP).unwrap_or_default(),
+        resource: label(label::RESOURCE)?,
+        namespace: label(label::NAMESPACE),
+        name: label(label::NAME)?,
+    })
+}
+
+fn clusters_of(key: &ObjectKey, view: &CombinedStatusView) -> Option<Vec<ClusterReport>> {
+    let [found] = view.evidence.as_slice() else { return None };
+    let rows = found.malformed.is_none().then_some(&found.rows)?;
+    Some(rows.iter().map(|row| ClusterReport::of(key, row)).collect())
 }

@@ -10,6 +10,7 @@ use stagegate_evaluate::{Answer, Budget, Compiled, EvalError, EvalErrorKind, Val
 use stagegate_runtime::bounded::BoundedMap;
 use stagegate_runtime::request::cut;
 
+use super::variables::{self, Shown};
 use crate::metrics::RolloutMetrics;
 
 /// Expressions that stay compiled; about a kilobyte each.
@@ -44,23 +45,22 @@ impl Evaluator {
         compiled
     }
 
-    /// Whether a check's text compiles. Blocks.
+    /// Whether a check's text compiles, and which variables it names. Blocks.
     pub fn compilation(&self, text: &str, root: Root) -> Compilation {
-        match self.compiled(text, variables(root)) {
-            Ok(_) => Compilation::Compiles,
+        match self.compiled(text, &variables(root)) {
+            Ok(compiled) => Compilation::Compiles(variables::named(&compiled, root)),
             Err(message) => Compilation::Refused(message),
         }
     }
 
-    /// What a check says about `evidence`, the value of each variable of its root, and whether it will say so again: a
-    /// timeout says more about the machine than about the evidence. Blocks.
-    pub fn verdict(&self, text: &str, root: Root, evidence: &serde_json::Value) -> (Verdict, Lasting) {
-        let compiled = match self.compiled(text, variables(root)) {
+    /// What a check says about what it is shown, and whether it will say so again: a timeout says more about the machine than
+    /// about the evidence. Blocks.
+    pub fn verdict(&self, text: &str, root: Root, shown: Shown<'_>) -> (Verdict, Lasting) {
+        let compiled = match self.compiled(text, &variables(root)) {
             Ok(compiled) => compiled,
             Err(message) => return (Verdict::Unknown { message }, Lasting::Yes),
         };
-        let value = Value::from(evidence);
-        let bound: Vec<(&str, Value)> = variables(root).iter().map(|name| (*name, value.clone())).collect();
+        let bound = variables::values(&variables::named(&compiled, root), shown);
         let verdict = match self.eval(&compiled, &bound) {
             Ok(Answer::Bool(true)) => Verdict::True,
             Ok(Answer::Bool(false)) => Verdict::False,
@@ -97,10 +97,6 @@ pub enum Lasting {
     No,
 }
 
-/// Every variable of a root holds the same value.
-fn variables(root: Root) -> &'static [&'static str] {
-    match root {
-        Root::Clause => &["downsyncClause"],
-        Root::CombinedStatus => &["combinedStatus", "obj"],
-    }
+fn variables(root: Root) -> Vec<&'static str> {
+    root.variables().iter().map(|variable| variable.name()).collect()
 }

@@ -12,6 +12,7 @@ mod foreign_writers;
 mod guarded;
 mod kinds;
 mod objects;
+pub mod variables;
 mod write;
 
 use std::sync::Arc;

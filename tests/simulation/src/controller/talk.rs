@@ -8,9 +8,9 @@ use jiff::Timestamp;
 use stagegate_api::{BindingPolicy, CombinedStatus, CombinedStatusView, StagedBindingPolicy, evidence};
 use stagegate_decide::names::{Digest, ObjectKey, PlacementName, ResourceVersion, StageName};
 use stagegate_decide::staging::{
-    BindingFacts, Compilation, ConfigAnswer, ConfigKey, Decoded, Evidence, EvidenceCollectorFacts, Facts, GateCall,
-    GateVerdict, ModuleFacts, ObjectFacts, Plan, PolicyFacts, Question, Read, Settings, SourceEntry, Verdict,
-    VerdictKey, has_our_spec, observe, open_placements, placements_to_judge,
+    BindingFacts, CombinedRef, Compilation, ConfigAnswer, ConfigKey, Decoded, Evidence, EvidenceCollectorFacts, Facts,
+    GateCall, GateVerdict, ModuleFacts, ObjectFacts, Plan, PolicyFacts, Question, Read, Root, Settings, SourceEntry,
+    Variable, Verdict, VerdictKey, has_our_spec, observe, open_placements, placements_to_judge,
 };
 
 use super::seen::{Seen, placement_of};
@@ -301,9 +301,14 @@ impl Talk {
         let mut answered = Answered::default();
         for question in questions {
             match question {
-                Question::Compile { digest, .. } => {
-                    memory.compiled.insert(digest.clone(), Compilation::Compiles);
-                    self.facts.compiled.insert(digest, Compilation::Compiles);
+                Question::Compile { digest, root, .. } => {
+                    let named = match root {
+                        Root::Clause => Variable::DownsyncClause,
+                        Root::CombinedStatus => Variable::CombinedStatus,
+                    };
+                    let compiles = Compilation::Compiles(BTreeSet::from([named]));
+                    memory.compiled.insert(digest.clone(), compiles.clone());
+                    self.facts.compiled.insert(digest, compiles);
                     answered.is_any = true;
                 }
                 Question::Object {
@@ -456,7 +461,8 @@ fn verdict(server: &Server, text: &str, evidence: &Evidence, key: &VerdictKey) -
         Evidence::Clause(_) if text == crate::users::BROKEN_FILTER => None,
         Evidence::Clause(clause) if text == crate::users::FILTER_FOR_ONE => (clause["name"] == "web").then_some(true),
         Evidence::Clause(clause) => Some(text.contains(clause["resource"].as_str().unwrap_or_default())),
-        Evidence::CombinedStatus { namespace, name } => {
+        Evidence::Condition(seen) => {
+            let CombinedRef { namespace, name, .. } = seen.combined.as_ref()?;
             let combined = server.combined.get(&format!("{namespace}/{name}"))?;
             if CombinedStatusView::of(combined).digest != key.evidence.as_str() {
                 return None;

@@ -6,6 +6,7 @@ use stagegate_api::evidence::is_evidence_collector;
 use stagegate_api::{Binding, BoundObject};
 
 use crate::checks::health::Counted;
+use crate::checks::variables::JudgedObject;
 use crate::names::{ClusterName, ObjectKey, ResourceVersion, Uid};
 
 /// Controller owner of a Binding: the BindingPolicy it was made for.
@@ -50,6 +51,18 @@ pub const fn remedy(object: &BoundObject) -> &'static str {
         "createOnly keeps updates of it from the clusters: if nothing comes, set createOnly: false in its downsync clause"
     } else {
         "if nothing comes, update the object (kubectl rollout restart does)"
+    }
+}
+
+/// The value of `object` in a condition.
+pub fn judged(object: &BoundObject, generation: Option<i64>) -> JudgedObject {
+    JudgedObject {
+        group: object.group.clone(),
+        version: Some(object.version.clone()),
+        resource: object.resource.clone(),
+        namespace: object.namespace.clone().unwrap_or_default(),
+        name: object.name.clone(),
+        generation,
     }
 }
 

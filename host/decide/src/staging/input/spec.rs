@@ -13,9 +13,10 @@ use stagegate_api::{
 use crate::checks::answers::{Answers, Compilation};
 use crate::checks::check::Check;
 use crate::checks::finding::Finding;
-use crate::checks::question::{Question, Root};
+use crate::checks::question::Question;
 use crate::checks::reason::Reason;
 use crate::checks::spec::{CheckedGate, Expression, gates};
+use crate::checks::variables::Root;
 use crate::names::is_dns_label;
 use crate::names::{Digest, PlacementName, StageName};
 use crate::staging::input::clauses::revision_of;
@@ -192,9 +193,11 @@ fn expressions(checked: &Checked) -> impl Iterator<Item = (String, &Expression, 
     })
 }
 
-fn variables(root: Root) -> &'static str {
-    match root {
-        Root::Clause => "a filter may use the variable downsyncClause",
-        Root::CombinedStatus => "a condition may use the variables combinedStatus and obj",
-    }
+fn variables(root: Root) -> String {
+    let names: Vec<&str> = root.variables().iter().map(|variable| variable.name()).collect();
+    let expression = match root {
+        Root::Clause => "a filter",
+        Root::CombinedStatus => "a condition",
+    };
+    format!("{expression} may use the variables {}", names.join(", "))
 }

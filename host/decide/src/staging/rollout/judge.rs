@@ -2,7 +2,7 @@
 //! place or remove anything.
 
 use crate::staging::evidence::{
-    Bound, Clusters, ObjectTracker, Placed, UpdateTracker, binding::destinations_of, collector, kinds, objects,
+    Bound, Clusters, ObjectTracker, Placed, Subject, UpdateTracker, binding::destinations_of, collector, kinds, objects,
 };
 use crate::staging::input::{
     CheckedStage, StageInput, binding_view,
@@ -24,6 +24,7 @@ use crate::checks::reason::Reason;
 use crate::checks::record::{Note, Progress, evidence_of_no_soak, keep_evidence, note_check, note_gate};
 use crate::checks::soak::Soak;
 use crate::checks::spec::Expression;
+use crate::checks::variables::Seen;
 use crate::checks::verdict::Verdict;
 use crate::counted::counted;
 use crate::names::{ClusterName, Digest};
@@ -314,17 +315,11 @@ impl<'a> StageEvaluator<'a> {
         let mut rows: Vec<BTreeMap<ClusterName<&str>, &EvidenceRow>> = Vec::new();
         for object in kept {
             let (subject, found) = self.objects.subject(placed, object)?;
-            let view = subject.combined()?;
-            let (namespace, name) = subject.combined_name();
             objects.push(GateObject {
                 key: binding_view::key(object),
                 uid: found.uid.clone(),
                 generation: found.generation,
-                combined: CombinedRef {
-                    namespace,
-                    name,
-                    digest: view.digest.clone(),
-                },
+                combined: combined_ref(&subject)?,
             });
             rows.push(subject.rows().iter().map(|row| (row.cluster.borrowed(), row)).collect());
         }
@@ -425,7 +420,7 @@ impl<'a> StageEvaluator<'a> {
     fn filter_verdict(&mut self, filter: &Expression, object: &BoundObject) -> Option<&'a Verdict> {
         let clause = binding_view::clause(object);
         let digest = Digest::of(&clause);
-        self.evaluator().verdict(filter, digest, Evidence::Clause(clause))
+        self.evaluator().verdict(filter, digest, || Evidence::Clause(clause))
     }
 
     /// The digest of all evidence, if every kept object's is complete and new enough, and the health that it tells of.
@@ -477,13 +472,16 @@ impl<'a> StageEvaluator<'a> {
         'a: 'v,
     {
         let value = |object: &&'v BoundObject| {
-            let (subject, _) = self.objects.subject(placed, object)?;
-            let view = subject.combined()?;
-            let (namespace, name) = subject.combined_name();
+            let (subject, found) = self.objects.subject(placed, object)?;
+            let key = binding_view::key(object);
             Ok(evaluate::Value {
-                name: binding_view::key(object).to_string(),
-                digest: Digest::from_text(view.digest.clone()),
-                evidence: Evidence::CombinedStatus { namespace, name },
+                name: key.to_string(),
+                seen: Seen {
+                    combined: combined_ref(&subject)?,
+                    rows: subject.rows(),
+                    object: binding_view::judged(object, found.generation),
+                    key,
+                },
                 reported: Box::new(move || subject.reported()),
             })
         };
@@ -498,6 +496,17 @@ impl<'a> StageEvaluator<'a> {
             questions: &mut self.objects.questions,
         }
     }
+}
+
+/// Where the results about the object are, and their digest.
+fn combined_ref(subject: &Subject<'_>) -> Result<CombinedRef, Finding> {
+    let view = subject.combined()?;
+    let (namespace, name) = subject.combined_name();
+    Ok(CombinedRef {
+        namespace,
+        name,
+        digest: view.digest.clone(),
+    })
 }
 
 /// Whether an object of the Binding has not been accepted yet.

@@ -1,15 +1,19 @@
 //! What one expression's text tells: whether it compiles, which collectors it reads, and what is known to go wrong.
 
+use stagegate_decide::staging::{Root, Variable};
 use stagegate_evaluate::compile;
 
 use super::finding::Finding;
 use super::tokens::{self, Token};
 use crate::manifests::Manifest;
 
-/// The variables of a filter, a condition, and a collector's expressions.
-pub const FILTER: &[&str] = &["downsyncClause"];
-pub const CONDITION: &[&str] = &["combinedStatus", "obj"];
+/// The variables of a collector's expressions.
 pub const COLLECTOR: &[&str] = &["inventory", "obj", "propagation", "returned"];
+
+/// The variables of a filter or a condition.
+pub fn variables(root: Root) -> Vec<&'static str> {
+    root.variables().iter().map(|variable| variable.name()).collect()
+}
 
 /// A finding at the place of the mistake if the text at the pointer does not compile.
 pub fn compilation(manifest: &Manifest, pointer: &str, variables: &[&str]) -> Option<Finding> {
@@ -25,10 +29,13 @@ pub fn compilation(manifest: &Manifest, pointer: &str, variables: &[&str]) -> Op
     Some(Finding::error(manifest, place, "cel", error.message).advise(advice))
 }
 
-/// Names that the expression compares a result's name with: `r.name == 'x'`, `'x' == r.name`, `r.name in ['x']`.
+/// Names of the StatusCollectors that the expression reads: `collectors['x']`, `collectors.x`, and those that it compares a result's
+/// name with: `r.name == 'x'`, `'x' == r.name`, `r.name in ['x']`.
 pub fn collectors_read(text: &str) -> Vec<String> {
     let tokens = tokens::of(text);
-    let mut names = Vec::new();
+    let mut names: Vec<String> = (0..tokens.len())
+        .filter_map(|at| indexed_collector(&tokens[at..]))
+        .collect();
     for (at, token) in tokens.iter().enumerate() {
         if *token != Token::Word("name".to_owned()) || !is_member_of_a_result(&tokens, at) {
             continue;
@@ -56,9 +63,25 @@ pub fn collectors_read(text: &str) -> Vec<String> {
     names
 }
 
+/// The `x` of `collectors['x']` or `collectors.x`, if the tokens begin with that; `collectors.all(` names none.
+fn indexed_collector(tokens: &[Token]) -> Option<String> {
+    let (variable, rest) = tokens.split_first()?;
+    if *variable != Token::Word(Variable::Collectors.name().to_owned()) {
+        return None;
+    }
+    match rest {
+        [Token::Sign("."), Token::Word(_), Token::Sign("("), ..] => None,
+        [Token::Sign("["), Token::Text(name), ..] | [Token::Sign("."), Token::Word(name), ..] => Some(name.clone()),
+        _ => None,
+    }
+}
+
 /// Whether the expression looks at results at all.
 pub fn reads_results(text: &str) -> bool {
-    tokens::of(text).contains(&Token::Word("results".to_owned()))
+    let tokens = tokens::of(text);
+    ["results", Variable::Collectors.name()]
+        .iter()
+        .any(|word| tokens.contains(&Token::Word((*word).to_owned())))
 }
 
 /// A cell's number travels as text in its member `float`: compared with a number it is never equal, and never orders.

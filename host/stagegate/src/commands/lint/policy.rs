@@ -2,11 +2,13 @@
 //! that nobody runs, clauses that take too much.
 
 use serde_json::Value;
+use stagegate_decide::staging::Root;
 use stagegate_evaluate::{Answer, Budget, compile};
 
 use super::clauses::{self, Kind};
 use super::expression;
 use super::finding::{Finding, Severity};
+use crate::controllers::variables::{self, Shown};
 use crate::manifests::Manifest;
 
 pub fn findings(manifest: &Manifest) -> Vec<Finding> {
@@ -60,7 +62,7 @@ fn items<'a>(manifest: &'a Manifest, pointer: &str) -> Vec<Item<'a>> {
 fn of_stage(stage: &Stage<'_>) -> Vec<Finding> {
     let mut findings = Vec::new();
     if let Some((pointer, text)) = stage.text("filter") {
-        match expression::compilation(stage.manifest, &pointer, expression::FILTER) {
+        match expression::compilation(stage.manifest, &pointer, &expression::variables(Root::Clause)) {
             Some(finding) => findings.push(finding),
             None if stage.text("condition").is_some() || stage.text("soak").is_some() => {
                 findings.extend(keeps_kinds_without_status(stage, &pointer, text));
@@ -69,7 +71,8 @@ fn of_stage(stage: &Stage<'_>) -> Vec<Finding> {
         }
     }
     if let Some((pointer, text)) = stage.text("condition") {
-        findings.extend(expression::compilation(stage.manifest, &pointer, expression::CONDITION));
+        let variables = expression::variables(Root::CombinedStatus);
+        findings.extend(expression::compilation(stage.manifest, &pointer, &variables));
         findings.extend(of_condition(stage, &pointer, text));
     }
     findings
@@ -109,14 +112,15 @@ fn keeps_kinds_without_status(stage: &Stage<'_>, pointer: &str, filter: &str) ->
 }
 
 fn keeps(filter: &str, clause: &Value) -> bool {
-    let Ok(compiled) = compile(filter, expression::FILTER) else {
+    let Ok(compiled) = compile(filter, &expression::variables(Root::Clause)) else {
         return false;
     };
-    let clause = stagegate_evaluate::Value::from(clause);
-    matches!(
-        compiled.eval(&[("downsyncClause", clause)], Budget::default()),
-        Ok(Answer::Bool(true))
-    )
+    let shown = Shown {
+        clause: Some(clause),
+        ..Shown::default()
+    };
+    let bound = variables::values(&variables::named(&compiled, Root::Clause), shown);
+    matches!(compiled.eval(&bound, Budget::default()), Ok(Answer::Bool(true)))
 }
 
 fn of_condition(stage: &Stage<'_>, pointer: &str, text: &str) -> Vec<Finding> {

@@ -10,7 +10,8 @@ use stagegate_api::CombinedStatus;
 use stagegate_api::combined_status_view::{digest, visible_results};
 use stagegate_decide::names::Digest;
 use stagegate_decide::staging::{
-    COMBINED_STATUS_BYTES_MAX, Compilation, Evidence, Facts, Question, Root, Verdict, VerdictKey,
+    COMBINED_STATUS_BYTES_MAX, CombinedRef, Compilation, ConditionEvidence, Evidence, Facts, Question, Root, Verdict,
+    VerdictKey,
 };
 use stagegate_runtime::progress;
 use stagegate_runtime::request::{RequestError, request};
@@ -21,6 +22,7 @@ use super::memory::Memory;
 use super::read::{self, Wanted};
 use crate::controllers::evaluator::{Evaluator, Lasting};
 use crate::controllers::kinds::Guarded;
+use crate::controllers::variables::Shown;
 
 /// CombinedStatuses read at once: each may be large.
 const CONCURRENCY: usize = 4;
@@ -35,9 +37,39 @@ enum Work {
     Check {
         key: VerdictKey,
         text: String,
-        root: Root,
-        evidence: Arc<Value>,
+        shown: ToShow,
     },
+}
+
+/// What an expression sees.
+enum ToShow {
+    Clause(Value),
+    /// The CombinedStatus, where the condition names it, and the rest.
+    Condition(Option<Value>, Box<ConditionEvidence>),
+}
+
+impl ToShow {
+    const fn root(&self) -> Root {
+        match self {
+            Self::Clause(_) => Root::Clause,
+            Self::Condition(..) => Root::CombinedStatus,
+        }
+    }
+
+    fn shown(&self) -> Shown<'_> {
+        match self {
+            Self::Clause(clause) => Shown {
+                clause: Some(clause),
+                ..Shown::default()
+            },
+            Self::Condition(combined, rest) => Shown {
+                clause: None,
+                combined: combined.as_ref(),
+                clusters: rest.clusters.as_deref(),
+                object: rest.object.as_ref(),
+            },
+        }
+    }
 }
 
 enum Worked {
@@ -76,22 +108,15 @@ pub async fn answer(
         let Whole {
             key,
             text,
-            namespace,
-            name,
+            place,
+            evidence,
         } = asked;
-        combined(client, &namespace, &name, key).await.map(|seen| (text, seen))
+        combined(client, place, (key, evidence)).await.map(|seen| (text, seen))
     });
     let read: Vec<(String, Seen)> = stream::iter(reads).buffer_unordered(CONCURRENCY).try_collect().await?;
     for (text, seen) in read {
         match seen {
-            Seen::Value { key, evidence } => {
-                work.push(Work::Check {
-                    key,
-                    text,
-                    root: Root::CombinedStatus,
-                    evidence,
-                });
-            }
+            Seen::Value { key, shown } => work.push(Work::Check { key, text, shown }),
             Seen::Unknown { key, message } => {
                 remember(
                     facts,
@@ -134,8 +159,8 @@ struct Sorted {
 struct Whole {
     key: VerdictKey,
     text: String,
-    namespace: String,
-    name: String,
+    place: CombinedRef,
+    evidence: Box<ConditionEvidence>,
 }
 
 fn sorted(questions: Vec<Question>, facts: &Facts) -> Sorted {
@@ -156,29 +181,31 @@ fn sorted(questions: Vec<Question>, facts: &Facts) -> Sorted {
                 key,
                 text,
                 evidence: Evidence::Clause(value),
-            } => sorted.work.push(Work::Check {
-                key,
-                text,
-                root: Root::Clause,
-                evidence: Arc::new(value),
-            }),
+            } => {
+                let shown = ToShow::Clause(value);
+                sorted.work.push(Work::Check { key, text, shown });
+            }
             Question::Check {
                 key,
                 text,
-                evidence: Evidence::CombinedStatus { namespace, name },
-            } => match kept(facts, &key, &format!("{namespace}/{name}")) {
-                Some(evidence) => sorted.work.push(Work::Check {
-                    key,
-                    text,
-                    root: Root::CombinedStatus,
-                    evidence: Arc::new(evidence),
-                }),
-                None => sorted.whole.push(Whole {
-                    key,
-                    text,
-                    namespace,
-                    name,
-                }),
+                evidence: Evidence::Condition(evidence),
+            } => match &evidence.combined {
+                None => {
+                    let shown = ToShow::Condition(None, evidence);
+                    sorted.work.push(Work::Check { key, text, shown });
+                }
+                Some(place) => match kept(facts, place) {
+                    Some(combined) => {
+                        let shown = ToShow::Condition(Some(combined), evidence);
+                        sorted.work.push(Work::Check { key, text, shown });
+                    }
+                    None => sorted.whole.push(Whole {
+                        key,
+                        text,
+                        place: place.clone(),
+                        evidence,
+                    }),
+                },
             },
             // The reconcile loop reads; it owns the facts that are replaced.
             Question::FreshRead => {}
@@ -188,10 +215,11 @@ fn sorted(questions: Vec<Question>, facts: &Facts) -> Sorted {
     sorted
 }
 
-/// The evidence that the key names, where it was short enough to be kept.
-fn kept(facts: &Facts, key: &VerdictKey, id: &str) -> Option<Value> {
-    let view = facts.combined.get(id)?.object()?;
-    if view.digest != key.evidence.as_str() {
+/// The CombinedStatus of that digest, where it was short enough to be kept.
+fn kept(facts: &Facts, place: &CombinedRef) -> Option<Value> {
+    let id = format!("{}/{}", place.namespace, place.name);
+    let view = facts.combined.get(&id)?.object()?;
+    if view.digest != place.digest {
         return None;
     }
     view.visible()
@@ -224,13 +252,8 @@ async fn evaluate(evaluator: Arc<Evaluator>, work: Vec<Work>) -> Vec<Worked> {
         work.into_iter()
             .map(|work| match work {
                 Work::Compile { digest, text, root } => Worked::Compiled(digest, evaluator.compilation(&text, root)),
-                Work::Check {
-                    key,
-                    text,
-                    root,
-                    evidence,
-                } => {
-                    let (verdict, lasting) = evaluator.verdict(&text, root, &evidence);
+                Work::Check { key, text, shown } => {
+                    let (verdict, lasting) = evaluator.verdict(&text, shown.root(), shown.shown());
                     Worked::Verdict(key, verdict, lasting)
                 }
             })
@@ -246,7 +269,7 @@ enum Seen {
     /// The key names the evidence that was really read.
     Value {
         key: VerdictKey,
-        evidence: Arc<Value>,
+        shown: ToShow,
     },
     Unknown {
         key: VerdictKey,
@@ -256,7 +279,12 @@ enum Seen {
 }
 
 /// Reads a CombinedStatus whole, as only an expression needs it.
-async fn combined(client: &Client, namespace: &str, name: &str, key: VerdictKey) -> Result<Seen, RequestError> {
+async fn combined(
+    client: &Client,
+    place: CombinedRef,
+    (key, evidence): (VerdictKey, Box<ConditionEvidence>),
+) -> Result<Seen, RequestError> {
+    let CombinedRef { namespace, name, .. } = &place;
     let api: Api<Guarded<CombinedStatus>> = Api::namespaced(client.clone(), namespace);
     let whole = match request(format!("get combinedstatus {namespace}/{name}"), api.get(name)).await {
         Err(error) if error.is_not_found() => return Ok(Seen::Gone),
@@ -272,21 +300,28 @@ async fn combined(client: &Client, namespace: &str, name: &str, key: VerdictKey)
             });
         }
     };
+    let visible = visible_results(whole);
+    let size = json_size(&visible);
+    let message = (size > COMBINED_STATUS_BYTES_MAX).then(|| {
+        format!("CombinedStatus {namespace}/{name} has {size} bytes; at most {COMBINED_STATUS_BYTES_MAX} are evaluated")
+    });
+    let evidence = Box::new(ConditionEvidence {
+        combined: Some(CombinedRef {
+            digest: digest(whole),
+            ..place
+        }),
+        ..*evidence
+    });
     let key = VerdictKey {
-        evidence: Digest::from_text(digest(whole)),
+        evidence: evidence.digest(),
         ..key
     };
-    let evidence = visible_results(whole);
-    let size = json_size(&evidence);
-    if size > COMBINED_STATUS_BYTES_MAX {
-        let message = format!(
-            "CombinedStatus {namespace}/{name} has {size} bytes; at most {COMBINED_STATUS_BYTES_MAX} are evaluated"
-        );
-        return Ok(Seen::Unknown { key, message });
-    }
-    Ok(Seen::Value {
-        key,
-        evidence: Arc::new(evidence),
+    Ok(match message {
+        Some(message) => Seen::Unknown { key, message },
+        None => Seen::Value {
+            key,
+            shown: ToShow::Condition(Some(visible), evidence),
+        },
     })
 }
 

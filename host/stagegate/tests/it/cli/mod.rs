@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 mod cel;
+mod conditions;
 mod gate;
 mod kubectl;
 mod lint;

@@ -1,0 +1,227 @@
+//! The variables of filters and conditions, and what `clusters` and `object` hold. Must not evaluate an expression.
+
+use std::collections::BTreeSet;
+
+use serde::{Deserialize, Serialize};
+use stagegate_api::{EvidenceRow, Reported};
+
+use super::gate_call::CombinedRef;
+use crate::health::{Health, counts_replicas, health};
+use crate::names::{ClusterName, Digest, ObjectKey};
+
+/// What an expression is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Root {
+    /// A filter: one object of the Binding.
+    Clause,
+    /// A condition: what clusters report about one object.
+    CombinedStatus,
+}
+
+impl Root {
+    /// The variables that the expression may name.
+    pub const fn variables(self) -> &'static [Variable] {
+        match self {
+            // What is judged must not depend on what clusters report: a report that is missing would make a stage pass.
+            Self::Clause => &[Variable::DownsyncClause, Variable::Object],
+            Self::CombinedStatus => &[
+                Variable::Clusters,
+                Variable::Object,
+                Variable::Collectors,
+                Variable::CombinedStatus,
+                Variable::Obj,
+            ],
+        }
+    }
+
+    /// The variable of that name.
+    pub fn variable(self, name: &str) -> Option<Variable> {
+        self.variables()
+            .iter()
+            .copied()
+            .find(|variable| variable.name() == name)
+    }
+}
+
+/// A variable of a filter or of a condition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Variable {
+    /// The object, as the Binding names it.
+    DownsyncClause,
+    /// A [`ClusterReport`] for each cluster of the stage.
+    Clusters,
+    /// The object: a [`JudgedObject`].
+    Object,
+    /// By the name of a StatusCollector the rows of its result.
+    Collectors,
+    /// The CombinedStatus.
+    CombinedStatus,
+    /// The same.
+    Obj,
+}
+
+impl Variable {
+    /// As an expression names it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::DownsyncClause => "downsyncClause",
+            Self::Clusters => "clusters",
+            Self::Object => "object",
+            Self::Collectors => "collectors",
+            Self::CombinedStatus => "combinedStatus",
+            Self::Obj => "obj",
+        }
+    }
+
+    /// Whether its value is made of the CombinedStatus.
+    pub const fn is_of_combined_status(self) -> bool {
+        matches!(self, Self::CombinedStatus | Self::Obj | Self::Collectors)
+    }
+}
+
+/// What the variables of a condition hold: only those that it names.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ConditionEvidence {
+    /// Where the value of `combinedStatus`, `obj` and `collectors` is.
+    pub combined: Option<CombinedRef>,
+    /// Of what the members below are made of.
+    pub rest: Option<Digest>,
+    /// `clusters`, by name.
+    pub clusters: Option<Vec<ClusterReport>>,
+    /// `object`
+    pub object: Option<JudgedObject>,
+}
+
+/// What one cluster reported about an object. A member is absent where there is nothing that it could tell of, so that an
+/// expression which reads it fails and no default lets a stage pass.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ClusterReport {
+    /// As KubeStellar calls it.
+    pub name: ClusterName,
+    /// Seconds since 1970-01-01T00:00:00Z; `None` for a kind that has no status.
+    pub reported_at: Option<i64>,
+    /// `status.observedGeneration`
+    pub generation: Option<i64>,
+    /// `status.replicas`, old ones among them; of a DaemonSet `status.desiredNumberScheduled`.
+    pub replicas: Option<i64>,
+    /// `status.updatedReplicas`, of a DaemonSet `status.updatedNumberScheduled`.
+    pub updated: Option<i64>,
+    /// `status.readyReplicas`, of a DaemonSet `status.numberReady`.
+    pub ready: Option<i64>,
+    /// `status.availableReplicas`, of a DaemonSet `status.numberAvailable`.
+    pub available: Option<i64>,
+    /// Whether it runs as it should.
+    pub healthy: bool,
+    /// Why it does not; empty where it does.
+    pub message: String,
+}
+
+/// The object that an expression is about.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct JudgedObject {
+    /// Empty for the core group.
+    pub group: String,
+    /// Of its API; `None` where nothing tells.
+    pub version: Option<String>,
+    /// Lower-case plural.
+    pub resource: String,
+    /// Empty for a cluster-scoped object.
+    pub namespace: String,
+    /// `metadata.name`
+    pub name: String,
+    /// `metadata.generation`; `None` for a kind that counts none.
+    pub generation: Option<i64>,
+}
+
+impl ClusterReport {
+    /// What the row of our own collector says. The controller of a workload leaves out a count that is 0, but how many Pods a
+    /// DaemonSet wants; a status that no controller has written has no counts.
+    pub fn of(key: &ObjectKey, row: &EvidenceRow) -> Self {
+        let generation = row.r#gen.parse().ok();
+        let is_counted = counts_replicas(&key.group, &key.resource) && generation.is_some();
+        let counted = |count: Option<i64>| count.or(is_counted.then_some(0));
+        let replicas = if key.resource == "daemonsets" {
+            row.total
+        } else {
+            counted(row.total)
+        };
+        let (healthy, message) = match health(&key.group, &key.resource, row) {
+            Health::Healthy => (true, String::new()),
+            Health::Progressing(text) | Health::Failed(text) => (false, text.into_owned()),
+        };
+        Self {
+            name: row.cluster.clone(),
+            reported_at: match row.at {
+                Reported::At { seconds } => Some(seconds),
+                Reported::WithoutStatus | Reported::Never => None,
+            },
+            generation,
+            replicas,
+            updated: counted(row.updated),
+            ready: counted(row.ready),
+            available: counted(row.available),
+            healthy,
+            message,
+        }
+    }
+}
+
+/// What a condition may see of one object.
+pub(crate) struct Seen<'a> {
+    pub(crate) key: ObjectKey,
+    pub(crate) combined: CombinedRef,
+    /// Of our own collector, sorted by cluster.
+    pub(crate) rows: &'a [EvidenceRow],
+    pub(crate) object: JudgedObject,
+}
+
+impl Seen<'_> {
+    /// What the condition sees, which names these variables.
+    pub(crate) fn named(&self, named: &BTreeSet<Variable>) -> ConditionEvidence {
+        let names_clusters = named.contains(&Variable::Clusters);
+        ConditionEvidence {
+            combined: self.combined(named).cloned(),
+            rest: self.rest(named),
+            clusters: names_clusters.then(|| self.rows.iter().map(|row| ClusterReport::of(&self.key, row)).collect()),
+            object: named.contains(&Variable::Object).then(|| self.object.clone()),
+        }
+    }
+
+    /// [`ConditionEvidence::digest`] of that.
+    pub(crate) fn digest(&self, named: &BTreeSet<Variable>) -> Digest {
+        let combined = self.combined(named).map(|combined| combined.digest.as_str());
+        joined(combined, self.rest(named).as_ref())
+    }
+
+    fn combined(&self, named: &BTreeSet<Variable>) -> Option<&CombinedRef> {
+        let is_named = named.iter().any(|variable| variable.is_of_combined_status());
+        is_named.then_some(&self.combined)
+    }
+
+    /// Of whole rows: what a cluster's health follows from is more than what is shown of it.
+    fn rest(&self, named: &BTreeSet<Variable>) -> Option<Digest> {
+        let rows = named.contains(&Variable::Clusters).then_some(self.rows);
+        let object = named.contains(&Variable::Object).then_some(&self.object);
+        (rows.is_some() || object.is_some()).then(|| Digest::of(&(rows, object)))
+    }
+}
+
+impl ConditionEvidence {
+    /// Of all that the condition sees.
+    pub fn digest(&self) -> Digest {
+        let combined = self.combined.as_ref().map(|combined| combined.digest.as_str());
+        joined(combined, self.rest.as_ref())
+    }
+}
+
+fn joined(combined: Option<&str>, rest: Option<&Digest>) -> Digest {
+    match (combined, rest) {
+        (Some(combined), None) => Digest::from_text(combined.to_owned()),
+        parts => Digest::of(&parts),
+    }
+}

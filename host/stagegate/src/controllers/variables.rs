@@ -1,0 +1,141 @@
+//! The values of the variables of filters and conditions. Only what an expression names is made, each from one conversion. Must not
+//! evaluate an expression, nor decide what a cluster is shown to have reported.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value as Json;
+use stagegate_decide::staging::{ClusterReport, JudgedObject, Root, Variable};
+use stagegate_evaluate::{Compiled, Value};
+
+/// What an expression may see; a variable whose value is not here must not be named.
+#[derive(Clone, Copy, Default)]
+pub struct Shown<'a> {
+    /// `downsyncClause`
+    pub clause: Option<&'a Json>,
+    /// `combinedStatus` and `obj`; the source of `collectors`.
+    pub combined: Option<&'a Json>,
+    pub clusters: Option<&'a [ClusterReport]>,
+    pub object: Option<&'a JudgedObject>,
+}
+
+/// The variables that a compiled expression names.
+pub fn named(compiled: &Compiled, root: Root) -> BTreeSet<Variable> {
+    compiled.variables().filter_map(|name| root.variable(name)).collect()
+}
+
+/// The values of these variables, as far as they are shown.
+pub fn values(named: &BTreeSet<Variable>, shown: Shown<'_>) -> Vec<(&'static str, Value)> {
+    let mut combined: Option<Value> = None;
+    let mut values = Vec::with_capacity(named.len());
+    for variable in named {
+        let value = match variable {
+            Variable::DownsyncClause => shown.clause.map(Value::from),
+            Variable::CombinedStatus | Variable::Obj => {
+                combined = combined.or_else(|| shown.combined.map(Value::from));
+                combined.clone()
+            }
+            Variable::Collectors => shown.combined.map(collectors),
+            Variable::Clusters => shown.clusters.map(|clusters| Value::list(clusters.iter().map(cluster))),
+            Variable::Object => shown.object.map(object).or_else(|| shown.clause.map(object_of_clause)),
+        };
+        values.extend(value.map(|value| (variable.name(), value)));
+    }
+    values
+}
+
+fn cluster(report: &ClusterReport) -> Value {
+    // A time outside of CEL's range is left out: an expression that reads it fails.
+    let reported_at = report.reported_at.and_then(|seconds| Value::timestamp(seconds, 0).ok());
+    let members = [
+        ("name", Some(Value::from(report.name.borrowed().text()))),
+        ("reportedAt", reported_at),
+        ("generation", report.generation.map(Value::from)),
+        ("replicas", report.replicas.map(Value::from)),
+        ("updated", report.updated.map(Value::from)),
+        ("ready", report.ready.map(Value::from)),
+        ("available", report.available.map(Value::from)),
+        ("healthy", Some(Value::from(report.healthy))),
+        ("message", Some(Value::from(report.message.as_str()))),
+    ];
+    map(members)
+}
+
+fn object(judged: &JudgedObject) -> Value {
+    let text = |text: &str| Some(Value::from(text));
+    map([
+        ("group", text(&judged.group)),
+        ("version", judged.version.as_deref().map(Value::from)),
+        ("resource", text(&judged.resource)),
+        ("namespace", text(&judged.namespace)),
+        ("name", text(&judged.name)),
+        ("generation", judged.generation.map(Value::from)),
+    ])
+}
+
+/// Without `generation`: which objects are judged does not change with an update.
+fn object_of_clause(clause: &Json) -> Value {
+    let text = |name: &'static str| (name, clause.get(name).map(Value::from));
+    let namespace = clause.get("namespace").map_or_else(|| Value::from(""), Value::from);
+    map([
+        text("group"),
+        text("version"),
+        text("resource"),
+        ("namespace", Some(namespace)),
+        text("name"),
+    ])
+}
+
+fn map<const N: usize>(members: [(&str, Option<Value>); N]) -> Value {
+    Value::map(
+        members
+            .into_iter()
+            .filter_map(|(name, value)| Some((name.to_owned(), value?))),
+    )
+}
+
+/// By the name of each StatusCollector the rows of its result, each a map by column.
+fn collectors(combined: &Json) -> Value {
+    let results = items(combined, "results");
+    Value::map(results.filter_map(|result| Some((result.get("name")?.as_str()?.to_owned(), rows(result)))))
+}
+
+fn rows(result: &Json) -> Value {
+    let names: Vec<&str> = items(result, "columnNames")
+        .map(|name| name.as_str().unwrap_or_default())
+        .collect();
+    // Of two columns of one name nobody knows which is meant: the row has neither.
+    let is_alone = |name: &str| names.iter().filter(|other| **other == name).count() == 1;
+    let shown: Vec<Option<String>> = names
+        .iter()
+        .map(|name| is_alone(name).then(|| (*name).to_owned()))
+        .collect();
+    let row = |row: &Json| {
+        let columns = shown.iter().zip(items(row, "columns"));
+        Value::map(columns.filter_map(|(name, column)| Some((name.clone()?, cell(column)))))
+    };
+    Value::list(items(result, "rows").map(row))
+}
+
+fn items<'a>(value: &'a Json, member: &str) -> impl Iterator<Item = &'a Json> {
+    value.get(member).and_then(Json::as_array).into_iter().flatten()
+}
+
+/// A Number is a double, which KubeStellar writes as text. One that is none or not finite is null, as is any other cell without a
+/// value: to compare it is an error, while `!(rate > 0.01)` would be true of what is not a number.
+fn cell(cell: &Json) -> Value {
+    let member = |name: &str| cell.get(name);
+    let value = match cell.get("type").and_then(Json::as_str) {
+        Some("Number") => {
+            let number = member("float")
+                .and_then(Json::as_str)
+                .and_then(|text| text.parse::<f64>().ok());
+            number.filter(|number| number.is_finite()).map(Value::from)
+        }
+        Some("Bool") => member("bool").and_then(Json::as_bool).map(Value::from),
+        Some("String") => member("string").and_then(Json::as_str).map(Value::from),
+        Some("Array") => member("array").map(Value::from),
+        Some("Object") => member("object").map(Value::from),
+        _ => None,
+    };
+    value.unwrap_or_else(Value::null)
+}
