@@ -102,12 +102,13 @@ pub struct Stage {
     /// - Ignored: no. Only the condition, the gates and the soak hold the stage.
     #[serde(default, skip_serializing_if = "is_default")]
     pub health: StageHealth,
-    /// CEL over `downsyncClause`: the bound objects that `health`, `condition` and `gates` judge. Absent: all that can
-    /// report a status.
+    /// CEL over one bound object: whether `health`, `condition` and `gates` judge it. Absent: all are judged that can report a
+    /// status. For example `object.resource == "deployments"`.
     ///
-    /// Its members: `group`, `version`, `resource` (a plural), `namespace` (absent for a cluster-scoped object: ask
-    /// `has(downsyncClause.namespace)` first), `name`, `resourceVersion`, `createOnly`, `statusCollectors` (names),
-    /// `wantSingletonReportedState`, `wantMultiWECReportedState`.
+    /// - `object`: `group` (empty for the core group), `version`, `resource` (a plural), `namespace` (empty for a
+    ///   cluster-scoped object), `name`
+    /// - `downsyncClause`: the same, but `namespace` is absent for a cluster-scoped object, and `resourceVersion`,
+    ///   `createOnly`, `statusCollectors` (names), `wantSingletonReportedState`, `wantMultiWECReportedState`
     #[serde(
         default,
         skip_serializing_if = "Option::is_none",
@@ -115,7 +116,14 @@ pub struct Stage {
     )]
     #[schemars(length(max = 4096))]
     pub filter: Option<String>,
-    /// CEL over `combinedStatus` (also called `obj`): must be true for every object that `filter` keeps.
+    /// CEL over what the clusters report: must be true for every object that `filter` keeps. For example
+    /// `clusters.all(c, c.available >= 2)`.
+    ///
+    /// - `clusters`: for each cluster of the stage `name`, `replicas`, `updated`, `ready`, `available`, `generation` (integers),
+    ///   `healthy`, `message`, `reportedAt` (a timestamp)
+    /// - `object`: as in `filter`, and `generation`
+    /// - `collectors`: by the name of a StatusCollector the rows of its result, each a map by column name
+    /// - `combinedStatus`, `obj`: the CombinedStatus
     #[serde(
         default,
         skip_serializing_if = "Option::is_none",

@@ -60,6 +60,23 @@ async fn the_shortest_policy_completes_on_health_alone() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_condition_over_clusters_holds_until_the_last_cluster_has_its_replicas() {
+    let world = where_v2_crash_loops().await;
+    world.edit_cluster("dev-2", json!({"rules": [{"after": "30s"}]})).await;
+    let condition =
+        "{name: dev, health: Ignored, condition: 'object.generation == 1 && clusters.all(c, c.available >= 2)', ";
+    world
+        .apply(&shortest("web").replacen("{name: dev, ", condition, 1))
+        .await;
+    world.until_stage("web", "dev", 5).await;
+    world.holds("web", "dev", 25).await;
+    let status = world.status("web").await;
+    assert!(is_reason(&status, "ConditionFalse"), "{}", said(&status));
+    assert!(said(&status).contains("dev-2"), "{}", said(&status));
+    world.until_phase("web", Phase::Completed, 60).await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_edit_to_a_crash_looping_image_holds_its_stage_until_the_image_is_fixed() {
     let world = at_dev_with(json!({"image": "registry.example/web:1", "after": "1m"})).await;
     world.pass(10).await;
