@@ -1,10 +1,12 @@
-//! What can be said of a syntax tree before it runs: unknown names, wrong argument counts, literals that are no pattern, no
-//! duration or no timestamp. There is no type checker, so an expression that passes may still fail on its values.
+//! What can be said of a syntax tree before it runs: unknown names and members, wrong argument counts, comparisons that are never
+//! true, literals that are no pattern, no duration or no timestamp. An expression that passes may still fail on its values: most of
+//! them have no shape that is known.
 
 use crate::error::{CompileError, cut};
 use crate::library;
 use crate::patterns;
 use crate::rewrite::qualified_name;
+use crate::shape::{Shape, meant};
 use cel::common::ast::{CallExpr, ComprehensionExpr, EntryExpr, Expr, IdedExpr, LiteralValue, SourceInfo, operators};
 use cel::common::types::CelString;
 use cel::common::value::CowVal;
@@ -19,54 +21,71 @@ pub(crate) struct Checked {
     pub(crate) written: BTreeSet<String>,
     /// The variables that it names. One that a macro's variable hides may be among them.
     pub(crate) variables: BTreeSet<String>,
+    /// Of the result.
+    pub(crate) shape: Shape,
 }
 
 /// Checks `tree`, whose free variables may be `variables`.
-pub(crate) fn check(tree: &IdedExpr, source: &SourceInfo, variables: &[String]) -> Result<Checked, CompileError> {
-    let scope = variables.iter().map(String::as_str).collect();
+pub(crate) fn check(
+    tree: &IdedExpr,
+    source: &SourceInfo,
+    variables: &[(String, Shape)],
+) -> Result<Checked, CompileError> {
+    let scope = variables
+        .iter()
+        .map(|(name, shape)| (name.as_str(), shape.clone()))
+        .collect();
     let mut check = Check {
         source,
+        is_shaped: variables.iter().any(|(_, shape)| *shape != Shape::Any),
         scope,
         written: BTreeSet::new(),
         named: BTreeSet::new(),
     };
-    check.expression(tree)?;
-    let named = variables.iter().filter(|name| check.named.contains(name.as_str()));
+    let shape = check.expression(tree)?;
+    let names = variables.iter().map(|(name, _)| name);
     Ok(Checked {
-        variables: named.cloned().collect(),
+        variables: names.filter(|name| check.named.contains(*name)).cloned().collect(),
+        shape,
         written: check.written,
     })
 }
 
 struct Check<'a> {
     source: &'a SourceInfo,
+    /// Of some variable the shape is known. Otherwise an expression means what the standard says of one that nobody has checked,
+    /// where `1 == 'a'` is false.
+    is_shaped: bool,
     /// The variables in sight, innermost last.
-    scope: Vec<&'a str>,
+    scope: Vec<(&'a str, Shape)>,
     written: BTreeSet<String>,
     /// All names, of variables and types.
     named: BTreeSet<String>,
 }
 
 impl<'a> Check<'a> {
-    fn expression(&mut self, expr: &'a IdedExpr) -> Result<(), CompileError> {
+    fn expression(&mut self, expr: &'a IdedExpr) -> Result<Shape, CompileError> {
         match &expr.expr {
             Expr::Unspecified => Err(self.refuse(expr, "not an expression")),
-            Expr::Literal(literal) => {
-                if let LiteralValue::String(text) = literal {
-                    self.written.insert(text.inner().to_owned());
-                }
-                Ok(())
-            }
+            Expr::Literal(literal) => Ok(self.constant(literal)),
             Expr::Ident(name) => self.name(expr, name),
             Expr::Select(_) => self.selection(expr),
-            Expr::List(list) => list.elements.iter().try_for_each(|element| self.expression(element)),
-            Expr::Map(map) => map.entries.iter().try_for_each(|entry| match &entry.expr {
-                EntryExpr::MapEntry(entry) => {
-                    self.expression(&entry.key)?;
-                    self.expression(&entry.value)
+            Expr::List(list) => {
+                for element in &list.elements {
+                    self.expression(element)?;
                 }
-                EntryExpr::StructField(_) => Err(self.refuse(expr, "not an entry of a map")),
-            }),
+                Ok(self.known(Shape::list(Shape::Any)))
+            }
+            Expr::Map(map) => {
+                for entry in &map.entries {
+                    let EntryExpr::MapEntry(entry) = &entry.expr else {
+                        return Err(self.refuse(expr, "not an entry of a map"));
+                    };
+                    self.expression(&entry.key)?;
+                    self.expression(&entry.value)?;
+                }
+                Ok(self.known(Shape::map(Shape::Any)))
+            }
             Expr::Struct(object) => {
                 Err(self.refuse(expr, &format!("unknown type: {}", cut(&object.type_name, NAME_CHARS))))
             }
@@ -75,47 +94,104 @@ impl<'a> Check<'a> {
         }
     }
 
-    /// A chain of fields, walked at once: it may be as long as the text.
-    fn selection(&mut self, chain: &'a IdedExpr) -> Result<(), CompileError> {
-        let mut root = chain;
-        while let Expr::Select(select) = &root.expr {
-            self.written.insert(select.field.clone());
-            root = &select.operand;
+    fn constant(&mut self, literal: &LiteralValue) -> Shape {
+        if let LiteralValue::String(text) = literal {
+            self.written.insert(text.inner().to_owned());
         }
-        match &root.expr {
-            // `google.protobuf.Timestamp` is one name, unless `google` is a variable.
-            Expr::Ident(name) if !self.scope.contains(&name.as_str()) => match qualified_name(chain) {
-                Some(name) if is_type(&name) => Ok(()),
-                _ => self.name(root, name),
-            },
-            _ => self.expression(root),
+        match literal {
+            _ if !self.is_shaped => Shape::Any,
+            LiteralValue::String(_) => Shape::String,
+            LiteralValue::Boolean(_) => Shape::Bool,
+            LiteralValue::Int(_) => Shape::Int,
+            LiteralValue::Double(_) => Shape::Double,
+            LiteralValue::Bytes(_) | LiteralValue::Null | LiteralValue::UInt(_) => Shape::Any,
         }
     }
 
-    fn name(&mut self, expr: &IdedExpr, name: &str) -> Result<(), CompileError> {
+    fn known(&self, shape: Shape) -> Shape {
+        if self.is_shaped { shape } else { Shape::Any }
+    }
+
+    /// A chain of fields, walked at once: it may be as long as the text.
+    fn selection(&mut self, chain: &'a IdedExpr) -> Result<Shape, CompileError> {
+        let mut root = chain;
+        let mut selects = Vec::new();
+        while let Expr::Select(select) = &root.expr {
+            self.written.insert(select.field.clone());
+            selects.push((root, select));
+            root = &select.operand;
+        }
+        let mut shape = match &root.expr {
+            // `google.protobuf.Timestamp` is one name, unless `google` is a variable.
+            Expr::Ident(name) if self.shape_of(name).is_none() => match qualified_name(chain) {
+                Some(name) if is_type(&name) => return Ok(Shape::Any),
+                _ => self.name(root, name)?,
+            },
+            _ => self.expression(root)?,
+        };
+        for (expr, select) in selects.into_iter().rev() {
+            let member = self.member(expr, &shape, &select.field)?;
+            shape = if select.test { self.known(Shape::Bool) } else { member };
+        }
+        Ok(shape)
+    }
+
+    fn member(&self, expr: &IdedExpr, of: &Shape, field: &str) -> Result<Shape, CompileError> {
+        let members = match of {
+            Shape::Any => return Ok(Shape::Any),
+            Shape::Map(value) => return Ok((**value).clone()),
+            Shape::Record(members) => members,
+            Shape::Bool | Shape::Int | Shape::Double | Shape::String | Shape::Timestamp | Shape::List(_) => {
+                let text = format!("{of} has no member {}", cut(field, NAME_CHARS));
+                return Err(self.refuse(expr, &text));
+            }
+        };
+        members.get(field).cloned().ok_or_else(|| {
+            let text = format!("unknown member: {}", cut(field, NAME_CHARS));
+            self.refuse(expr, &or_meant(text, field, members.keys().map(String::as_str)))
+        })
+    }
+
+    fn name(&mut self, expr: &IdedExpr, name: &str) -> Result<Shape, CompileError> {
         // A leading dot means: not a variable of a macro.
         let bare = name.strip_prefix('.').unwrap_or(name);
         self.named.insert(bare.to_owned());
-        if self.scope.contains(&bare) || is_type(bare) {
-            return Ok(());
-        }
-        Err(self.refuse(expr, &format!("unknown variable: {}", cut(bare, NAME_CHARS))))
+        let shape = self.shape_of(bare).or_else(|| is_type(bare).then_some(Shape::Any));
+        shape.ok_or_else(|| {
+            let text = format!("unknown variable: {}", cut(bare, NAME_CHARS));
+            self.refuse(expr, &or_meant(text, bare, self.scope.iter().map(|(name, _)| *name)))
+        })
     }
 
-    fn comprehension(&mut self, comprehension: &'a ComprehensionExpr) -> Result<(), CompileError> {
-        self.expression(&comprehension.iter_range)?;
-        self.expression(&comprehension.accu_init)?;
+    /// Of the innermost variable of that name.
+    fn shape_of(&self, name: &str) -> Option<Shape> {
+        let found = self.scope.iter().rfind(|(known, _)| *known == name);
+        found.map(|(_, shape)| shape.clone())
+    }
+
+    fn comprehension(&mut self, comprehension: &'a ComprehensionExpr) -> Result<Shape, CompileError> {
+        let range = self.expression(&comprehension.iter_range)?;
+        if matches!(
+            range,
+            Shape::Bool | Shape::Int | Shape::Double | Shape::String | Shape::Timestamp
+        ) {
+            return Err(self.refuse(
+                &comprehension.iter_range,
+                &format!("{range} is neither a list nor a map"),
+            ));
+        }
+        let accumulator = self.expression(&comprehension.accu_init)?;
         let outside = self.scope.len();
-        self.scope.push(&comprehension.accu_var);
+        self.scope.push((&comprehension.accu_var, accumulator));
         self.expression(&comprehension.loop_cond)?;
-        self.expression(&comprehension.result)?;
-        self.scope.push(&comprehension.iter_var);
+        let result = self.expression(&comprehension.result)?;
+        self.scope.push((&comprehension.iter_var, range.element()));
         self.expression(&comprehension.loop_step)?;
         self.scope.truncate(outside);
-        Ok(())
+        Ok(result)
     }
 
-    fn call(&mut self, expr: &'a IdedExpr, call: &'a CallExpr) -> Result<(), CompileError> {
+    fn call(&mut self, expr: &'a IdedExpr, call: &'a CallExpr) -> Result<Shape, CompileError> {
         let name = call.func_name.as_str();
         let qualified = call
             .target
@@ -152,12 +228,63 @@ impl<'a> Check<'a> {
             let problem = if known.is_some() || is_macro(&shown) {
                 format!("wrong number of arguments for {shown}: {given}")
             } else {
-                format!("unknown function: {shown}")
+                let known = library::names().chain(MACROS.iter().copied());
+                or_meant(format!("unknown function: {shown}"), &shown, known)
             };
             return Err(self.refuse_call(expr, name, &problem));
         }
         self.literal(expr, name, &call.args)?;
-        call.args.iter().try_for_each(|argument| self.expression(argument))
+        let mut shapes = Vec::with_capacity(given);
+        for argument in &call.args {
+            shapes.push(self.expression(argument)?);
+        }
+        self.returned((expr, call), &shapes)
+    }
+
+    /// What a call returns, if it can return anything for arguments of these shapes.
+    fn returned(&self, (expr, call): (&IdedExpr, &CallExpr), shapes: &[Shape]) -> Result<Shape, CompileError> {
+        let refuse = |text: &str| Err(self.refuse(expr, text));
+        let name = call.func_name.as_str();
+        match (name, shapes) {
+            (operators::EQUALS | operators::NOT_EQUALS | operators::LESS | operators::LESS_EQUALS, [one, other])
+            | (operators::GREATER | operators::GREATER_EQUALS, [one, other]) => {
+                if one.is_comparable_with(other) {
+                    Ok(self.known(Shape::Bool))
+                } else {
+                    refuse(&format!("{one} is compared with {other}, which it never equals"))
+                }
+            }
+            (operators::LOGICAL_AND | operators::LOGICAL_OR | operators::LOGICAL_NOT, operands) => {
+                let other = operands.iter().find(|shape| !matches!(shape, Shape::Bool | Shape::Any));
+                other.map_or(Ok(self.known(Shape::Bool)), |other| {
+                    refuse(&format!("true or false is needed, and this is {other}"))
+                })
+            }
+            (operators::CONDITIONAL, [condition, one, other]) => match condition {
+                Shape::Bool | Shape::Any if one == other => Ok(one.clone()),
+                Shape::Bool | Shape::Any => Ok(Shape::Any),
+                condition => refuse(&format!("true or false is needed before `?`, and this is {condition}")),
+            },
+            (operators::INDEX, [container, index]) => match (container, call.args.get(1).map(|index| &index.expr)) {
+                (Shape::Record(_), Some(Expr::Literal(LiteralValue::String(field)))) => {
+                    self.member(expr, container, field.inner())
+                }
+                (Shape::List(_), _) if *index == Shape::String => refuse("a list has no keys, only numbers from 0"),
+                _ => Ok(container.indexed()),
+            },
+            (operators::ADD | operators::SUBSTRACT | operators::MULTIPLY | operators::DIVIDE, [one, other]) => {
+                match (one, other) {
+                    (Shape::Int, Shape::Double) | (Shape::Double, Shape::Int) => {
+                        refuse("an int and a double do not mix: write double(…), or 1.0 for 1")
+                    }
+                    _ if one == other && matches!(one, Shape::Int | Shape::Double | Shape::String) => Ok(one.clone()),
+                    _ => Ok(Shape::Any),
+                }
+            }
+            (operators::IN, _) => Ok(self.known(Shape::Bool)),
+            _ if self.is_shaped => Ok(returned_by(name)),
+            _ => Ok(Shape::Any),
+        }
     }
 
     /// Refuses a literal that the function `name` will never take.
@@ -211,6 +338,27 @@ fn place(before: &[char]) -> (u32, u32) {
     )
 }
 
+/// What functions and methods return whatever they are given.
+fn returned_by(name: &str) -> Shape {
+    match name {
+        "size" | "int" => Shape::Int,
+        "double" => Shape::Double,
+        "string" => Shape::String,
+        "timestamp" => Shape::Timestamp,
+        "bool" | "startsWith" | "endsWith" | "contains" | "matches" => Shape::Bool,
+        _ => Shape::Any,
+    }
+}
+
+/// The message, with the name that was probably meant.
+fn or_meant<'k>(message: String, name: &str, known: impl IntoIterator<Item = &'k str>) -> String {
+    let known = known.into_iter().filter(|known| !known.starts_with('@'));
+    match meant(name, known) {
+        Some(meant) => format!("{message}; did you mean {meant}?"),
+        None => message,
+    }
+}
+
 fn is_type(name: &str) -> bool {
     library::env().types().find_type(name).is_some()
 }
@@ -246,17 +394,18 @@ const OPERATORS: &[&str] = &[
 
 /// Macros that were not expanded, which happens for a wrong number of arguments.
 fn is_macro(name: &str) -> bool {
-    [
-        operators::HAS,
-        operators::ALL,
-        operators::EXISTS,
-        operators::EXISTS_ONE,
-        "existsOne",
-        operators::MAP,
-        operators::FILTER,
-        "sortBy",
-        "optMap",
-        "optFlatMap",
-    ]
-    .contains(&name)
+    MACROS.contains(&name)
 }
+
+const MACROS: &[&str] = &[
+    operators::HAS,
+    operators::ALL,
+    operators::EXISTS,
+    operators::EXISTS_ONE,
+    "existsOne",
+    operators::MAP,
+    operators::FILTER,
+    "sortBy",
+    "optMap",
+    "optFlatMap",
+];

@@ -5,6 +5,7 @@ use crate::answer::Answer;
 use crate::budget::{self, Budget};
 use crate::check::Checked;
 use crate::error::{CompileError, EvalError, EvalErrorKind};
+use crate::shape::Shape;
 use crate::threads::{self, Lost};
 use crate::value::Value;
 use crate::{charged, check, library, rewrite};
@@ -27,6 +28,15 @@ pub struct Compiled(Arc<Tree>);
 /// For a text of more than 10 KiB, a syntax error, a name that is neither a variable nor a type, an unknown function or a
 /// wrong number of its arguments, a struct, and a literal argument that is no regular expression, duration or timestamp.
 pub fn compile(text: &str, variables: &[&str]) -> Result<Compiled, CompileError> {
+    let variables = variables.iter().map(|&name| (name.to_owned(), Shape::Any));
+    compile_shaped(text, variables.collect())
+}
+
+/// [`compile`] with variables whose shape is known.
+///
+/// # Errors
+/// Those of `compile`, and what can give no answer: a member that is not there, operands of types that do not go together.
+pub fn compile_shaped(text: &str, variables: Vec<(String, Shape)>) -> Result<Compiled, CompileError> {
     if text.len() > SOURCE_BYTES {
         return Err(CompileError::new(format!(
             "the expression has {} bytes, more than {SOURCE_BYTES}",
@@ -34,7 +44,6 @@ pub fn compile(text: &str, variables: &[&str]) -> Result<Compiled, CompileError>
         )));
     }
     let text = text.to_owned();
-    let variables: Vec<String> = variables.iter().map(|&name| name.to_owned()).collect();
     match threads::run(move || parse(&text, &variables)) {
         Ok(tree) => Ok(Compiled(Arc::new(tree?))),
         Err(Lost::Panicked) => Err(CompileError::new("the expression cannot be parsed")),
@@ -46,6 +55,19 @@ impl Compiled {
     /// Those of its variables that the expression names: no other one needs a value.
     pub fn variables(&self) -> impl Iterator<Item = &str> {
         self.0.variables.iter().map(String::as_str)
+    }
+
+    /// The expression, if its result may be a boolean.
+    ///
+    /// # Errors
+    /// For a result that is known to be something else.
+    pub fn of_bool(self) -> Result<Compiled, CompileError> {
+        match &self.0.shape {
+            Shape::Bool | Shape::Any => Ok(self),
+            other => Err(CompileError::new(format!(
+                "the result is {other}, and true or false is needed"
+            ))),
+        }
     }
 
     /// Evaluates the expression with the given variables, within `budget`. Blocks until it is done; may be called from any
@@ -84,6 +106,7 @@ struct Tree {
     /// The field names and string literals that were written: what an error may repeat.
     written: BTreeSet<String>,
     variables: BTreeSet<String>,
+    shape: Shape,
 }
 
 impl Drop for Tree {
@@ -92,14 +115,19 @@ impl Drop for Tree {
     }
 }
 
-fn parse(text: &str, variables: &[String]) -> Result<Tree, CompileError> {
+fn parse(text: &str, variables: &[(String, Shape)]) -> Result<Tree, CompileError> {
     let parsed = library::env().parser().parse_with_source_info(text);
     let (tree, source) = parsed.map_err(|errors| CompileError::from_parse(&errors))?;
-    let Checked { written, variables } = check::check(&tree, &source, variables)?;
+    let Checked {
+        written,
+        variables,
+        shape,
+    } = check::check(&tree, &source, variables)?;
     Ok(Tree {
         expression: rewrite::charging(tree),
         written,
         variables,
+        shape,
     })
 }
 

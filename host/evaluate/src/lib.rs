@@ -24,12 +24,14 @@ pub mod gate;
 mod library;
 mod patterns;
 mod rewrite;
+mod shape;
 mod text;
 mod threads;
 mod value;
 
 pub use answer::{Answer, Origin};
 pub use budget::Budget;
-pub use compile::{Compiled, compile};
+pub use compile::{Compiled, compile, compile_shaped};
 pub use error::{CompileError, EvalError, EvalErrorKind};
+pub use shape::Shape;
 pub use value::{OutOfRange, Value};

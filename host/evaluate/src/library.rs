@@ -37,6 +37,12 @@ pub(crate) fn method(name: &str) -> Option<RangeInclusive<usize>> {
     find(METHODS, name).or_else(|| TIME_GETTERS.contains(&name).then_some(0..=1))
 }
 
+/// The functions and methods that an expression may call.
+pub(crate) fn names() -> impl Iterator<Item = &'static str> {
+    let tables = FUNCTIONS.iter().chain(METHODS).map(|(name, _)| *name);
+    tables.chain(TIME_GETTERS.iter().copied())
+}
+
 fn find(table: &[(&str, RangeInclusive<usize>)], name: &str) -> Option<RangeInclusive<usize>> {
     table
         .iter()

@@ -8,7 +8,7 @@ use stagegate_api::combined_status_view::{self, CombinedStatusView};
 use stagegate_api::{CombinedStatus, evidence, label};
 use stagegate_decide::names::ObjectKey;
 use stagegate_decide::staging::{ClusterReport, JudgedObject, Root};
-use stagegate_evaluate::{Answer, Budget, compile};
+use stagegate_evaluate::{Answer, Budget};
 
 use super::{Failure, Outcome, Result};
 use crate::args::{self, CelArgs, Format};
@@ -46,8 +46,7 @@ struct Given {
 
 fn run(text: &str, given: &Given) -> std::result::Result<Answer, String> {
     let root = given.root;
-    let names: Vec<&str> = root.variables().iter().map(|variable| variable.name()).collect();
-    let compiled = compile(text, &names).map_err(|error| error.to_string())?;
+    let compiled = variables::compile(text, root).map_err(|error| error.to_string())?;
     let shown = match root {
         Root::Clause => Shown {
             clause: Some(&given.value),

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use stagegate_decide::names::Digest;
 use stagegate_decide::staging::{Compilation, Root, Verdict};
-use stagegate_evaluate::{Answer, Budget, Compiled, EvalError, EvalErrorKind, Value, compile};
+use stagegate_evaluate::{Answer, Budget, CompileError, Compiled, EvalError, EvalErrorKind, Value, compile};
 use stagegate_runtime::bounded::BoundedMap;
 use stagegate_runtime::request::cut;
 
@@ -35,19 +35,32 @@ impl Evaluator {
 
     /// Compiled over these variables, or why not: at most 256 characters. Blocks.
     pub fn compiled(&self, text: &str, variables: &[&str]) -> Result<Compiled, String> {
-        let digest = Digest::of(&(text, variables));
+        self.compiled_once(Digest::of(&(text, variables)), || compile(text, variables))
+    }
+
+    /// A filter or a condition.
+    fn check(&self, text: &str, root: Root) -> Result<Compiled, String> {
+        let check = || variables::compile(text, root)?.of_bool();
+        self.compiled_once(Digest::of(&(text, root)), check)
+    }
+
+    fn compiled_once(
+        &self,
+        digest: Digest,
+        compile: impl FnOnce() -> Result<Compiled, CompileError>,
+    ) -> Result<Compiled, String> {
         if let Some(known) = self.cache().get(&digest) {
             return known.clone();
         }
         self.metrics.compilation();
-        let compiled = compile(text, variables).map_err(|error| cut(&error.to_string(), MESSAGE_CHARS_MAX));
+        let compiled = compile().map_err(|error| cut(&error.to_string(), MESSAGE_CHARS_MAX));
         self.cache().insert(digest, compiled.clone());
         compiled
     }
 
     /// Whether a check's text compiles, and which variables it names. Blocks.
     pub fn compilation(&self, text: &str, root: Root) -> Compilation {
-        match self.compiled(text, &variables(root)) {
+        match self.check(text, root) {
             Ok(compiled) => Compilation::Compiles(variables::named(&compiled, root)),
             Err(message) => Compilation::Refused(message),
         }
@@ -56,7 +69,7 @@ impl Evaluator {
     /// What a check says about what it is shown, and whether it will say so again: a timeout says more about the machine than
     /// about the evidence. Blocks.
     pub fn verdict(&self, text: &str, root: Root, shown: Shown<'_>) -> (Verdict, Lasting) {
-        let compiled = match self.compiled(text, &variables(root)) {
+        let compiled = match self.check(text, root) {
             Ok(compiled) => compiled,
             Err(message) => return (Verdict::Unknown { message }, Lasting::Yes),
         };
@@ -95,8 +108,4 @@ impl Evaluator {
 pub enum Lasting {
     Yes,
     No,
-}
-
-fn variables(root: Root) -> Vec<&'static str> {
-    root.variables().iter().map(|variable| variable.name()).collect()
 }

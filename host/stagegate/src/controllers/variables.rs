@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Value as Json;
 use stagegate_decide::staging::{ClusterReport, JudgedObject, Root, Variable};
-use stagegate_evaluate::{Compiled, Value};
+use stagegate_evaluate::{CompileError, Compiled, Shape, Value, compile_shaped};
 
 /// What an expression may see; a variable whose value is not here must not be named.
 #[derive(Clone, Copy, Default)]
@@ -16,6 +16,39 @@ pub struct Shown<'a> {
     pub combined: Option<&'a Json>,
     pub clusters: Option<&'a [ClusterReport]>,
     pub object: Option<&'a JudgedObject>,
+}
+
+/// Compiles an expression over the variables of its root.
+pub fn compile(text: &str, root: Root) -> Result<Compiled, CompileError> {
+    let named = root.variables().iter().copied();
+    let declared = named.map(|variable| (variable.name().to_owned(), shape(variable, root)));
+    compile_shaped(text, declared.collect())
+}
+
+/// The shape of the values that [`values`] makes, as far as it is the same for all objects.
+fn shape(variable: Variable, root: Root) -> Shape {
+    match variable {
+        Variable::DownsyncClause | Variable::CombinedStatus | Variable::Obj => Shape::Any,
+        Variable::Clusters => Shape::list(Shape::record([
+            ("name", Shape::String),
+            ("reportedAt", Shape::Timestamp),
+            ("generation", Shape::Int),
+            ("replicas", Shape::Int),
+            ("updated", Shape::Int),
+            ("ready", Shape::Int),
+            ("available", Shape::Int),
+            ("healthy", Shape::Bool),
+            ("message", Shape::String),
+        ])),
+        Variable::Object => {
+            let texts = ["group", "version", "resource", "namespace", "name"];
+            let members = texts.map(|name| (name, Shape::String)).into_iter();
+            // As `object_of_clause` makes it.
+            let generation = (root == Root::CombinedStatus).then_some(("generation", Shape::Int));
+            Shape::record(members.chain(generation))
+        }
+        Variable::Collectors => Shape::map(Shape::list(Shape::map(Shape::Any))),
+    }
 }
 
 /// The variables that a compiled expression names.

@@ -88,9 +88,7 @@ fn combined_fields(manifest: &Manifest) -> Vec<Finding> {
 fn of_expression(manifest: &Manifest, pointer: &str) -> Vec<Finding> {
     let text = manifest.text_at(pointer);
     let place = || manifest.place(pointer);
-    let mut findings: Vec<Finding> = expression::compilation(manifest, pointer, expression::COLLECTOR)
-        .into_iter()
-        .collect();
+    let mut findings: Vec<Finding> = expression::of_collector(manifest, pointer).into_iter().collect();
     if let Some(variable) = expression::endless_in_kubestellar(text) {
         let message = format!(
             "a longer word containing {variable:?} comes before {variable:?} itself: KubeStellar (up to v0.30) \

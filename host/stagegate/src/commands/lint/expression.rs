@@ -1,23 +1,30 @@
 //! What one expression's text tells: whether it compiles, which collectors it reads, and what is known to go wrong.
 
 use stagegate_decide::staging::{Root, Variable};
-use stagegate_evaluate::compile;
+use stagegate_evaluate::{CompileError, Compiled, compile};
 
 use super::finding::Finding;
 use super::tokens::{self, Token};
+use crate::controllers::variables;
 use crate::manifests::Manifest;
 
 /// The variables of a collector's expressions.
 pub const COLLECTOR: &[&str] = &["inventory", "obj", "propagation", "returned"];
 
-/// The variables of a filter or a condition.
-pub fn variables(root: Root) -> Vec<&'static str> {
-    root.variables().iter().map(|variable| variable.name()).collect()
+/// A finding at the place of the mistake if the filter or condition at the pointer does not compile.
+pub fn check(manifest: &Manifest, pointer: &str, root: Root) -> Option<Finding> {
+    let names: Vec<&str> = root.variables().iter().map(|variable| variable.name()).collect();
+    let compiled = variables::compile(manifest.text_at(pointer), root).and_then(Compiled::of_bool);
+    Some(refused(manifest, pointer, (compiled.err()?, &names)))
 }
 
-/// A finding at the place of the mistake if the text at the pointer does not compile.
-pub fn compilation(manifest: &Manifest, pointer: &str, variables: &[&str]) -> Option<Finding> {
-    let error = compile(manifest.text_at(pointer), variables).err()?;
+/// A finding at the place of the mistake if a collector's expression at the pointer does not compile.
+pub fn of_collector(manifest: &Manifest, pointer: &str) -> Option<Finding> {
+    let error = compile(manifest.text_at(pointer), COLLECTOR).err()?;
+    Some(refused(manifest, pointer, (error, COLLECTOR)))
+}
+
+fn refused(manifest: &Manifest, pointer: &str, (error, variables): (CompileError, &[&str])) -> Finding {
     let place = match (error.line, error.column) {
         (Some(line), Some(column)) => manifest.place_within(pointer, line as usize, column as usize),
         _ => manifest.place(pointer),
@@ -26,7 +33,7 @@ pub fn compilation(manifest: &Manifest, pointer: &str, variables: &[&str]) -> Op
         true => format!("the variables here are {}", variables.join(", ")),
         false => String::new(),
     };
-    Some(Finding::error(manifest, place, "cel", error.message).advise(advice))
+    Finding::error(manifest, place, "cel", error.message).advise(advice)
 }
 
 /// Names of the StatusCollectors that the expression reads: `collectors['x']`, `collectors.x`, and those that it compares a result's

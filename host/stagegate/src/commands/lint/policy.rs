@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 use stagegate_decide::staging::Root;
-use stagegate_evaluate::{Answer, Budget, compile};
+use stagegate_evaluate::{Answer, Budget};
 
 use super::clauses::{self, Kind};
 use super::expression;
@@ -62,7 +62,7 @@ fn items<'a>(manifest: &'a Manifest, pointer: &str) -> Vec<Item<'a>> {
 fn of_stage(stage: &Stage<'_>) -> Vec<Finding> {
     let mut findings = Vec::new();
     if let Some((pointer, text)) = stage.text("filter") {
-        match expression::compilation(stage.manifest, &pointer, &expression::variables(Root::Clause)) {
+        match expression::check(stage.manifest, &pointer, Root::Clause) {
             Some(finding) => findings.push(finding),
             None if stage.text("condition").is_some() || stage.text("soak").is_some() => {
                 findings.extend(keeps_kinds_without_status(stage, &pointer, text));
@@ -71,8 +71,7 @@ fn of_stage(stage: &Stage<'_>) -> Vec<Finding> {
         }
     }
     if let Some((pointer, text)) = stage.text("condition") {
-        let variables = expression::variables(Root::CombinedStatus);
-        findings.extend(expression::compilation(stage.manifest, &pointer, &variables));
+        findings.extend(expression::check(stage.manifest, &pointer, Root::CombinedStatus));
         findings.extend(of_condition(stage, &pointer, text));
     }
     findings
@@ -112,7 +111,7 @@ fn keeps_kinds_without_status(stage: &Stage<'_>, pointer: &str, filter: &str) ->
 }
 
 fn keeps(filter: &str, clause: &Value) -> bool {
-    let Ok(compiled) = compile(filter, &expression::variables(Root::Clause)) else {
+    let Ok(compiled) = variables::compile(filter, Root::Clause) else {
         return false;
     };
     let shown = Shown {

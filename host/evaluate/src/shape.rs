@@ -1,0 +1,106 @@
+//! What is known of a value before anything runs: enough to refuse a member that is not there, a comparison that is never true, and a
+//! result that is no boolean. Whatever is not known is [`Shape::Any`], of which nothing is refused.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+/// The type of a value, as far as it is known.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Shape {
+    /// Anything.
+    Any,
+    Bool,
+    Int,
+    Double,
+    String,
+    Timestamp,
+    /// Elements of one shape.
+    List(Arc<Shape>),
+    /// Whatever keys, with values of one shape.
+    Map(Arc<Shape>),
+    /// A map that has no other keys than these; one of them may be absent.
+    Record(Arc<BTreeMap<String, Shape>>),
+}
+
+impl Shape {
+    /// A list of such elements.
+    pub fn list(element: Shape) -> Self {
+        Self::List(Arc::new(element))
+    }
+
+    /// A map to such values.
+    pub fn map(value: Shape) -> Self {
+        Self::Map(Arc::new(value))
+    }
+
+    /// A map of these members.
+    pub fn record(members: impl IntoIterator<Item = (&'static str, Shape)>) -> Self {
+        let members = members.into_iter().map(|(name, shape)| (name.to_owned(), shape));
+        Self::Record(Arc::new(members.collect()))
+    }
+
+    /// What a loop over such a value binds to its variable.
+    pub(crate) fn element(&self) -> Self {
+        match self {
+            Self::List(element) => (**element).clone(),
+            // A loop over a map is one over its keys.
+            Self::Map(_) | Self::Record(_) => Self::String,
+            _ => Self::Any,
+        }
+    }
+
+    /// The value at an index or key.
+    pub(crate) fn indexed(&self) -> Self {
+        match self {
+            Self::List(element) => (**element).clone(),
+            Self::Map(value) => (**value).clone(),
+            _ => Self::Any,
+        }
+    }
+
+    /// Whether values of the two can be equal, and have an order if they are of one type.
+    pub(crate) fn is_comparable_with(&self, other: &Self) -> bool {
+        match (self.family(), other.family()) {
+            (None, _) | (_, None) => true,
+            (one, other) => one == other,
+        }
+    }
+
+    /// `None`: not known.
+    fn family(&self) -> Option<u8> {
+        Some(match self {
+            Self::Any => return None,
+            Self::Bool => 0,
+            Self::Int | Self::Double => 1,
+            Self::String => 2,
+            Self::Timestamp => 3,
+            Self::List(_) => 4,
+            Self::Map(_) | Self::Record(_) => 5,
+        })
+    }
+}
+
+impl fmt::Display for Shape {
+    /// The name of the type in CEL, with its article.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Any => "any value",
+            Self::Bool => "a bool",
+            Self::Int => "an int",
+            Self::Double => "a double",
+            Self::String => "a string",
+            Self::Timestamp => "a timestamp",
+            Self::List(_) => "a list",
+            Self::Map(_) | Self::Record(_) => "a map",
+        })
+    }
+}
+
+/// The name among `known` that was probably meant, if there is one: at most a third of it differs.
+pub(crate) fn meant<'k>(name: &str, known: impl IntoIterator<Item = &'k str>) -> Option<&'k str> {
+    let distance = |known: &str| strsim::damerau_levenshtein(&known.to_lowercase(), &name.to_lowercase());
+    let near = known.into_iter().map(|known| (distance(known), known));
+    let near = near.filter(|(distance, known)| *distance <= (known.chars().count() / 3).max(1));
+    near.min().map(|(_, known)| known)
+}
