@@ -102,7 +102,7 @@ pub struct Stage {
     /// - Ignored: no. Only the condition, the gates and the soak hold the stage.
     #[serde(default, skip_serializing_if = "is_default")]
     pub health: StageHealth,
-    /// CEL over one bound object: whether `health`, `condition` and `gates` judge it. Absent: all are judged that can report a
+    /// CEL over one bound object: whether `health`, `condition` and `gates` judge it. Absent: all objects that can report a
     /// status. For example `object.resource == "deployments"`.
     ///
     /// - `object`: `group` (empty for the core group), `version`, `resource` (a plural), `namespace` (empty for a
@@ -119,10 +119,10 @@ pub struct Stage {
     /// CEL over what the clusters report: must be true for every object that `filter` keeps. For example
     /// `clusters.all(c, c.available >= 2)`.
     ///
-    /// - `clusters`: for each cluster of the stage `name`, `replicas`, `updated`, `ready`, `available`, `generation` (integers),
-    ///   `healthy`, `message`, `reportedAt` (a timestamp)
+    /// - `clusters`: for each cluster of the stage `name`, the integers `replicas`, `updated`, `ready`, `available` and
+    ///   `generation`, `healthy`, `message`, and the timestamp `reportedAt`
     /// - `object`: as in `filter`, and `generation`
-    /// - `collectors`: by the name of a StatusCollector the rows of its result, each a map by column name
+    /// - `collectors`: a map from StatusCollector names to rows; each row is a map from column names to values
     /// - `combinedStatus`, `obj`: the CombinedStatus
     #[serde(
         default,

@@ -87,7 +87,7 @@ impl Variable {
 pub struct ConditionEvidence {
     /// Where the value of `combinedStatus`, `obj` and `collectors` is.
     pub combined: Option<CombinedRef>,
-    /// Of what the members below are made of.
+    /// Digest of what the members below are made of.
     pub rest: Option<Digest>,
     /// `clusters`, by name.
     pub clusters: Option<Vec<ClusterReport>>,
@@ -126,7 +126,7 @@ pub struct ClusterReport {
 pub struct JudgedObject {
     /// Empty for the core group.
     pub group: String,
-    /// Of its API; `None` where nothing tells.
+    /// Of its API; `None` if unknown.
     pub version: Option<String>,
     /// Lower-case plural.
     pub resource: String,
@@ -134,13 +134,13 @@ pub struct JudgedObject {
     pub namespace: String,
     /// `metadata.name`
     pub name: String,
-    /// `metadata.generation`; `None` for a kind that counts none.
+    /// `metadata.generation`; `None` for a kind without generations.
     pub generation: Option<i64>,
 }
 
 impl ClusterReport {
-    /// What the row of our own collector says. The controller of a workload leaves out a count that is 0, but how many Pods a
-    /// DaemonSet wants; a status that no controller has written has no counts.
+    /// What the row of our own collector says. Workload controllers leave out a count that is 0, except `desiredNumberScheduled` of
+    /// a DaemonSet, and a ReplicaSet does not count updated replicas. A status that no controller has written has no counts.
     pub fn of(key: &ObjectKey, row: &EvidenceRow) -> Self {
         let generation = row.r#gen.parse().ok();
         let is_counted = counts_replicas(&key.group, &key.resource) && generation.is_some();
@@ -162,7 +162,11 @@ impl ClusterReport {
             },
             generation,
             replicas,
-            updated: counted(row.updated),
+            updated: if key.resource == "replicasets" {
+                row.updated
+            } else {
+                counted(row.updated)
+            },
             ready: counted(row.ready),
             available: counted(row.available),
             healthy,
@@ -181,7 +185,7 @@ pub(crate) struct Seen<'a> {
 }
 
 impl Seen<'_> {
-    /// What the condition sees, which names these variables.
+    /// The evidence for a condition that names these variables.
     pub(crate) fn named(&self, named: &BTreeSet<Variable>) -> ConditionEvidence {
         let names_clusters = named.contains(&Variable::Clusters);
         ConditionEvidence {

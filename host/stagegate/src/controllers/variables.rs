@@ -153,8 +153,8 @@ fn items<'a>(value: &'a Json, member: &str) -> impl Iterator<Item = &'a Json> {
     value.get(member).and_then(Json::as_array).into_iter().flatten()
 }
 
-/// A Number is a double, which KubeStellar writes as text. One that is none or not finite is null, as is any other cell without a
-/// value: to compare it is an error, while `!(rate > 0.01)` would be true of what is not a number.
+/// A Number is a double, which KubeStellar writes as text. One that cannot be parsed or is not finite becomes null, like any cell
+/// without a value: comparing null is an error, whereas `!(rate > 0.01)` would be true for NaN.
 fn cell(cell: &Json) -> Value {
     let member = |name: &str| cell.get(name);
     let value = match cell.get("type").and_then(Json::as_str) {
