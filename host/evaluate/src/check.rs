@@ -281,7 +281,17 @@ impl<'a> Check<'a> {
                     _ => Ok(Shape::Any),
                 }
             }
-            (operators::IN, _) => Ok(self.known(Shape::Bool)),
+            (operators::IN | operators::OPT_INDEX | operators::OPT_SELECT, [one, other]) => {
+                // `name in record`, `record[?name]`, `record.?name`.
+                let (record, name) = if name == operators::IN { (other, 0) } else { (one, 1) };
+                if let (Shape::Record(_), Some(Expr::Literal(LiteralValue::String(field)))) =
+                    (record, call.args.get(name).map(|name| &name.expr))
+                {
+                    self.member(expr, record, field.inner())?;
+                }
+                let is_in = call.func_name == operators::IN;
+                Ok(if is_in { self.known(Shape::Bool) } else { Shape::Any })
+            }
             _ if self.is_shaped => Ok(returned_by(name)),
             _ => Ok(Shape::Any),
         }

@@ -85,7 +85,7 @@ fn of_combined(condition: &Compiled, combined: &Json) {
 }
 
 fn is_true(condition: &Compiled, variable: Variable, shown: Shown<'_>) {
-    let bound = values(&BTreeSet::from([variable]), shown);
+    let bound = values(&BTreeSet::from([variable]), shown).expect("it is shown");
     assert_eq!(condition.eval(&bound, Budget::default()), Ok(Answer::Bool(true)));
 }
 

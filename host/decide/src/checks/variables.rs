@@ -179,6 +179,8 @@ impl ClusterReport {
 pub(crate) struct Seen<'a> {
     pub(crate) key: ObjectKey,
     pub(crate) combined: CombinedRef,
+    /// The resourceVersion of the CombinedStatus.
+    pub(crate) version: Option<&'a str>,
     /// Of our own collector, sorted by cluster.
     pub(crate) rows: &'a [EvidenceRow],
     pub(crate) object: JudgedObject,
@@ -207,11 +209,15 @@ impl Seen<'_> {
         is_named.then_some(&self.combined)
     }
 
-    /// Of whole rows: what a cluster's health follows from is more than what is shown of it.
+    /// There may be thousands of rows, so the version of their CombinedStatus stands for them. Objects of two kinds may have equal
+    /// rows, of which health says different things.
     fn rest(&self, named: &BTreeSet<Variable>) -> Option<Digest> {
-        let rows = named.contains(&Variable::Clusters).then_some(self.rows);
+        let rows = self.version.is_none().then_some(self.rows);
+        let clusters = named
+            .contains(&Variable::Clusters)
+            .then_some((&self.key, self.version, rows));
         let object = named.contains(&Variable::Object).then_some(&self.object);
-        (rows.is_some() || object.is_some()).then(|| Digest::of(&(rows, object)))
+        (clusters.is_some() || object.is_some()).then(|| Digest::of(&(clusters, object)))
     }
 }
 
@@ -227,5 +233,53 @@ fn joined(combined: Option<&str>, rest: Option<&Digest>) -> Digest {
     match (combined, rest) {
         (Some(combined), None) => Digest::from_text(combined.to_owned()),
         parts => Digest::of(&parts),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn seen<'a>(resource: &str, version: Option<&'a str>, rows: &'a [EvidenceRow]) -> Seen<'a> {
+        Seen {
+            key: ObjectKey {
+                group: String::new(),
+                resource: resource.to_owned(),
+                namespace: None,
+                name: "web".to_owned(),
+            },
+            combined: CombinedRef {
+                namespace: "shop".to_owned(),
+                name: "c1.b1".to_owned(),
+                digest: "same".to_owned(),
+            },
+            version,
+            rows,
+            object: JudgedObject {
+                group: String::new(),
+                version: None,
+                resource: String::new(),
+                namespace: String::new(),
+                name: String::new(),
+                generation: None,
+            },
+        }
+    }
+
+    #[test]
+    fn equal_reports_on_objects_of_two_kinds_are_two_pieces_of_evidence() {
+        let clusters = BTreeSet::from([Variable::Clusters]);
+        let digest = |resource: &str| seen(resource, None, &[]).digest(&clusters);
+        assert_ne!(digest("jobs"), digest("services"));
+        let asked = seen("jobs", None, &[]).named(&clusters);
+        assert_eq!(asked.digest(), digest("jobs"), "an answer has the key of its question");
+    }
+
+    #[test]
+    fn a_condition_over_the_combined_status_alone_is_asked_once_for_the_same_results() {
+        let obj = BTreeSet::from([Variable::Obj]);
+        let digest = |version| seen("jobs", Some(version), &[]).digest(&obj);
+        assert_eq!(digest("1"), digest("2"));
+        assert_eq!(digest("1").as_str(), "same");
     }
 }

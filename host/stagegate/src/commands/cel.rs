@@ -59,20 +59,7 @@ fn run(text: &str, given: &Given) -> std::result::Result<Answer, String> {
             object: given.object.as_ref(),
         },
     };
-    let named = variables::named(&compiled, root);
-    let bound = variables::values(&named, shown);
-    let is_bound = |name: &str| bound.iter().any(|(bound, _)| *bound == name);
-    if let Some(missing) = named
-        .iter()
-        .map(|variable| variable.name())
-        .find(|name| !is_bound(name))
-    {
-        return Err(format!(
-            "nothing is known about `{missing}`: give a CombinedStatus of a BindingPolicy that Stagegate has made, with its labels \
-             and the results of the StatusCollector {}…",
-            evidence::NAME_PREFIX
-        ));
-    }
+    let bound = variables::values(&variables::named(&compiled, root), shown)?;
     compiled
         .eval(&bound, Budget::default())
         .map_err(|error| error.to_string())
@@ -141,7 +128,11 @@ fn key_of(view: &CombinedStatusView) -> Option<ObjectKey> {
 }
 
 fn clusters_of(key: &ObjectKey, view: &CombinedStatusView) -> Option<Vec<ClusterReport>> {
-    let [found] = view.evidence.as_slice() else { return None };
+    let ours = evidence::collector_name();
+    let found = match view.evidence.as_slice() {
+        [found] => found,
+        several => several.iter().find(|found| found.collector == ours)?,
+    };
     let rows = found.malformed.is_none().then_some(&found.rows)?;
     Some(rows.iter().map(|row| ClusterReport::of(key, row)).collect())
 }

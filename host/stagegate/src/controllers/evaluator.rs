@@ -73,7 +73,10 @@ impl Evaluator {
             Ok(compiled) => compiled,
             Err(message) => return (Verdict::Unknown { message }, Lasting::Yes),
         };
-        let bound = variables::values(&variables::named(&compiled, root), shown);
+        let bound = match variables::values(&variables::named(&compiled, root), shown) {
+            Ok(bound) => bound,
+            Err(message) => return (Verdict::Unknown { message }, Lasting::Yes),
+        };
         let verdict = match self.eval(&compiled, &bound) {
             Ok(Answer::Bool(true)) => Verdict::True,
             Ok(Answer::Bool(false)) => Verdict::False,

@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 
 use serde_json::Value as Json;
+use stagegate_api::evidence;
 use stagegate_decide::staging::{ClusterReport, JudgedObject, Root, Variable};
 use stagegate_evaluate::{CompileError, Compiled, Shape, Value, compile_shaped};
 
@@ -56,24 +57,40 @@ pub fn named(compiled: &Compiled, root: Root) -> BTreeSet<Variable> {
     compiled.variables().filter_map(|name| root.variable(name)).collect()
 }
 
-/// The values of these variables, as far as they are shown.
-pub fn values(named: &BTreeSet<Variable>, shown: Shown<'_>) -> Vec<(&'static str, Value)> {
+/// The values of these variables.
+///
+/// # Errors
+/// If one of them has no value: an empty list or map in its place could make a stage pass.
+pub fn values(named: &BTreeSet<Variable>, shown: Shown<'_>) -> Result<Vec<(&'static str, Value)>, String> {
     let mut combined: Option<Value> = None;
-    let mut values = Vec::with_capacity(named.len());
-    for variable in named {
+    let value = |variable: &Variable| {
         let value = match variable {
             Variable::DownsyncClause => shown.clause.map(Value::from),
             Variable::CombinedStatus | Variable::Obj => {
-                combined = combined.or_else(|| shown.combined.map(Value::from));
+                combined = combined.take().or_else(|| shown.combined.map(Value::from));
                 combined.clone()
             }
-            Variable::Collectors => shown.combined.map(collectors),
+            Variable::Collectors => shown.combined.and_then(collectors),
             Variable::Clusters => shown.clusters.map(|clusters| Value::list(clusters.iter().map(cluster))),
             Variable::Object => shown.object.map(object).or_else(|| shown.clause.map(object_of_clause)),
         };
-        values.extend(value.map(|value| (variable.name(), value)));
+        let value = value.ok_or_else(|| format!("`{}` has no value: {}", variable.name(), remedy(*variable)))?;
+        Ok((variable.name(), value))
+    };
+    named.iter().map(value).collect()
+}
+
+fn remedy(variable: Variable) -> String {
+    match variable {
+        Variable::Collectors => {
+            "no StatusCollector has a result about the object; name one in spec.downsync[].statusCollectors".to_owned()
+        }
+        _ => format!(
+            "give a CombinedStatus of a BindingPolicy that Stagegate has made, with its labels and the results of the \
+             StatusCollector {}…",
+            evidence::NAME_PREFIX
+        ),
     }
-    values
 }
 
 fn cluster(report: &ClusterReport) -> Value {
@@ -126,10 +143,13 @@ fn map<const N: usize>(members: [(&str, Option<Value>); N]) -> Value {
     )
 }
 
-/// By the name of each StatusCollector the rows of its result, each a map by column.
-fn collectors(combined: &Json) -> Value {
-    let results = items(combined, "results");
-    Value::map(results.filter_map(|result| Some((result.get("name")?.as_str()?.to_owned(), rows(result)))))
+/// By the name of each StatusCollector the rows of its result; `None` without any result.
+fn collectors(combined: &Json) -> Option<Value> {
+    let mut results = items(combined, "results").peekable();
+    results.peek()?;
+    Some(Value::map(results.filter_map(|result| {
+        Some((result.get("name")?.as_str()?.to_owned(), rows(result)))
+    })))
 }
 
 fn rows(result: &Json) -> Value {
@@ -144,7 +164,7 @@ fn rows(result: &Json) -> Value {
         .collect();
     let row = |row: &Json| {
         let columns = shown.iter().zip(items(row, "columns"));
-        Value::map(columns.filter_map(|(name, column)| Some((name.clone()?, cell(column)))))
+        Value::map(columns.filter_map(|(name, column)| Some((name.clone()?, cell(column)?))))
     };
     Value::list(items(result, "rows").map(row))
 }
@@ -153,22 +173,20 @@ fn items<'a>(value: &'a Json, member: &str) -> impl Iterator<Item = &'a Json> {
     value.get(member).and_then(Json::as_array).into_iter().flatten()
 }
 
-/// A Number is a double, which KubeStellar writes as text. One that cannot be parsed or is not finite becomes null, like any cell
-/// without a value: comparing null is an error, whereas `!(rate > 0.01)` would be true for NaN.
-fn cell(cell: &Json) -> Value {
+/// A Number is a double, which KubeStellar writes as text. One that cannot be parsed or is not finite is left out of its row, as is any
+/// other value that cannot be read: to read it is an error, whereas `!(rate > 0.01)` would be true for NaN.
+fn cell(cell: &Json) -> Option<Value> {
     let member = |name: &str| cell.get(name);
-    let value = match cell.get("type").and_then(Json::as_str) {
-        Some("Number") => {
-            let number = member("float")
-                .and_then(Json::as_str)
-                .and_then(|text| text.parse::<f64>().ok());
-            number.filter(|number| number.is_finite()).map(Value::from)
+    match cell.get("type").and_then(Json::as_str)? {
+        "Number" => {
+            let number: f64 = member("float").and_then(Json::as_str)?.parse().ok()?;
+            number.is_finite().then(|| Value::from(number))
         }
-        Some("Bool") => member("bool").and_then(Json::as_bool).map(Value::from),
-        Some("String") => member("string").and_then(Json::as_str).map(Value::from),
-        Some("Array") => member("array").map(Value::from),
-        Some("Object") => member("object").map(Value::from),
+        "Bool" => member("bool").and_then(Json::as_bool).map(Value::from),
+        "String" => member("string").and_then(Json::as_str).map(Value::from),
+        "Array" => member("array").map(Value::from),
+        "Object" => member("object").map(Value::from),
+        "Null" => Some(Value::null()),
         _ => None,
-    };
-    value.unwrap_or_else(Value::null)
+    }
 }

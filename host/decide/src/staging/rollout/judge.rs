@@ -478,6 +478,7 @@ impl<'a> StageEvaluator<'a> {
                 name: key.to_string(),
                 seen: Seen {
                     combined: combined_ref(&subject)?,
+                    version: subject.combined()?.metadata.resource_version.as_deref(),
                     rows: subject.rows(),
                     object: binding_view::judged(object, found.generation),
                     key,

@@ -118,7 +118,9 @@ fn keeps(filter: &str, clause: &Value) -> bool {
         clause: Some(clause),
         ..Shown::default()
     };
-    let bound = variables::values(&variables::named(&compiled, Root::Clause), shown);
+    let Ok(bound) = variables::values(&variables::named(&compiled, Root::Clause), shown) else {
+        return false;
+    };
     matches!(compiled.eval(&bound, Budget::default()), Ok(Answer::Bool(true)))
 }
 
