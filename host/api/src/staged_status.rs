@@ -3,9 +3,12 @@
 //! Times, generations and destinations recorded here survive a restart, so every field is part of a decision or shown
 //! to a user. Nothing of a workload object's content may be copied here.
 
+use std::borrow::Cow;
+use std::mem;
+
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube::KubeSchema;
-use schemars::JsonSchema;
+use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
 
 use crate::bounds;
@@ -27,10 +30,28 @@ pub const MAX_PIECE_NAME_CHARS: usize = 64;
 /// Most characters of its value.
 pub const MAX_PIECE_VALUE_CHARS: usize = 128;
 
-/// What the controller last saw and decided.
+/// What the controller last saw and decided. Stored with what it only compares evidence with behind the rest, as `tracking`.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+#[serde(from = "StoredStatus", into = "StoredStatus")]
+pub struct StagedBindingPolicyStatus {
+    /// As in [`StoredStatus`].
+    pub observed_generation: Option<i64>,
+    /// As in [`StoredStatus`].
+    pub active_stage: Option<String>,
+    /// As in [`StoredStatus`].
+    pub phase: Option<Phase>,
+    /// As in [`StoredStatus`].
+    pub reason: Option<String>,
+    /// As in [`StoredStatus`].
+    pub conditions: Vec<Condition>,
+    /// One record for each stage, with what `tracking` has of it.
+    pub stages: Vec<StageStatus>,
+}
+
+/// What the controller last saw and decided, as the API server has it.
 #[derive(Clone, Debug, Default, Deserialize, KubeSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct StagedBindingPolicyStatus {
+pub struct StoredStatus {
     /// The generation of the policy that this status is about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
@@ -53,6 +74,109 @@ pub struct StagedBindingPolicyStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 64))]
     pub stages: Vec<StageStatus>,
+    /// What the controller compares later evidence with, for each stage of which there is something. It is not meant for people.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 64))]
+    pub tracking: Vec<StageTracking>,
+}
+
+/// What the controller compares later evidence of one stage with.
+#[derive(Clone, Debug, Default, Deserialize, KubeSchema, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct StageTracking {
+    /// The name of a stage in `stages`.
+    #[schemars(length(max = 63))]
+    pub stage: String,
+    /// When an object without `metadata.generation` was last edited: settling and soaking start from there again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<DateTime>")]
+    pub unsettled_since: Option<Time>,
+    /// The clusters that the Binding has named since the placement was opened. Kept only until a first set is accepted: a cluster that is
+    /// named later may have missed an update.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 1024), inner(length(max = 253)))]
+    pub named_clusters: Vec<String>,
+    /// The bound objects, with what later evidence is compared with.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 1024))]
+    pub objects: Vec<ObjectStatus>,
+    /// Reasons that an Event was written for while this stage was active, in this attempt and generation of the policy: none
+    /// of them is reported again.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 64), inner(length(max = 64)))]
+    pub event_reasons: Vec<String>,
+}
+
+impl JsonSchema for StagedBindingPolicyStatus {
+    fn inline_schema() -> bool {
+        StoredStatus::inline_schema()
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        StoredStatus::schema_name()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        StoredStatus::json_schema(generator)
+    }
+}
+
+impl From<StoredStatus> for StagedBindingPolicyStatus {
+    fn from(stored: StoredStatus) -> Self {
+        let mut stages = stored.stages;
+        for tracking in stored.tracking {
+            // One without a stage was not written by the controller: it is about nothing.
+            if let Some(stage) = stages.iter_mut().find(|stage| stage.name == tracking.stage) {
+                stage.unsettled_since = tracking.unsettled_since;
+                stage.named_clusters = tracking.named_clusters;
+                stage.objects = tracking.objects;
+                stage.event_reasons = tracking.event_reasons;
+            }
+        }
+        Self {
+            observed_generation: stored.observed_generation,
+            active_stage: stored.active_stage,
+            phase: stored.phase,
+            reason: stored.reason,
+            conditions: stored.conditions,
+            stages,
+        }
+    }
+}
+
+impl From<StagedBindingPolicyStatus> for StoredStatus {
+    fn from(status: StagedBindingPolicyStatus) -> Self {
+        let mut stages = status.stages;
+        let tracking = stages.iter_mut().map(StageTracking::take_from);
+        Self {
+            observed_generation: status.observed_generation,
+            active_stage: status.active_stage,
+            phase: status.phase,
+            reason: status.reason,
+            conditions: status.conditions,
+            tracking: tracking.filter(|tracking| !tracking.is_empty()).collect(),
+            stages,
+        }
+    }
+}
+
+impl StageTracking {
+    fn take_from(stage: &mut StageStatus) -> Self {
+        Self {
+            stage: stage.name.clone(),
+            unsettled_since: stage.unsettled_since.take(),
+            named_clusters: mem::take(&mut stage.named_clusters),
+            objects: mem::take(&mut stage.objects),
+            event_reasons: mem::take(&mut stage.event_reasons),
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.unsettled_since.is_none()
+            && self.named_clusters.is_empty()
+            && self.objects.is_empty()
+            && self.event_reasons.is_empty()
+    }
 }
 
 /// Where the rollout stands.
@@ -94,7 +218,7 @@ impl Phase {
 }
 
 /// What is known about one stage.
-#[derive(Clone, Debug, Default, Deserialize, KubeSchema, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct StageStatus {
     /// The stage's name.
@@ -127,9 +251,9 @@ pub struct StageStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<DateTime>")]
     pub settled_at: Option<Time>,
-    /// When an object without `metadata.generation` was last edited: settling and soaking start from there again.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Option<DateTime>")]
+    /// As in [`StageTracking`].
+    #[serde(skip)]
+    #[schemars(skip)]
     pub unsettled_since: Option<Time>,
     /// Since when everything passes without a break.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -151,14 +275,13 @@ pub struct StageStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 1024), inner(length(max = 253)))]
     pub destinations: Vec<String>,
-    /// The clusters that the Binding has named since the placement was opened. Kept only until a first set is accepted: a cluster that is
-    /// named later may have missed an update.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(max = 1024), inner(length(max = 253)))]
+    /// As in [`StageTracking`].
+    #[serde(skip)]
+    #[schemars(skip)]
     pub named_clusters: Vec<String>,
-    /// The bound objects, with what later evidence is compared with.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(max = 1024))]
+    /// As in [`StageTracking`].
+    #[serde(skip)]
+    #[schemars(skip)]
     pub objects: Vec<ObjectStatus>,
     /// Bound objects of kinds that never return a status, as `configmaps default/settings`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -172,10 +295,9 @@ pub struct StageStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 1024))]
     pub message: Option<String>,
-    /// Reasons that an Event was written for while this stage was active, in this attempt and generation of the policy: none
-    /// of them is reported again.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(max = 64), inner(length(max = 64)))]
+    /// As in [`StageTracking`].
+    #[serde(skip)]
+    #[schemars(skip)]
     pub event_reasons: Vec<String>,
 }
 

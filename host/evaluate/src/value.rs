@@ -4,10 +4,12 @@
 //! show the engine its own type ([`Val::as_builtin`]), which makes `==`, `in`, `+` and indexing work in both directions.
 //! Nothing here prints the data: a debug text of a `Value` names its type only, because objects hold secrets.
 
+use crate::answer::Answer;
 use cel::ExecutionError;
 use cel::common::traits::{Adder, Container, Indexer, Iterable, Sizer, Zeroer};
 use cel::common::types::{
-    CelBool, CelDouble, CelInt, CelList, CelMap, CelMapKey, CelNull, CelString, CelTimestamp, CelUInt, Type,
+    CelBool, CelBytes, CelDouble, CelDuration, CelInt, CelList, CelMap, CelMapKey, CelNull, CelString, CelTimestamp,
+    CelUInt, Type,
 };
 use cel::common::value::{Builtin, BuiltinRef, CowVal, StaticVal, Val};
 use std::any::Any;
@@ -62,6 +64,55 @@ impl Value {
         }
         let time = chrono::DateTime::from_timestamp(seconds, nanoseconds).ok_or(OutOfRange)?;
         Ok(Value(Arc::new(CelTimestamp::from(time.fixed_offset()))))
+    }
+
+    /// What an expression gave, to be bound to a variable again. `None` for what is no data, such as a type.
+    pub(crate) fn from_answer(answer: &Answer) -> Option<Value> {
+        Some(match answer {
+            Answer::Null => Value::null(),
+            Answer::Bool(value) => Value::from(*value),
+            Answer::Int(value) => Value::from(*value),
+            Answer::Uint(value) => Value::from(*value),
+            Answer::Double(value) => Value::from(*value),
+            Answer::String(text) => Value::from(text.as_str()),
+            Answer::Bytes(bytes) => Value(Arc::new(CelBytes::from(bytes.clone()))),
+            Answer::Timestamp { seconds, nanos } => Value::timestamp(*seconds, *nanos).ok()?,
+            Answer::Duration { seconds, nanos } => {
+                let duration = chrono::TimeDelta::try_seconds(*seconds)?;
+                let duration = duration.checked_add(&chrono::TimeDelta::nanoseconds(i64::from(*nanos)))?;
+                Value(Arc::new(CelDuration::from(duration)))
+            }
+            Answer::List(items, _) => Value::list(items.iter().map(Value::from_answer).collect::<Option<Vec<_>>>()?),
+            Answer::Map(entries, _) => {
+                let mut members = HashMap::with_capacity(entries.len());
+                for (key, value) in entries {
+                    let key = match key {
+                        Answer::Bool(key) => CelMapKey::from(*key),
+                        Answer::Int(key) => CelMapKey::from(*key),
+                        Answer::Uint(key) => CelMapKey::from(*key),
+                        Answer::String(key) => CelMapKey::from(key.clone()),
+                        _ => return None,
+                    };
+                    members.insert(key, Value::from_answer(value)?.to_val());
+                }
+                Value(Arc::new(DataMap(Arc::new(CelMap::from(members)))))
+            }
+            Answer::Type(_) | Answer::Other => return None,
+        })
+    }
+
+    /// The elements of a list.
+    pub(crate) fn items(&self) -> Option<Vec<Value>> {
+        let list = self.0.downcast_ref::<DataList>()?;
+        let items = list.0.inner().iter();
+        Some(items.map(|item| Value(Arc::from(item.clone_as_boxed()))).collect())
+    }
+
+    /// The text under a key of a map.
+    pub(crate) fn member_text(&self, key: &str) -> Option<String> {
+        let map = self.0.downcast_ref::<DataMap>()?;
+        let text = map.0.inner().get(&CelMapKey::from(key.to_owned()))?;
+        Some(text.downcast_ref::<CelString>()?.inner().to_owned())
     }
 
     /// The value as the engine binds it to a variable.

@@ -20,7 +20,7 @@ pub struct Value<'a> {
     /// As messages name it.
     pub name: String,
     pub seen: Seen<'a>,
-    /// What clusters reported, for the message that the condition is false.
+    /// What clusters reported, for the message that the condition is false where nothing says why.
     pub reported: Box<dyn Fn() -> String + 'a>,
 }
 
@@ -85,8 +85,9 @@ impl<'a> Evaluator<'_, 'a> {
                 Evidence::Condition(Box::new(seen.named(&named)))
             }) {
                 Some(Verdict::True) => {}
-                Some(Verdict::False) => {
-                    let text = || format!("the condition of stage {stage} is false for {name}: {}", reported());
+                Some(Verdict::False { because }) => {
+                    let because = || because.clone().unwrap_or_else(&reported);
+                    let text = || format!("the condition of stage {stage} is false for {name}: {}", because());
                     hold.get_or_insert_with(|| Finding::hold(Reason::ConditionFalse, text()));
                 }
                 Some(Verdict::Unknown { message }) => {

@@ -22,17 +22,49 @@ impl serde::Serialize for VerdictKey {
 }
 
 /// What an evaluation answered.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "camelCase", rename_all_fields = "camelCase")]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// The check passes.
     True,
     /// The check does not pass.
-    False,
+    False {
+        /// The parts of a condition that are false, and what they looked at. `None`: nobody has found out.
+        because: Option<String>,
+    },
     /// An error, a budget that ran out, a value that is no bool, an object that is too large: at most 256 characters,
     /// and never a part of the object.
     Unknown {
         /// Why there is no boolean, at most 256 characters.
         message: String,
     },
+}
+
+impl<'de> Deserialize<'de> for Verdict {
+    /// `true`, `false`, `{false: {because: …}}` or `{unknown: {message: …}}`.
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        enum Word {
+            True,
+            False,
+        }
+        #[derive(Deserialize)]
+        #[serde(rename_all = "camelCase", rename_all_fields = "camelCase")]
+        enum Reasoned {
+            False { because: Option<String> },
+            Unknown { message: String },
+        }
+        #[derive(Deserialize)]
+        #[serde(untagged)]
+        enum Written {
+            Word(Word),
+            Reasoned(Reasoned),
+        }
+        Ok(match Written::deserialize(deserializer)? {
+            Written::Word(Word::True) => Self::True,
+            Written::Word(Word::False) => Self::False { because: None },
+            Written::Reasoned(Reasoned::False { because }) => Self::False { because },
+            Written::Reasoned(Reasoned::Unknown { message }) => Self::Unknown { message },
+        })
+    }
 }

@@ -4,7 +4,7 @@
 use serde_json::{Map, Value, json};
 use stagegate_decide::staging::{Facts, Placement, Plan, Precondition, Write};
 
-use crate::world::{Answers, Change, Outcome, settle, short};
+use crate::world::{Answers, Change, Outcome, joined, settle, short};
 
 /// More decisions in a row than any world needs.
 const DECISIONS_MAX: usize = 10;
@@ -115,7 +115,7 @@ impl Server {
                 let version = self.next_version();
                 let policy = &mut self.world["policy"]["object"];
                 require(policy, precondition)?;
-                policy["status"] = json!(status);
+                policy["status"] = joined(status);
                 policy["metadata"]["resourceVersion"] = version;
                 Ok(())
             }

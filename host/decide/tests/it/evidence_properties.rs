@@ -70,14 +70,14 @@ fn proven() -> Vec<Proven> {
     let mut soaked = world::base();
     soaked["policy"]["object"]["spec"]["stages"][0]["soak"] = json!("5m");
     let soaking = settle(soaked.clone(), None, &Answers::default(), &world::Change::default()).unwrap();
-    soaked["policy"]["object"]["status"] = json!(status_after(&soaking.plan, &soaking.facts));
+    soaked["policy"]["object"]["status"] = world::joined(&status_after(&soaking.plan, &soaking.facts));
     soaked["now"] = json!("2026-01-01T00:15:00Z");
     let mut filtered = world_in(&["with-settings"]);
     filtered["policy"]["object"]["spec"]["stages"][0]["filter"] = json!("downsyncClause.resource == 'deployments'");
     let mut unjudged = world_in(&["prod-open", "dev-removed"]);
     unjudged["policy"]["object"]["spec"]["stages"][1]["health"] = json!("Ignored");
     let holding = Answers {
-        condition: Some(Verdict::False),
+        condition: Some(Verdict::False { because: None }),
         ..Answers::default()
     };
     let worlds = [
@@ -374,9 +374,9 @@ fn answers_that_stop(answers: &Answers) -> Vec<(&'static str, Answers)> {
         ("the object is another", object(Some(meta("other-uid", Some(1))))),
         ("the object was edited", object(Some(meta("web-uid", Some(2))))),
         ("the object is an older one", object(Some(meta("web-uid", Some(0))))),
-        ("the filter keeps nothing", filter(Verdict::False)),
+        ("the filter keeps nothing", filter(Verdict::False { because: None })),
         ("the filter fails", filter(unknown())),
-        ("the condition is false", condition(Verdict::False)),
+        ("the condition is false", condition(Verdict::False { because: None })),
         ("the condition fails", condition(unknown())),
     ]
 }

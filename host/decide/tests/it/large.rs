@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use stagegate_decide::staging::Write;
 
-use crate::world::{Answers, Change, Outcome, base, settle, short, status_after};
+use crate::world::{Answers, Change, Outcome, base, joined, settle, short, status_after};
 
 /// So many names of so many characters do not fit beside each other into half of the room for pending updates.
 const CLUSTERS: usize = 600;
@@ -64,7 +64,7 @@ fn decided(world: &Value, answers: &Answers) -> Outcome {
 
 /// The world with the status that came of it.
 fn after(mut world: Value, outcome: &Outcome, now: &str) -> Value {
-    world["policy"]["object"]["status"] = json!(status_after(&outcome.plan, &outcome.facts));
+    world["policy"]["object"]["status"] = joined(&status_after(&outcome.plan, &outcome.facts));
     world["now"] = json!(now);
     world
 }

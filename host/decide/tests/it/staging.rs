@@ -190,7 +190,7 @@ impl Case {
             if step.carried_out {
                 world = carry_out(world, &outcome.plan).map_err(|failure| format!("step {number}: {failure}"))?;
             } else {
-                world["policy"]["object"]["status"] = json!(status_after(&outcome.plan, &outcome.facts));
+                world["policy"]["object"]["status"] = world::joined(&status_after(&outcome.plan, &outcome.facts));
             }
             Change {
                 unset: step.unset.clone(),
@@ -258,7 +258,7 @@ fn check(expect: &Expect, outcome: &Outcome) -> Vec<String> {
         }
     };
     let status = status_after(plan, facts);
-    let json_status = json!(status);
+    let json_status = world::joined(&status);
     if let Some(writes) = &expect.writes {
         want(
             "writes",

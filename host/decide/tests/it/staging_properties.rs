@@ -142,7 +142,7 @@ fn whatever_proof_is_taken_away_nothing_is_placed() {
         assert!(!moves(&outcome), "loss {index}: {:?} {:?}", loss.set, loss.unset);
     }
     for verdict in [
-        Verdict::False,
+        Verdict::False { because: None },
         Verdict::Unknown {
             message: "no".to_owned(),
         },
@@ -295,7 +295,7 @@ fn nothing_is_written_twice() {
     for (name, world, answers, anew) in beginnings() {
         let first = settle(world, None, &answers, &anew).unwrap();
         let mut world = first.world.clone();
-        world["policy"]["object"]["status"] = json!(status_after(&first.plan, &first.facts));
+        world["policy"]["object"]["status"] = world::joined(&status_after(&first.plan, &first.facts));
         let second = settle(world.clone(), Some(&first.facts), &answers, &Change::default()).unwrap();
         let known = second.facts.policy.object.status.clone();
         let again = second.plan.writes.iter().any(|write| match write {

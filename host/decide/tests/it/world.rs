@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use stagegate_api::{DownsyncClause, EvidencePiece, StagedBindingPolicyStatus, evidence};
 use stagegate_decide::names::{Digest, ObjectKey};
 use stagegate_decide::staging::{
@@ -97,7 +97,47 @@ pub fn filled(mut world: Value) -> Value {
         .and_then(|clauses| serde_json::from_value::<Vec<DownsyncClause>>(clauses.clone()).ok())
         .map_or_else(|| "no revision".to_owned(), |clauses| revision_of(&clauses).to_string());
     fill(&mut world, &revision);
+    if let Some(status) = world.pointer_mut("/policy/object/status") {
+        store(status);
+    }
     world
+}
+
+/// The members of a stage's record that are stored in `tracking`. The files have them in the record.
+const TRACKED: [&str; 4] = ["unsettledSince", "namedClusters", "objects", "eventReasons"];
+
+fn store(status: &mut Value) {
+    let mut tracking = Vec::new();
+    for stage in status["stages"].as_array_mut().into_iter().flatten() {
+        let Some(stage) = stage.as_object_mut() else { continue };
+        let mut tracked = Map::from_iter([("stage".to_owned(), stage.get("name").cloned().unwrap_or_default())]);
+        tracked.extend(TRACKED.iter().filter_map(|name| stage.remove_entry(*name)));
+        if tracked.len() > 1 {
+            tracking.push(Value::Object(tracked));
+        }
+    }
+    if let Some(status) = status.as_object_mut()
+        && !tracking.is_empty()
+    {
+        status.insert("tracking".to_owned(), Value::Array(tracking));
+    }
+}
+
+/// A status as the files have it.
+pub fn joined(status: &StagedBindingPolicyStatus) -> Value {
+    let mut status = json!(status);
+    let tracking = status.as_object_mut().and_then(|status| status.remove("tracking"));
+    for tracked in tracking.as_ref().and_then(Value::as_array).into_iter().flatten() {
+        let stages = status["stages"].as_array_mut().into_iter().flatten();
+        for stage in stages.filter(|stage| stage["name"] == tracked["stage"]) {
+            for name in TRACKED {
+                if let Some(member) = tracked.get(name) {
+                    stage[name] = member.clone();
+                }
+            }
+        }
+    }
+    status
 }
 
 /// Puts in what cannot be written down: digests (`{$revisionOf: clauses}` for other clauses) and our collector.
@@ -311,7 +351,7 @@ pub fn answer(facts: &mut Facts, question: Question, answers: &Answers) {
                     let keeps = if clause["resource"] == "deployments" {
                         Verdict::True
                     } else {
-                        Verdict::False
+                        Verdict::False { because: None }
                     };
                     answers.filter.get(name).cloned().unwrap_or(keeps)
                 }
@@ -363,7 +403,7 @@ fn condition(seen: &ConditionEvidence, answers: &Answers) -> Verdict {
             message: "no such key: available".to_owned(),
         },
         Some(enough) if enough.iter().all(|enough| *enough) => Verdict::True,
-        Some(_) => Verdict::False,
+        Some(_) => Verdict::False { because: None },
     }
 }
 

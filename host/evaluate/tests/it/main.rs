@@ -3,6 +3,7 @@
 mod answers;
 mod conformance;
 mod errors;
+mod explanations;
 mod gate;
 mod hostile;
 mod values;

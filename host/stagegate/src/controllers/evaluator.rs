@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use stagegate_decide::names::Digest;
 use stagegate_decide::staging::{Compilation, Root, Verdict};
-use stagegate_evaluate::{Answer, Budget, CompileError, Compiled, EvalError, EvalErrorKind, Value, compile};
+use stagegate_evaluate::{Answer, Budget, CompileError, Compiled, EvalError, EvalErrorKind, Value, compile, explain};
 use stagegate_runtime::bounded::BoundedMap;
 use stagegate_runtime::request::cut;
 
@@ -79,7 +79,11 @@ impl Evaluator {
         };
         let verdict = match self.eval(&compiled, &bound) {
             Ok(Answer::Bool(true)) => Verdict::True,
-            Ok(Answer::Bool(false)) => Verdict::False,
+            Ok(Answer::Bool(false)) => Verdict::False {
+                because: (root == Root::CombinedStatus)
+                    .then(|| explain(text, &bound, Budget::default()))
+                    .flatten(),
+            },
             Ok(other) => Verdict::Unknown {
                 message: format!("it gives a {} where true or false is needed", other.kind()),
             },

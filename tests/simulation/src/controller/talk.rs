@@ -472,7 +472,7 @@ fn verdict(server: &Server, text: &str, evidence: &Evidence, key: &VerdictKey) -
     };
     Some(match is_true {
         Some(true) => Verdict::True,
-        Some(false) => Verdict::False,
+        Some(false) => Verdict::False { because: None },
         None => Verdict::Unknown {
             message: "no such key".to_owned(),
         },

@@ -369,7 +369,7 @@ impl<'a> StageEvaluator<'a> {
         let mut kept = Vec::new();
         for object in objects {
             match self.filter_verdict(filter, object) {
-                None | Some(Verdict::False) => {}
+                None | Some(Verdict::False { .. }) => {}
                 Some(Verdict::True) => kept.push(*object),
                 Some(Verdict::Unknown { message }) => {
                     return Err(Finding::unknown(

@@ -113,8 +113,20 @@ fn bytes_of(stages: &[StageStatus]) -> usize {
         }
     }
     let mut counter = Counter(0);
-    // What cannot be written down could not be stored either.
-    serde_json::to_writer(&mut counter, stages).map_or(usize::MAX, |()| counter.0)
+    for stage in stages {
+        // `tracking` has the rest of it.
+        let tracked = (
+            &stage.named_clusters,
+            &stage.objects,
+            &stage.event_reasons,
+            &stage.unsettled_since,
+        );
+        // What cannot be written down could not be stored either.
+        if serde_json::to_writer(&mut counter, &(stage, tracked)).is_err() {
+            return usize::MAX;
+        }
+    }
+    counter.0
 }
 
 /// In every rollout a collector that reads a count fails until the status has that count, so no Event reports this until so long after

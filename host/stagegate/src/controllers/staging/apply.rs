@@ -19,6 +19,7 @@ const STATUS_MEMBERS: &[&str] = &[
     "reason",
     "conditions",
     "stages",
+    "tracking",
 ];
 
 /// One write for the policy of this name. Gives the object's new version; `None` after a deletion or the creation of a StatusCollector.

@@ -1,0 +1,349 @@
+//! Why a condition is false: the smallest sub-expressions that decided it, the elements that they looked at, and the values that they
+//! read. Every sub-expression is evaluated anew, within one budget. Must not show a value that the expression itself does not compare.
+
+mod phrase;
+mod written;
+
+use std::sync::Arc;
+
+use cel::Context;
+use cel::common::ast::{CallExpr, ComprehensionExpr, Expr, IdedExpr, LiteralValue, operators};
+
+use self::written::Written;
+use crate::answer::Answer;
+use crate::budget::{self, Budget};
+use crate::error::cut;
+use crate::value::Value;
+use crate::{charged, library, rewrite, threads};
+
+/// The most reasons that are given in full; of the others there is a count.
+const REASONS: usize = 3;
+/// The longest explanation, in characters.
+const CHARS: usize = 512;
+
+/// Says why `text` is false for these variables, in at most 512 characters: ``clusters[2] (test-1): `c.available >= 2` is false, it is 0``.
+/// `None` if it is not false, or if the budget does not suffice to find out. Blocks like an evaluation.
+///
+/// The elements of a variable that is a list are named by their member `name`.
+pub fn explain(text: &str, vars: &[(&str, Value)], budget: Budget) -> Option<String> {
+    let text = text.to_owned();
+    let scope = vars.iter().map(|(name, value)| ((*name).to_owned(), value.clone()));
+    let scope: Vec<(String, Value)> = scope.collect();
+    threads::run(move || why_false(&text, scope, budget)).ok().flatten()
+}
+
+fn why_false(text: &str, scope: Vec<(String, Value)>, budget: Budget) -> Option<String> {
+    let (tree, source) = library::env().parser().parse_with_source_info(text).ok()?;
+    budget::open(budget);
+    let mut walk = Walk {
+        written: Written::new(&source),
+        roots: scope.len(),
+        scope,
+        reasons: Vec::new(),
+        more: 0,
+    };
+    if walk.is(&tree, false) {
+        walk.why((&tree, false), "");
+    }
+    // An exhausted budget can look like a value: nothing that was found counts then.
+    budget::settle().ok()?;
+    let Walk { mut reasons, more, .. } = walk;
+    if reasons.is_empty() {
+        return None;
+    }
+    if more > 0 {
+        reasons.push(format!("and {more} more"));
+    }
+    Some(cut(&reasons.join("; "), CHARS))
+}
+
+/// Goes down from an expression whose value is known to the parts that decided it.
+struct Walk<'a> {
+    written: Written<'a>,
+    /// The variables in sight, innermost last.
+    scope: Vec<(String, Value)>,
+    /// How many of them are the caller's.
+    roots: usize,
+    reasons: Vec<String>,
+    /// Reasons beyond the first few.
+    more: usize,
+}
+
+impl Walk<'_> {
+    /// Notes why `expr` has the value `is`. `at`: the elements around it.
+    fn why(&mut self, (expr, is): (&IdedExpr, bool), at: &str) {
+        match &expr.expr {
+            Expr::Call(call) => match (call.func_name.as_str(), call.args.as_slice(), is) {
+                (operators::LOGICAL_NOT, [operand], _) => self.why((operand, !is), at),
+                (operators::LOGICAL_AND, operands, false) | (operators::LOGICAL_OR, operands, true) => {
+                    // One is enough.
+                    match operands.iter().find(|operand| self.is(operand, is)) {
+                        Some(decisive) => self.why((decisive, is), at),
+                        None => self.leaf((expr, is), at),
+                    }
+                }
+                (operators::LOGICAL_AND | operators::LOGICAL_OR, operands, _) => {
+                    for operand in operands {
+                        self.why((operand, is), at);
+                    }
+                }
+                (operators::CONDITIONAL, [condition, one, other], _) => {
+                    let taken = if self.is(condition, true) { one } else { other };
+                    self.why((taken, is), at);
+                }
+                _ => self.leaf((expr, is), at),
+            },
+            Expr::Comprehension(comprehension) => match Quantifier::of(comprehension) {
+                Some(quantifier) => self.elements((expr, &quantifier, is), at),
+                None => self.leaf((expr, is), at),
+            },
+            _ => self.leaf((expr, is), at),
+        }
+    }
+
+    /// `all` that is false and `exists` that is true follow from single elements; the opposite follows from all of them.
+    fn elements(&mut self, (expr, quantifier, is): (&IdedExpr, &Quantifier<'_>, bool), at: &str) {
+        let Some(elements) = self.range(quantifier.range) else {
+            return self.leaf((expr, is), at);
+        };
+        let range = self.written.of(quantifier.range);
+        if elements.is_empty() {
+            let range = range.unwrap_or_else(|| "what it looks through".to_owned());
+            let text = self.written.quoted(expr);
+            return self.note(at, format!("{text} is {is}, {range} is empty"));
+        }
+        if quantifier.is_for_all == is {
+            // Every element is the same: the first ones stand for the others.
+            self.more += elements.len().saturating_sub(REASONS);
+        }
+        let range = range.unwrap_or_else(|| "element".to_owned());
+        let is_root = matches!(&quantifier.range.expr, Expr::Ident(_)) && self.scope.len() == self.roots;
+        let outside = self.scope.len();
+        let mut found = 0;
+        let body = charging(quantifier.body);
+        for element in elements {
+            let label = element.label(&range, is_root);
+            quantifier.bind(&mut self.scope, element);
+            if self.gives(&body, is) {
+                found += 1;
+                match found <= REASONS {
+                    true => self.why((quantifier.body, is), &format!("{at}{label}: ")),
+                    false if quantifier.is_for_all != is => self.more += 1,
+                    false => {}
+                }
+            }
+            self.scope.truncate(outside);
+            if found > REASONS && quantifier.is_for_all == is {
+                break;
+            }
+        }
+        if found == 0 {
+            self.leaf((expr, is), at);
+        }
+    }
+
+    fn leaf(&mut self, (expr, is): (&IdedExpr, bool), at: &str) {
+        let text = self.written.quoted(expr);
+        let read = self.read(expr);
+        self.note(at, format!("{text} is {is}{read}"));
+    }
+
+    fn note(&mut self, at: &str, reason: String) {
+        match self.reasons.len() < REASONS {
+            true => self.reasons.push(format!("{at}{reason}")),
+            false => self.more += 1,
+        }
+    }
+
+    /// What a comparison, or a method that tests something, looked at: `, it is 0`.
+    fn read(&self, expr: &IdedExpr) -> String {
+        let Expr::Call(call) = &expr.expr else {
+            return String::new();
+        };
+        let operands = compared(call);
+        let read: Vec<&IdedExpr> = operands
+            .iter()
+            .copied()
+            .filter(|operand| !is_constant(operand))
+            .collect();
+        let shown: Vec<(String, String)> = read
+            .iter()
+            .filter_map(|operand| Some((self.written.quoted(operand), phrase::of(&self.value(operand)?)?)))
+            .collect();
+        match shown.as_slice() {
+            [] => String::new(),
+            [(_, value)] if read.len() == 1 && operands.len() > 1 && call.target.is_none() => {
+                format!(", it is {value}")
+            }
+            several => {
+                let several: Vec<_> = several
+                    .iter()
+                    .map(|(text, value)| format!("{text} is {value}"))
+                    .collect();
+                format!(", {}", several.join(" and "))
+            }
+        }
+    }
+
+    fn is(&self, expr: &IdedExpr, wanted: bool) -> bool {
+        self.gives(&charging(expr), wanted)
+    }
+
+    fn gives(&self, charging: &IdedExpr, wanted: bool) -> bool {
+        self.run(charging) == Some(Answer::Bool(wanted))
+    }
+
+    fn value(&self, expr: &IdedExpr) -> Option<Answer> {
+        self.run(&charging(expr))
+    }
+
+    /// `None`: an error.
+    fn run(&self, charging: &IdedExpr) -> Option<Answer> {
+        let mut context = Context::with_env(Arc::clone(library::env()));
+        for (name, value) in &self.scope {
+            context.add_variable_as_val(name.clone(), value.to_val());
+        }
+        let evaluated = cel::Value::resolve(charging, &context);
+        let answer = charged::answer();
+        evaluated.ok()?;
+        answer?.ok()
+    }
+
+    /// What a loop over `range` goes through.
+    fn range(&self, range: &IdedExpr) -> Option<Vec<Element>> {
+        if let Expr::Ident(name) = &range.expr
+            && let Some((_, value)) = self.scope.iter().rfind(|(known, _)| known == name)
+            && let Some(items) = value.items()
+        {
+            return Some(items.into_iter().enumerate().map(Element::numbered).collect());
+        }
+        match self.value(range)? {
+            Answer::List(items, _) => {
+                let values: Option<Vec<Value>> = items.iter().map(Value::from_answer).collect();
+                Some(values?.into_iter().enumerate().map(Element::numbered).collect())
+            }
+            Answer::Map(entries, _) => entries.iter().map(Element::keyed).collect(),
+            _ => None,
+        }
+    }
+}
+
+/// A copy that charges for its work.
+fn charging(expr: &IdedExpr) -> IdedExpr {
+    rewrite::charging(expr.clone())
+}
+
+/// The operands whose values say why a test ended as it did.
+fn compared(call: &CallExpr) -> Vec<&IdedExpr> {
+    match call.func_name.as_str() {
+        operators::EQUALS
+        | operators::NOT_EQUALS
+        | operators::LESS
+        | operators::LESS_EQUALS
+        | operators::GREATER
+        | operators::GREATER_EQUALS
+        | operators::IN => call.args.iter().collect(),
+        _ => call.target.as_deref().into_iter().chain(&call.args).collect(),
+    }
+}
+
+/// Whether it names no variable, so that its text says its value.
+fn is_constant(expr: &IdedExpr) -> bool {
+    match &expr.expr {
+        Expr::Literal(_) => true,
+        Expr::List(list) => list.elements.iter().all(is_constant),
+        Expr::Call(call) => call.target.as_deref().into_iter().chain(&call.args).all(is_constant),
+        _ => false,
+    }
+}
+
+/// One turn of a loop.
+struct Element {
+    /// The index in a list, or the key of a map, as it is written between brackets.
+    place: String,
+    first: Value,
+    second: Value,
+    is_keyed: bool,
+}
+
+impl Element {
+    fn numbered((index, value): (usize, Value)) -> Self {
+        Self {
+            place: index.to_string(),
+            first: Value::from(i64::try_from(index).unwrap_or(i64::MAX)),
+            second: value,
+            is_keyed: false,
+        }
+    }
+
+    fn keyed((key, value): &(Answer, Answer)) -> Option<Self> {
+        Some(Self {
+            place: phrase::of(key)?,
+            first: Value::from_answer(key)?,
+            second: Value::from_answer(value)?,
+            is_keyed: true,
+        })
+    }
+
+    fn label(&self, range: &str, is_named: bool) -> String {
+        match self.second.member_text("name").filter(|_| is_named) {
+            Some(name) => format!("{range}[{}] ({})", self.place, phrase::plain(&name)),
+            None => format!("{range}[{}]", self.place),
+        }
+    }
+}
+
+/// `all` or `exists`.
+struct Quantifier<'a> {
+    range: &'a IdedExpr,
+    body: &'a IdedExpr,
+    variables: (&'a str, Option<&'a str>),
+    is_for_all: bool,
+}
+
+impl<'a> Quantifier<'a> {
+    /// What the macros of the standard make of `range.all(variable, body)` and of `exists`.
+    fn of(comprehension: &'a ComprehensionExpr) -> Option<Self> {
+        let Expr::Literal(LiteralValue::Boolean(begins)) = &comprehension.accu_init.expr else {
+            return None;
+        };
+        let is_for_all = *begins.inner();
+        let Expr::Call(step) = &comprehension.loop_step.expr else {
+            return None;
+        };
+        let joined = if is_for_all {
+            operators::LOGICAL_AND
+        } else {
+            operators::LOGICAL_OR
+        };
+        let is_accumulator =
+            |expr: &IdedExpr| matches!(&expr.expr, Expr::Ident(name) if *name == comprehension.accu_var);
+        match step.args.as_slice() {
+            [before, body]
+                if step.func_name == joined && is_accumulator(before) && is_accumulator(&comprehension.result) =>
+            {
+                Some(Self {
+                    range: &comprehension.iter_range,
+                    body,
+                    variables: (&comprehension.iter_var, comprehension.iter_var2.as_deref()),
+                    is_for_all,
+                })
+            }
+            _ => None,
+        }
+    }
+
+    /// With one variable a loop over a list is one over its elements, and one over a map is one over its keys.
+    fn bind(&self, scope: &mut Vec<(String, Value)>, element: Element) {
+        let Element {
+            first,
+            second,
+            is_keyed,
+            ..
+        } = element;
+        match self.variables {
+            (one, Some(two)) => scope.extend([(one.to_owned(), first), (two.to_owned(), second)]),
+            (one, None) => scope.push((one.to_owned(), if is_keyed { first } else { second })),
+        }
+    }
+}
