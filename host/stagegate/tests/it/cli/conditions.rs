@@ -1,5 +1,5 @@
 //! The recipes of `docs/conditions.md`, run by `stagegate cel` as they stand in the page, over the CombinedStatus that the page
-//! shows: `tests/conditions.yaml` says what each answers.
+//! shows: `tests/conditions.yaml` says what each answers. The conditions of `deploy/examples` are in that table, too.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -13,6 +13,9 @@ use super::{stagegate, tests};
 #[serde(deny_unknown_fields)]
 struct Recipe {
     recipe: String,
+    /// The example that it is of, if it is not of the page.
+    #[serde(default)]
+    example: Option<String>,
     /// Of a filter, the placed object.
     #[serde(default)]
     clause: Option<Value>,
@@ -43,7 +46,8 @@ const OPPOSITES: [(&str, &str); 6] = [
 fn each_recipe_of_the_page_answers_what_its_cases_say() {
     let page = Page::read();
     let recipes = recipes();
-    let texts: Vec<&str> = recipes.iter().map(|recipe| recipe.recipe.as_str()).collect();
+    let of_page = recipes.iter().filter(|recipe| recipe.example.is_none());
+    let texts: Vec<&str> = of_page.map(|recipe| recipe.recipe.as_str()).collect();
     assert_eq!(page.recipes, texts, "the cases are those of the page, in its order");
     for recipe in &recipes {
         for case in &recipe.cases {
@@ -51,6 +55,34 @@ fn each_recipe_of_the_page_answers_what_its_cases_say() {
             assert_eq!(answer, case.answer, "{} with {:?}", recipe.recipe, case.set);
         }
     }
+}
+
+#[test]
+fn each_condition_of_an_example_is_in_the_table() {
+    let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy/examples");
+    let recipes = recipes();
+    let mut found = 0;
+    for example in std::fs::read_dir(examples).unwrap() {
+        let example = example.unwrap();
+        let name = example.file_name().into_string().unwrap();
+        for file in std::fs::read_dir(example.path()).unwrap() {
+            let text = std::fs::read_to_string(file.unwrap().path()).unwrap();
+            let documents: Vec<Value> = serde_saphyr::from_multiple(&text).unwrap_or_default();
+            let stages = documents
+                .iter()
+                .filter_map(|document| document["spec"]["stages"].as_array());
+            for condition in stages.flatten().filter_map(|stage| stage["condition"].as_str()) {
+                let is_this = |recipe: &&Recipe| recipe.example.as_ref() == Some(&name) && recipe.recipe == condition;
+                assert!(
+                    recipes.iter().find(is_this).is_some(),
+                    "no cases of {condition} in {name}"
+                );
+                found += 1;
+            }
+        }
+    }
+    let of_examples = recipes.iter().filter(|recipe| recipe.example.is_some()).count();
+    assert_eq!(found, of_examples, "each of the table is in an example");
 }
 
 #[test]
