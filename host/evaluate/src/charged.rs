@@ -90,7 +90,8 @@ fn range<'b, 'v>(args: Arguments<'b, 'v>) -> Returned<'b, 'v> {
     Ok(value)
 }
 
-fn sorted_keys<'b, 'v>(map: &CelMap<'v>) -> Returned<'b, 'v> {
+/// The keys of a map as a list, in order: the engine visits them in another one every time.
+pub(crate) fn sorted_keys<'b, 'v>(map: &CelMap<'v>) -> Returned<'b, 'v> {
     let mut keys: Vec<&CelMapKey<'v>> = map.inner().keys().collect();
     keys.sort_unstable();
     let mut list = Vec::with_capacity(keys.len());
@@ -217,6 +218,39 @@ fn charge_text(value: &dyn Val) -> Result<(), ExecutionError> {
         BuiltinRef::String(_) | BuiltinRef::Bytes(_) => charge_copy(value),
         _ => charge(CLAUSE),
     }
+}
+
+/// Charges for looking at all of `value`, whoever owns it.
+pub(crate) fn walk(value: &dyn Val) -> Result<(), ExecutionError> {
+    weigh(value).map(drop)
+}
+
+/// [`walk`], and how many units that was.
+pub(crate) fn weigh(value: &dyn Val) -> Result<u64, ExecutionError> {
+    let own = match value.as_builtin() {
+        BuiltinRef::String(text) => 1 + units(text.inner().len() / BYTES_PER_UNIT),
+        BuiltinRef::Bytes(bytes) => 1 + units(bytes.inner().len() / BYTES_PER_UNIT),
+        _ => 1,
+    };
+    charge(own)?;
+    match value.as_builtin() {
+        BuiltinRef::List(list) => sum(own, list.inner().iter().map(|item| weigh(item.as_ref()))),
+        BuiltinRef::Map(map) => {
+            let entries = map.inner().iter();
+            sum(
+                own,
+                entries.flat_map(|(key, value)| [weigh(key.inner()), weigh(value.as_ref())]),
+            )
+        }
+        BuiltinRef::Optional(optional) => sum(own, optional.option().map(weigh)),
+        _ => Ok(own),
+    }
+}
+
+fn sum(own: u64, parts: impl IntoIterator<Item = Result<u64, ExecutionError>>) -> Result<u64, ExecutionError> {
+    parts
+        .into_iter()
+        .try_fold(own, |sum, part| Ok(sum.saturating_add(part?)))
 }
 
 fn is_data(value: &dyn Val) -> bool {

@@ -3,10 +3,11 @@
 //! them have no shape that is known.
 
 use crate::error::{CompileError, cut};
-use crate::library;
+use crate::extended;
+use crate::library::Library;
 use crate::patterns;
-use crate::rewrite::qualified_name;
-use crate::shape::{Shape, meant};
+use crate::rewrite::{is_accumulator, qualified_name};
+use crate::shape::{self, Shape, meant};
 use cel::common::ast::{CallExpr, ComprehensionExpr, EntryExpr, Expr, IdedExpr, LiteralValue, SourceInfo, operators};
 use cel::common::types::CelString;
 use cel::common::value::CowVal;
@@ -30,6 +31,7 @@ pub(crate) fn check(
     tree: &IdedExpr,
     source: &SourceInfo,
     variables: &[(String, Shape)],
+    library: Library,
 ) -> Result<Checked, CompileError> {
     let scope = variables
         .iter()
@@ -37,6 +39,7 @@ pub(crate) fn check(
         .collect();
     let mut check = Check {
         source,
+        library,
         is_shaped: variables.iter().any(|(_, shape)| *shape != Shape::Any),
         scope,
         written: BTreeSet::new(),
@@ -53,6 +56,7 @@ pub(crate) fn check(
 
 struct Check<'a> {
     source: &'a SourceInfo,
+    library: Library,
     /// Of some variable the shape is known. Otherwise an expression means what the standard says of one that nobody has checked,
     /// where `1 == 'a'` is false.
     is_shaped: bool,
@@ -71,10 +75,17 @@ impl<'a> Check<'a> {
             Expr::Ident(name) => self.name(expr, name),
             Expr::Select(_) => self.selection(expr),
             Expr::List(list) => {
-                for element in &list.elements {
-                    self.expression(element)?;
-                }
-                Ok(self.known(Shape::list(Shape::Any)))
+                let shapes: Result<Vec<_>, _> = list.elements.iter().map(|element| self.expression(element)).collect();
+                let shared = match shapes?.as_slice() {
+                    [first, rest @ ..] if rest.iter().all(|other| other == first) => first.clone(),
+                    _ => Shape::Any,
+                };
+                let element = if list.optional_indices.is_empty() {
+                    shared
+                } else {
+                    Shape::Any
+                };
+                Ok(self.known(Shape::list(element)))
             }
             Expr::Map(map) => {
                 for entry in &map.entries {
@@ -124,7 +135,7 @@ impl<'a> Check<'a> {
         let mut shape = match &root.expr {
             // `google.protobuf.Timestamp` is one name, unless `google` is a variable.
             Expr::Ident(name) if self.shape_of(name).is_none() => match qualified_name(chain) {
-                Some(name) if is_type(&name) => return Ok(Shape::Any),
+                Some(name) if is_type(&name, self.library) => return Ok(Shape::Any),
                 _ => self.name(root, name)?,
             },
             _ => self.expression(root)?,
@@ -141,7 +152,13 @@ impl<'a> Check<'a> {
             Shape::Any => return Ok(Shape::Any),
             Shape::Map(value) => return Ok((**value).clone()),
             Shape::Record(members) => members,
-            Shape::Bool | Shape::Int | Shape::Double | Shape::String | Shape::Timestamp | Shape::List(_) => {
+            Shape::Bool
+            | Shape::Int
+            | Shape::Double
+            | Shape::String
+            | Shape::Timestamp
+            | Shape::Opaque(_)
+            | Shape::List(_) => {
                 let text = format!("{of} has no member {}", cut(field, NAME_CHARS));
                 return Err(self.refuse(expr, &text));
             }
@@ -156,7 +173,9 @@ impl<'a> Check<'a> {
         // A leading dot means: not a variable of a macro.
         let bare = name.strip_prefix('.').unwrap_or(name);
         self.named.insert(bare.to_owned());
-        let shape = self.shape_of(bare).or_else(|| is_type(bare).then_some(Shape::Any));
+        let shape = self
+            .shape_of(bare)
+            .or_else(|| is_type(bare, self.library).then_some(Shape::Any));
         shape.ok_or_else(|| {
             let text = format!("unknown variable: {}", cut(bare, NAME_CHARS));
             self.refuse(expr, &or_meant(text, bare, self.scope.iter().map(|(name, _)| *name)))
@@ -171,10 +190,7 @@ impl<'a> Check<'a> {
 
     fn comprehension(&mut self, comprehension: &'a ComprehensionExpr) -> Result<Shape, CompileError> {
         let range = self.expression(&comprehension.iter_range)?;
-        if matches!(
-            range,
-            Shape::Bool | Shape::Int | Shape::Double | Shape::String | Shape::Timestamp
-        ) {
+        if Self::not_iterable(&range) {
             return Err(self.refuse(
                 &comprehension.iter_range,
                 &format!("{range} is neither a list nor a map"),
@@ -186,9 +202,16 @@ impl<'a> Check<'a> {
         self.expression(&comprehension.loop_cond)?;
         let result = self.expression(&comprehension.result)?;
         self.scope.push((&comprehension.iter_var, range.element()));
-        self.expression(&comprehension.loop_step)?;
+        let step = self.expression(&comprehension.loop_step)?;
         self.scope.truncate(outside);
-        Ok(result)
+        // What a macro appends in each turn is what its list consists of.
+        let gathers = matches!(&comprehension.accu_init.expr, Expr::List(list) if list.elements.is_empty());
+        let is_gathered = gathers && is_accumulator(&comprehension.result) && matches!(step, Shape::List(_));
+        Ok(if is_gathered { step } else { result })
+    }
+
+    fn not_iterable(range: &Shape) -> bool {
+        !matches!(range, Shape::Any | Shape::List(_) | Shape::Map(_) | Shape::Record(_))
     }
 
     fn call(&mut self, expr: &'a IdedExpr, call: &'a CallExpr) -> Result<Shape, CompileError> {
@@ -200,13 +223,15 @@ impl<'a> Check<'a> {
             .map(|target| format!("{target}.{name}"));
         let function = qualified
             .as_deref()
-            .and_then(|name| Some((name, library::function(name)?)));
+            .and_then(|name| Some((name, self.library.function(name)?)));
         let bare = name.strip_prefix('.').unwrap_or(name);
+        let qualified_macro = qualified.as_deref().filter(|name| self.library.is_macro(name));
+        let mut receiver = None;
         let (shown, known) = match (&call.target, function) {
             (Some(_), Some((qualified, counts))) => (qualified, Some(counts)),
-            (Some(target), None) => {
-                if let (Some(qualified), None) = (&qualified, library::method(name))
-                    && !is_macro(name)
+            (Some(target), None) if qualified_macro.is_none() => {
+                if let (Some(qualified), None) = (&qualified, self.library.method(name))
+                    && !self.library.is_macro(name)
                     && self.expression(target).is_err()
                 {
                     // `math.abs` misses the function and not a variable `math`.
@@ -216,20 +241,20 @@ impl<'a> Check<'a> {
                         &format!("unknown function: {}", cut(qualified, NAME_CHARS)),
                     ));
                 }
-                self.expression(target)?;
-                (name, library::method(name))
+                receiver = Some(self.expression(target)?);
+                (name, self.library.method(name))
             }
+            (Some(_), None) => (qualified_macro.unwrap_or(name), None),
             (None, _) if is_operator(name) => (name, Some(0..=usize::MAX)),
-            (None, _) => (bare, library::function(bare)),
+            (None, _) => (bare, self.library.function(bare)),
         };
         let given = call.args.len();
         if !known.as_ref().is_some_and(|counts| counts.contains(&given)) {
             let shown = cut(shown, NAME_CHARS);
-            let problem = if known.is_some() || is_macro(&shown) {
+            let problem = if known.is_some() || self.library.is_macro(&shown) {
                 format!("wrong number of arguments for {shown}: {given}")
             } else {
-                let known = library::names().chain(MACROS.iter().copied());
-                or_meant(format!("unknown function: {shown}"), &shown, known)
+                or_meant(format!("unknown function: {shown}"), &shown, self.library.names())
             };
             return Err(self.refuse_call(expr, name, &problem));
         }
@@ -238,14 +263,29 @@ impl<'a> Check<'a> {
         for argument in &call.args {
             shapes.push(self.expression(argument)?);
         }
-        self.returned((expr, call), &shapes)
+        self.returned((expr, call), (receiver, &shapes))
     }
 
     /// What a call returns, if it can return anything for arguments of these shapes.
-    fn returned(&self, (expr, call): (&IdedExpr, &CallExpr), shapes: &[Shape]) -> Result<Shape, CompileError> {
+    fn returned(
+        &self,
+        (expr, call): (&IdedExpr, &CallExpr),
+        (receiver, shapes): (Option<Shape>, &[Shape]),
+    ) -> Result<Shape, CompileError> {
         let refuse = |text: &str| Err(self.refuse(expr, text));
         let name = call.func_name.as_str();
         match (name, shapes) {
+            (
+                operators::ADD
+                | operators::SUBSTRACT
+                | operators::LESS
+                | operators::LESS_EQUALS
+                | operators::GREATER
+                | operators::GREATER_EQUALS,
+                [Shape::Opaque(name), _] | [_, Shape::Opaque(name)],
+            ) => refuse(&format!(
+                "{name} has no operators but == and !=, only methods such as isLessThan or compareTo"
+            )),
             (operators::EQUALS | operators::NOT_EQUALS | operators::LESS | operators::LESS_EQUALS, [one, other])
             | (operators::GREATER | operators::GREATER_EQUALS, [one, other]) => {
                 if one.is_comparable_with(other) {
@@ -261,6 +301,7 @@ impl<'a> Check<'a> {
                 })
             }
             (operators::CONDITIONAL, [condition, one, other]) => match condition {
+                Shape::Bool | Shape::Any if call.args.last().is_some_and(is_accumulator) => Ok(one.clone()),
                 Shape::Bool | Shape::Any if one == other => Ok(one.clone()),
                 Shape::Bool | Shape::Any => Ok(Shape::Any),
                 condition => refuse(&format!("true or false is needed before `?`, and this is {condition}")),
@@ -274,6 +315,7 @@ impl<'a> Check<'a> {
             },
             (operators::ADD | operators::SUBSTRACT | operators::MULTIPLY | operators::DIVIDE, [one, other]) => {
                 match (one, other) {
+                    (_, Shape::List(_)) if call.args.first().is_some_and(is_accumulator) => Ok(other.clone()),
                     (Shape::Int, Shape::Double) | (Shape::Double, Shape::Int) => {
                         refuse("an int and a double do not mix: write double(…), or 1.0 for 1")
                     }
@@ -292,34 +334,53 @@ impl<'a> Check<'a> {
                 let is_in = call.func_name == operators::IN;
                 Ok(if is_in { self.known(Shape::Bool) } else { Shape::Any })
             }
-            _ if self.is_shaped => Ok(returned_by(name)),
+            (extended::KEYS, [range]) => match Self::not_iterable(range) {
+                true => refuse(&format!("{range} is neither a list nor a map")),
+                false => Ok(match range {
+                    Shape::List(_) => self.known(Shape::list(Shape::Int)),
+                    Shape::Map(_) | Shape::Record(_) => self.known(Shape::list(Shape::String)),
+                    _ => Shape::Any,
+                }),
+            },
+            _ if self.is_shaped => Ok(shape::returned_by(name, receiver.as_ref())),
             _ => Ok(Shape::Any),
         }
     }
 
     /// Refuses a literal that the function `name` will never take.
     fn literal(&self, expr: &IdedExpr, name: &str, args: &[IdedExpr]) -> Result<(), CompileError> {
-        let Some(Expr::Literal(LiteralValue::String(text))) = args.last().map(|last| &last.expr) else {
+        // The pattern of `matches` comes last, whichever way it is called.
+        let position = if name == "matches" {
+            args.len().saturating_sub(1)
+        } else {
+            0
+        };
+        let Some(Expr::Literal(LiteralValue::String(text))) = args.get(position).map(|argument| &argument.expr) else {
             return Ok(());
         };
-        let accepted = match name {
-            "matches" => patterns::compiled(text.inner()).is_some(),
+        let text = text.inner();
+        let (accepted, wanted) = match name {
+            "matches" | "find" | "findAll" => (patterns::compiled(text).is_some(), "regular expression"),
             "duration" | "timestamp" => {
-                let argument = vec![CowVal::owned(CelString::from(text.inner()))];
-                let conversion = library::env().find_overload(name, &argument);
-                conversion.is_some_and(|convert| convert(argument).is_ok())
+                let argument = vec![CowVal::owned(CelString::from(text))];
+                let conversion = self.library.env().find_overload(name, &argument);
+                (conversion.is_some_and(|convert| convert(argument).is_ok()), name)
             }
-            _ => true,
+            _ => {
+                // What a second argument is may be known only later: then the text is given the benefit.
+                let normalizes = match args.get(1).map(|flag| &flag.expr) {
+                    None => false,
+                    Some(Expr::Literal(LiteralValue::Boolean(flag))) => *flag.inner(),
+                    Some(_) => true,
+                };
+                extended::accepts(name, text, normalizes).unwrap_or((true, name))
+            }
         };
         if accepted {
             return Ok(());
         }
-        let wanted = if name == "matches" { "regular expression" } else { name };
-        Err(self.refuse_call(
-            expr,
-            name,
-            &format!("not a valid {wanted}: {}", cut(text.inner(), NAME_CHARS)),
-        ))
+        let problem = format!("not a valid {wanted}: {}", cut(text, NAME_CHARS));
+        Err(self.refuse_call(expr, name, &problem))
     }
 
     fn refuse(&self, expr: &IdedExpr, message: &str) -> CompileError {
@@ -348,18 +409,6 @@ fn place(before: &[char]) -> (u32, u32) {
     )
 }
 
-/// What functions and methods return whatever they are given.
-fn returned_by(name: &str) -> Shape {
-    match name {
-        "size" | "int" => Shape::Int,
-        "double" => Shape::Double,
-        "string" => Shape::String,
-        "timestamp" => Shape::Timestamp,
-        "bool" | "startsWith" | "endsWith" | "contains" | "matches" => Shape::Bool,
-        _ => Shape::Any,
-    }
-}
-
 /// The message, with the name that was probably meant.
 fn or_meant<'k>(message: String, name: &str, known: impl IntoIterator<Item = &'k str>) -> String {
     let known = known.into_iter().filter(|known| !known.starts_with('@'));
@@ -369,8 +418,8 @@ fn or_meant<'k>(message: String, name: &str, known: impl IntoIterator<Item = &'k
     }
 }
 
-fn is_type(name: &str) -> bool {
-    library::env().types().find_type(name).is_some()
+fn is_type(name: &str, library: Library) -> bool {
+    library.env().types().find_type(name).is_some()
 }
 
 /// Operators have names that no text can spell; the parser makes them with the right number of operands.
@@ -400,22 +449,4 @@ const OPERATORS: &[&str] = &[
     operators::OPT_SELECT,
     operators::NOT_STRICTLY_FALSE,
     operators::IN,
-];
-
-/// Macros that were not expanded, which happens for a wrong number of arguments.
-fn is_macro(name: &str) -> bool {
-    MACROS.contains(&name)
-}
-
-const MACROS: &[&str] = &[
-    operators::HAS,
-    operators::ALL,
-    operators::EXISTS,
-    operators::EXISTS_ONE,
-    "existsOne",
-    operators::MAP,
-    operators::FILTER,
-    "sortBy",
-    "optMap",
-    "optFlatMap",
 ];

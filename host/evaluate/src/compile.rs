@@ -5,12 +5,13 @@ use crate::answer::Answer;
 use crate::budget::{self, Budget};
 use crate::check::Checked;
 use crate::error::{CompileError, EvalError, EvalErrorKind};
+use crate::library::Library;
 use crate::shape::Shape;
 use crate::threads::{self, Lost};
 use crate::value::Value;
-use crate::{charged, check, library, rewrite};
-use cel::Context;
+use crate::{charged, check, rewrite};
 use cel::common::ast::IdedExpr;
+use cel::{Context, Env};
 use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
@@ -22,21 +23,22 @@ const SOURCE_BYTES: usize = 10 * 1024;
 #[derive(Clone)]
 pub struct Compiled(Arc<Tree>);
 
-/// Parses and checks `text`, whose free variables are `variables`.
+/// Parses and checks `text`, whose free variables are `variables`, and which may use the standard library.
 ///
 /// # Errors
 /// For a text of more than 10 KiB, a syntax error, a name that is neither a variable nor a type, an unknown function or a
-/// wrong number of its arguments, a struct, and a literal argument that is no regular expression, duration or timestamp.
+/// wrong number of its arguments, a struct, and a literal argument that its function never takes: what is no regular expression, duration,
+/// timestamp, quantity, IP address, ….
 pub fn compile(text: &str, variables: &[&str]) -> Result<Compiled, CompileError> {
     let variables = variables.iter().map(|&name| (name.to_owned(), Shape::Any));
-    compile_shaped(text, variables.collect())
+    compile_shaped(text, variables.collect(), Library::Standard)
 }
 
-/// [`compile`] with variables whose shape is known.
+/// [`compile`] with variables whose shape is known, and with the functions of a library.
 ///
 /// # Errors
 /// Those of `compile`, and what can give no answer: a member that is not there, operands of types that do not go together.
-pub fn compile_shaped(text: &str, variables: Vec<(String, Shape)>) -> Result<Compiled, CompileError> {
+pub fn compile_shaped(text: &str, variables: Vec<(String, Shape)>, library: Library) -> Result<Compiled, CompileError> {
     if text.len() > SOURCE_BYTES {
         return Err(CompileError::new(format!(
             "the expression has {} bytes, more than {SOURCE_BYTES}",
@@ -44,7 +46,7 @@ pub fn compile_shaped(text: &str, variables: Vec<(String, Shape)>) -> Result<Com
         )));
     }
     let text = text.to_owned();
-    match threads::run(move || parse(&text, &variables)) {
+    match threads::run(move || parse(&text, &variables, library)) {
         Ok(tree) => Ok(Compiled(Arc::new(tree?))),
         Err(Lost::Panicked) => Err(CompileError::new("the expression cannot be parsed")),
         Err(Lost::NoThread) => Err(CompileError::new("no thread to parse the expression on")),
@@ -107,6 +109,7 @@ struct Tree {
     written: BTreeSet<String>,
     variables: BTreeSet<String>,
     shape: Shape,
+    env: Arc<Env>,
 }
 
 impl Drop for Tree {
@@ -115,24 +118,45 @@ impl Drop for Tree {
     }
 }
 
-fn parse(text: &str, variables: &[(String, Shape)]) -> Result<Tree, CompileError> {
-    let parsed = library::env().parser().parse_with_source_info(text);
+fn parse(text: &str, variables: &[(String, Shape)], library: Library) -> Result<Tree, CompileError> {
+    let parsed = library.env().parser().parse_with_source_info(text);
     let (tree, source) = parsed.map_err(|errors| CompileError::from_parse(&errors))?;
     let Checked {
         written,
         variables,
         shape,
-    } = check::check(&tree, &source, variables)?;
+    } = check::check(&tree, &source, variables, library)?;
     Ok(Tree {
-        expression: rewrite::charging(tree),
+        expression: rewrite::charging(tree, library),
         written,
         variables,
         shape,
+        env: Arc::clone(library.env()),
     })
 }
 
+/// An expression as [`compile_shaped`] makes it, but that nobody has checked, and whose names stand in a container.
+#[cfg(test)]
+pub(crate) fn unchecked(text: &str, container: &str, library: Library) -> Result<Compiled, CompileError> {
+    let (text, container) = (text.to_owned(), container.to_owned());
+    let parse = move || {
+        let mut env = library.new_env();
+        env.set_container(&container).expect("a container of a test has a name");
+        let parsed = env.parser().parse(&text);
+        let tree = parsed.map_err(|errors| CompileError::from_parse(&errors))?;
+        Ok(Compiled(Arc::new(Tree {
+            expression: rewrite::charging(tree, library),
+            written: BTreeSet::new(),
+            variables: BTreeSet::new(),
+            shape: Shape::Any,
+            env: Arc::new(env),
+        })))
+    };
+    threads::run(parse).expect("the thread answers")
+}
+
 fn run(tree: &Tree, vars: Vec<(String, Value)>, budget: Budget) -> Result<Answer, EvalError> {
-    let mut context = Context::with_env(Arc::clone(library::env()));
+    let mut context = Context::with_env(Arc::clone(&tree.env));
     for (name, value) in vars {
         context.add_variable_as_val(name, value.to_val());
     }

@@ -160,7 +160,11 @@ impl EvalError {
             }
             ExecutionError::NoSuchOverload(mismatch) => {
                 let types: Vec<_> = mismatch.argument_types().iter().map(String::as_str).collect();
-                overload(mismatch.function(), &types)
+                match mismatch.is_member_function() {
+                    // `add` is a method here, and an operator where the engine says so of operands.
+                    true => method_overload(mismatch.function(), &types.join(", ")),
+                    false => overload(mismatch.function(), &types),
+                }
             }
             ExecutionError::UnsupportedBinaryOperator(operator, left, right) => {
                 overload(operator, &[&type_name(left), &type_name(right)])
@@ -193,6 +197,14 @@ impl EvalError {
             _ => EvalError::new(Other),
         }
     }
+}
+
+fn method_overload(method: &str, types: &str) -> EvalError {
+    let method = method.trim_matches(['_', '@']);
+    EvalError::with(
+        EvalErrorKind::NoSuchOverload,
+        &format!("no such overload: {method} applied to ({types})"),
+    )
 }
 
 /// What the parser says without the thirty tokens that it expected instead.

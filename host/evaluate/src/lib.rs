@@ -19,8 +19,11 @@ mod budget;
 mod charged;
 mod check;
 mod compile;
+#[cfg(test)]
+mod conformance;
 mod error;
 mod explain;
+mod extended;
 pub mod gate;
 mod library;
 mod patterns;
@@ -35,5 +38,6 @@ pub use budget::Budget;
 pub use compile::{Compiled, compile, compile_shaped};
 pub use error::{CompileError, EvalError, EvalErrorKind};
 pub use explain::explain;
+pub use library::Library;
 pub use shape::Shape;
 pub use value::{OutOfRange, Value};

@@ -5,7 +5,8 @@
 //! (`a.b.c` is resolved as a whole), or wrapping the accumulator of a macro (the engine recognises `@result + [x]` and
 //! appends in place; without that `map` is quadratic).
 
-use crate::{charged, library, text};
+use crate::library::Library;
+use crate::{charged, extended, text};
 use cel::common::ast::{CallExpr, ComprehensionExpr, EntryExpr, Expr, IdedExpr, LiteralValue, operators};
 use std::mem;
 
@@ -16,16 +17,34 @@ const ACCUMULATOR: &str = "@result";
 const METHODS: &[(&str, &str, Option<&str>)] = &[
     ("@sortByAssociatedKeys", charged::ELEMENTS, None),
     ("distinct", charged::ELEMENTS, Some(charged::DISTINCT)),
+    ("find", charged::COPY, Some(extended::FIND)),
+    ("findAll", charged::COPY, Some(extended::FIND_ALL)),
     ("flatten", charged::ELEMENTS, None),
     ("indexOf", charged::COPY, Some(text::INDEX_OF)),
+    ("isSorted", charged::ELEMENTS, None),
     ("join", charged::ELEMENTS, Some(text::JOIN)),
     ("lastIndexOf", charged::COPY, Some(text::LAST_INDEX_OF)),
     ("matches", charged::COPY, Some(text::MATCHES)),
+    ("max", charged::ELEMENTS, None),
+    ("min", charged::ELEMENTS, None),
     ("replace", charged::COPY, Some(text::REPLACE)),
     ("reverse", charged::ELEMENTS, None),
     ("slice", charged::ELEMENTS, None),
     ("sort", charged::ELEMENTS, None),
     ("split", charged::CHARACTERS, None),
+    ("sum", charged::ELEMENTS, None),
+];
+/// Functions whose arguments are walked, not copied, and what these are wrapped in.
+const FUNCTIONS: &[(&str, &str)] = &[
+    ("@keys", charged::ELEMENTS),
+    ("@mapOfMaps", charged::ELEMENTS),
+    ("@mapOfPairs", charged::ELEMENTS),
+    ("lists.range", charged::COUNT),
+    ("math.@max", charged::ELEMENTS),
+    ("math.@min", charged::ELEMENTS),
+    ("sets.contains", charged::ELEMENTS),
+    ("sets.equivalent", charged::ELEMENTS),
+    ("sets.intersects", charged::ELEMENTS),
 ];
 /// Steps of a loop's body that run in a unit of fuel.
 const STEPS_PER_UNIT: usize = 8;
@@ -35,8 +54,8 @@ const SCOPES_PER_STEP: usize = 2;
 const FREE_BYTES: usize = 16;
 
 /// The tree that charges, and gives its result to [`charged::answer`].
-pub(crate) fn charging(mut tree: IdedExpr) -> IdedExpr {
-    Rewriter { depth: 0 }.expression(&mut tree);
+pub(crate) fn charging(mut tree: IdedExpr, library: Library) -> IdedExpr {
+    Rewriter { library, depth: 0 }.expression(&mut tree);
     wrap(charged::ANSWER, &mut tree);
     tree
 }
@@ -64,6 +83,7 @@ pub(crate) fn qualified_name(expr: &IdedExpr) -> Option<String> {
 /// Rewrites expressions in place. Each method returns how many steps the expression takes, at most, each time it runs,
 /// apart from what it charges for itself.
 struct Rewriter {
+    library: Library,
     /// Loops around the expression.
     depth: usize,
 }
@@ -167,9 +187,11 @@ impl Rewriter {
             operators::ADD if call.args.first().is_some_and(is_accumulator) => self.arguments(call),
             _ if call.target.is_some() => self.method(call),
             _ => {
-                let steps = call.args.iter_mut().map(|argument| self.copied(argument)).sum();
+                let wrapper = wrapper_of(&call.func_name);
+                let arguments = call.args.iter_mut();
+                let steps = arguments.map(|argument| self.priced(wrapper, argument)).sum();
                 if call.func_name == "matches" {
-                    call.func_name = matches_of(&call.args).to_owned();
+                    call.func_name = with_pattern(text::MATCHES, call.args.last()).to_owned();
                 }
                 steps
             }
@@ -186,13 +208,9 @@ impl Rewriter {
             return 0;
         };
         let qualified = qualified_name(&receiver).map(|name| format!("{name}.{}", call.func_name));
-        if let Some(name) = qualified.filter(|name| library::function(name).is_some()) {
+        if let Some(name) = qualified.filter(|name| self.library.function(name).is_some()) {
             call.target = Some(receiver);
-            let wrapper = if name == "lists.range" {
-                charged::COUNT
-            } else {
-                charged::COPY
-            };
+            let wrapper = wrapper_of(&name);
             return call
                 .args
                 .iter_mut()
@@ -214,11 +232,7 @@ impl Rewriter {
             + self.priced(wrapper, &mut receiver);
         match instead {
             Some(function) => {
-                let function = if function == text::MATCHES {
-                    matches_of(&call.args)
-                } else {
-                    function
-                };
+                let function = with_pattern(function, call.args.first());
                 call.func_name = function.to_owned();
                 call.args.insert(0, *receiver);
             }
@@ -242,14 +256,23 @@ impl Rewriter {
     }
 }
 
-/// The pattern is the last argument, whichever way `matches` is called. All arguments are wrapped where they need to be.
-fn matches_of(args: &[IdedExpr]) -> &'static str {
-    match args.last().map(|pattern| &pattern.expr) {
-        Some(Expr::Literal(_)) => text::MATCHES_LITERAL,
-        Some(Expr::Call(copy)) if copy.func_name == charged::COPY && copy.args.iter().all(is_literal) => {
-            text::MATCHES_LITERAL
-        }
-        _ => text::MATCHES,
+fn wrapper_of(function: &str) -> &'static str {
+    let known = FUNCTIONS.iter().find(|(known, _)| *known == function);
+    known.map_or(charged::COPY, |(_, wrapper)| wrapper)
+}
+
+/// The function that takes the place of `function` where its pattern stands in the expression; any other function is what it was.
+fn with_pattern(function: &'static str, pattern: Option<&IdedExpr>) -> &'static str {
+    let is_written = pattern.is_some_and(|pattern| match &pattern.expr {
+        Expr::Literal(_) => true,
+        Expr::Call(copy) => copy.func_name == charged::COPY && copy.args.iter().all(is_literal),
+        _ => false,
+    });
+    match function {
+        text::MATCHES if is_written => text::MATCHES_LITERAL,
+        extended::FIND if is_written => extended::FIND_LITERAL,
+        extended::FIND_ALL if is_written => extended::FIND_ALL_LITERAL,
+        other => other,
     }
 }
 
@@ -280,6 +303,6 @@ fn is_free(expr: &IdedExpr) -> bool {
     }
 }
 
-fn is_accumulator(expr: &IdedExpr) -> bool {
+pub(crate) fn is_accumulator(expr: &IdedExpr) -> bool {
     matches!(&expr.expr, Expr::Ident(name) if name == ACCUMULATOR)
 }

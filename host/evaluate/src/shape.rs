@@ -15,6 +15,8 @@ pub enum Shape {
     Double,
     String,
     Timestamp,
+    /// A value that only functions know what to do with: what a reader calls it, with its article.
+    Opaque(&'static str),
     /// Elements of one shape.
     List(Arc<Shape>),
     /// Whatever keys, with values of one shape.
@@ -68,8 +70,8 @@ impl Shape {
     }
 
     /// `None`: not known.
-    fn family(&self) -> Option<u8> {
-        Some(match self {
+    fn family(&self) -> Option<Family> {
+        Some(Family::Builtin(match self {
             Self::Any => return None,
             Self::Bool => 0,
             Self::Int | Self::Double => 1,
@@ -77,7 +79,8 @@ impl Shape {
             Self::Timestamp => 3,
             Self::List(_) => 4,
             Self::Map(_) | Self::Record(_) => 5,
-        })
+            Self::Opaque(name) => return Some(Family::Opaque(name)),
+        }))
     }
 }
 
@@ -91,9 +94,53 @@ impl fmt::Display for Shape {
             Self::Double => "a double",
             Self::String => "a string",
             Self::Timestamp => "a timestamp",
+            Self::Opaque(name) => name,
             Self::List(_) => "a list",
             Self::Map(_) | Self::Record(_) => "a map",
         })
+    }
+}
+
+#[derive(PartialEq, Eq)]
+enum Family {
+    Builtin(u8),
+    Opaque(&'static str),
+}
+
+const QUANTITY: Shape = Shape::Opaque("a quantity");
+const IP: Shape = Shape::Opaque("an IP address");
+const CIDR: Shape = Shape::Opaque("a CIDR");
+const SEMVER: Shape = Shape::Opaque("a semantic version");
+const URL: Shape = Shape::Opaque("a URL");
+
+/// What the function or method `name` returns, whatever its arguments are.
+pub(crate) fn returned_by(name: &str, receiver: Option<&Shape>) -> Shape {
+    match (name, receiver) {
+        ("ip", _) => IP,
+        ("sum" | "min" | "max", Some(list)) => list.indexed(),
+        ("add" | "sub", Some(_)) => QUANTITY,
+        ("masked", Some(_)) => CIDR,
+        ("find", Some(_)) => Shape::String,
+        ("findAll", Some(_)) => Shape::list(Shape::String),
+        ("getQuery", Some(_)) => Shape::map(Shape::list(Shape::String)),
+        ("getScheme" | "getHost" | "getHostname" | "getPort" | "getEscapedPath", Some(_)) => Shape::String,
+        ("asInteger" | "sign" | "compareTo" | "family" | "prefixLength", Some(_)) => Shape::Int,
+        ("major" | "minor" | "patch" | "indexOf" | "lastIndexOf", Some(_)) => Shape::Int,
+        ("asApproximateFloat", Some(_)) => Shape::Double,
+        ("isInteger" | "isLessThan" | "isGreaterThan" | "isSorted", Some(_)) => Shape::Bool,
+        ("isUnspecified" | "isLoopback" | "isLinkLocalMulticast" | "isLinkLocalUnicast", Some(_)) => Shape::Bool,
+        ("isGlobalUnicast" | "containsIP" | "containsCIDR", Some(_)) => Shape::Bool,
+        ("quantity", None) => QUANTITY,
+        ("cidr", None) => CIDR,
+        ("semver", None) => SEMVER,
+        ("url", None) => URL,
+        ("isQuantity" | "isIP" | "isCIDR" | "isSemver" | "isURL", None) => Shape::Bool,
+        ("size" | "int", _) => Shape::Int,
+        ("double", _) => Shape::Double,
+        ("string", _) => Shape::String,
+        ("timestamp", _) => Shape::Timestamp,
+        ("bool" | "startsWith" | "endsWith" | "contains" | "matches", _) => Shape::Bool,
+        _ => Shape::Any,
     }
 }
 

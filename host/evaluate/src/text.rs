@@ -20,7 +20,7 @@ pub(crate) const REPLACE: &str = "@replace";
 
 const BYTES_PER_UNIT: usize = 16;
 /// For compiling a computed pattern, whether or not it is remembered: what is charged may not depend on history.
-const PATTERN: u64 = 2_000;
+pub(crate) const PATTERN: u64 = 2_000;
 
 /// Adds the functions to `env`.
 pub(crate) fn register(env: &mut Env) -> Result<(), DeclarationError> {

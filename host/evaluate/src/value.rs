@@ -115,6 +115,11 @@ impl Value {
         Some(text.downcast_ref::<CelString>()?.inner().to_owned())
     }
 
+    #[cfg(test)]
+    pub(crate) fn from_val(value: impl Val + 'static) -> Value {
+        Value(Arc::new(value))
+    }
+
     /// The value as the engine binds it to a variable.
     pub(crate) fn to_val(&self) -> Box<dyn Val> {
         self.0.clone_as_boxed()

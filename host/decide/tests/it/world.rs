@@ -108,7 +108,8 @@ const TRACKED: [&str; 4] = ["unsettledSince", "namedClusters", "objects", "event
 
 fn store(status: &mut Value) {
     let mut tracking = Vec::new();
-    for stage in status["stages"].as_array_mut().into_iter().flatten() {
+    let stages = status.get_mut("stages").and_then(Value::as_array_mut);
+    for stage in stages.into_iter().flatten() {
         let Some(stage) = stage.as_object_mut() else { continue };
         let mut tracked = Map::from_iter([("stage".to_owned(), stage.get("name").cloned().unwrap_or_default())]);
         tracked.extend(TRACKED.iter().filter_map(|name| stage.remove_entry(*name)));
@@ -128,8 +129,12 @@ pub fn joined(status: &StagedBindingPolicyStatus) -> Value {
     let mut status = json!(status);
     let tracking = status.as_object_mut().and_then(|status| status.remove("tracking"));
     for tracked in tracking.as_ref().and_then(Value::as_array).into_iter().flatten() {
-        let stages = status["stages"].as_array_mut().into_iter().flatten();
-        for stage in stages.filter(|stage| stage["name"] == tracked["stage"]) {
+        let stages = status.get_mut("stages").and_then(Value::as_array_mut);
+        for stage in stages
+            .into_iter()
+            .flatten()
+            .filter(|stage| stage["name"] == tracked["stage"])
+        {
             for name in TRACKED {
                 if let Some(member) = tracked.get(name) {
                     stage[name] = member.clone();

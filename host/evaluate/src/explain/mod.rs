@@ -13,11 +13,14 @@ use self::written::Written;
 use crate::answer::Answer;
 use crate::budget::{self, Budget};
 use crate::error::cut;
+use crate::library::Library;
 use crate::value::Value;
-use crate::{charged, library, rewrite, threads};
+use crate::{charged, rewrite, threads};
 
 /// The most reasons that are given in full; of the others there is a count.
 const REASONS: usize = 3;
+/// What conditions may call.
+const LIBRARY: Library = Library::Extended;
 /// The longest explanation, in characters.
 const CHARS: usize = 512;
 
@@ -33,7 +36,7 @@ pub fn explain(text: &str, vars: &[(&str, Value)], budget: Budget) -> Option<Str
 }
 
 fn why_false(text: &str, scope: Vec<(String, Value)>, budget: Budget) -> Option<String> {
-    let (tree, source) = library::env().parser().parse_with_source_info(text).ok()?;
+    let (tree, source) = LIBRARY.env().parser().parse_with_source_info(text).ok()?;
     budget::open(budget);
     let mut walk = Walk {
         written: Written::new(&source),
@@ -199,7 +202,7 @@ impl Walk<'_> {
 
     /// `None`: an error.
     fn run(&self, charging: &IdedExpr) -> Option<Answer> {
-        let mut context = Context::with_env(Arc::clone(library::env()));
+        let mut context = Context::with_env(Arc::clone(LIBRARY.env()));
         for (name, value) in &self.scope {
             context.add_variable_as_val(name.clone(), value.to_val());
         }
@@ -230,7 +233,7 @@ impl Walk<'_> {
 
 /// A copy that charges for its work.
 fn charging(expr: &IdedExpr) -> IdedExpr {
-    rewrite::charging(expr.clone())
+    rewrite::charging(expr.clone(), LIBRARY)
 }
 
 /// The operands whose values say why a test ended as it did.
@@ -261,32 +264,24 @@ fn is_constant(expr: &IdedExpr) -> bool {
 struct Element {
     /// The index in a list, or the key of a map, as it is written between brackets.
     place: String,
-    first: Value,
-    second: Value,
-    is_keyed: bool,
+    bound: Value,
 }
 
 impl Element {
-    fn numbered((index, value): (usize, Value)) -> Self {
-        Self {
-            place: index.to_string(),
-            first: Value::from(i64::try_from(index).unwrap_or(i64::MAX)),
-            second: value,
-            is_keyed: false,
-        }
+    fn numbered((index, bound): (usize, Value)) -> Self {
+        let place = index.to_string();
+        Self { place, bound }
     }
 
-    fn keyed((key, value): &(Answer, Answer)) -> Option<Self> {
+    fn keyed((key, _): &(Answer, Answer)) -> Option<Self> {
         Some(Self {
             place: phrase::of(key)?,
-            first: Value::from_answer(key)?,
-            second: Value::from_answer(value)?,
-            is_keyed: true,
+            bound: Value::from_answer(key)?,
         })
     }
 
     fn label(&self, range: &str, is_named: bool) -> String {
-        match self.second.member_text("name").filter(|_| is_named) {
+        match self.bound.member_text("name").filter(|_| is_named) {
             Some(name) => format!("{range}[{}] ({})", self.place, phrase::plain(&name)),
             None => format!("{range}[{}]", self.place),
         }
@@ -297,7 +292,7 @@ impl Element {
 struct Quantifier<'a> {
     range: &'a IdedExpr,
     body: &'a IdedExpr,
-    variables: (&'a str, Option<&'a str>),
+    variable: &'a str,
     is_for_all: bool,
 }
 
@@ -325,7 +320,7 @@ impl<'a> Quantifier<'a> {
                 Some(Self {
                     range: &comprehension.iter_range,
                     body,
-                    variables: (&comprehension.iter_var, comprehension.iter_var2.as_deref()),
+                    variable: &comprehension.iter_var,
                     is_for_all,
                 })
             }
@@ -333,17 +328,8 @@ impl<'a> Quantifier<'a> {
         }
     }
 
-    /// With one variable a loop over a list is one over its elements, and one over a map is one over its keys.
+    /// A loop over a list is one over its elements, and one over a map is one over its keys.
     fn bind(&self, scope: &mut Vec<(String, Value)>, element: Element) {
-        let Element {
-            first,
-            second,
-            is_keyed,
-            ..
-        } = element;
-        match self.variables {
-            (one, Some(two)) => scope.extend([(one.to_owned(), first), (two.to_owned(), second)]),
-            (one, None) => scope.push((one.to_owned(), if is_keyed { first } else { second })),
-        }
+        scope.push((self.variable.to_owned(), element.bound));
     }
 }

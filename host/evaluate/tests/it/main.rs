@@ -1,11 +1,12 @@
 //! Integration tests of `stagegate-evaluate`: expressions and answers, errors, and hostile texts in child processes.
 
 mod answers;
-mod conformance;
 mod errors;
 mod explanations;
+mod functions;
 mod gate;
 mod hostile;
+mod shapes;
 mod values;
 
 use serde_json::json;

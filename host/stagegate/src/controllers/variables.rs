@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use serde_json::Value as Json;
 use stagegate_api::evidence;
 use stagegate_decide::staging::{ClusterReport, JudgedObject, Root, Variable};
-use stagegate_evaluate::{CompileError, Compiled, Shape, Value, compile_shaped};
+use stagegate_evaluate::{CompileError, Compiled, Library, Shape, Value, compile_shaped};
 
 /// What an expression may see; a variable whose value is not here must not be named.
 #[derive(Clone, Copy, Default)]
@@ -23,7 +23,8 @@ pub struct Shown<'a> {
 pub fn compile(text: &str, root: Root) -> Result<Compiled, CompileError> {
     let named = root.variables().iter().copied();
     let declared = named.map(|variable| (variable.name().to_owned(), shape(variable, root)));
-    compile_shaped(text, declared.collect())
+    // Nobody but Stagegate evaluates these. A collector's expressions are KubeStellar's, too, which has fewer functions.
+    compile_shaped(text, declared.collect(), Library::Extended)
 }
 
 /// The shape of the values that [`values`] makes, as far as it is the same for all objects.

@@ -398,7 +398,8 @@ mod tests {
         let status = |stage: Value| {
             let mut stage = stage;
             (stage["name"], stage["state"]) = (json!("dev"), json!("Active"));
-            serde_json::from_value(json!({"stages": [stage]})).unwrap()
+            let tracking = json!({"stage": "dev", "objects": stage.get("objects").unwrap_or(&json!([]))});
+            serde_json::from_value(json!({"stages": [stage], "tracking": [tracking]})).unwrap()
         };
         is_news(&status(found), &status(new))
     }
