@@ -6,6 +6,7 @@ mod explanations;
 mod functions;
 mod gate;
 mod hostile;
+mod mutations;
 mod shapes;
 mod values;
 
