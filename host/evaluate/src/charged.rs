@@ -5,7 +5,7 @@
 
 use crate::answer;
 use crate::budget::charge;
-use crate::value::{DataList, DataMap};
+use crate::value::{DataList, DataMap, Unaddable};
 use cel::common::types::{CelInt, CelList, CelMap, CelMapKey, CelNull, DYN_TYPE, INT_TYPE, LIST_TYPE};
 use cel::common::value::{BuiltinRef, CowVal, Val};
 use cel::{DeclarationError, Env, ExecutionError};
@@ -13,6 +13,8 @@ use std::cell::RefCell;
 
 /// `@copy(x)`: `x` is copied, or walked, once.
 pub(crate) const COPY: &str = "@copy";
+/// `@addend(x)`: `x` is copied, and added to something. A map is no addend: the engine would add its keys to a list.
+pub(crate) const ADDEND: &str = "@addend";
 /// `@range(x, n)`: a loop over `x` whose body weighs `n`. Makes the keys of a map a sorted list, because the engine visits
 /// them in another order every time.
 pub(crate) const RANGE: &str = "@range";
@@ -39,6 +41,7 @@ const CLAUSE: u64 = 32;
 /// Adds the functions to `env`.
 pub(crate) fn register(env: &mut Env) -> Result<(), DeclarationError> {
     env.add_overload(COPY, COPY, vec![DYN_TYPE], copy)?;
+    env.add_overload(ADDEND, ADDEND, vec![DYN_TYPE], addend)?;
     env.add_overload(RANGE, RANGE, vec![DYN_TYPE, INT_TYPE], range)?;
     env.add_overload(ELEMENTS, ELEMENTS, vec![DYN_TYPE], elements)?;
     env.add_overload(CHARACTERS, CHARACTERS, vec![DYN_TYPE], characters)?;
@@ -71,6 +74,14 @@ fn copy<'b, 'v>(args: Arguments<'b, 'v>) -> Returned<'b, 'v> {
     let value = first(args)?;
     charge_copy(value.as_ref())?;
     Ok(value)
+}
+
+fn addend<'b, 'v>(args: Arguments<'b, 'v>) -> Returned<'b, 'v> {
+    let value = copy(args)?;
+    Ok(match value.as_builtin() {
+        BuiltinRef::Map(_) => CowVal::owned(Unaddable(value.into_owned())),
+        _ => value,
+    })
 }
 
 fn range<'b, 'v>(args: Arguments<'b, 'v>) -> Returned<'b, 'v> {

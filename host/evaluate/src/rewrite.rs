@@ -185,6 +185,11 @@ impl Rewriter {
                 self.arguments(call)
             }
             operators::ADD if call.args.first().is_some_and(is_accumulator) => self.arguments(call),
+            operators::ADD => {
+                let wrappers = [charged::COPY, charged::ADDEND];
+                let operands = call.args.iter_mut().zip(wrappers);
+                operands.map(|(operand, wrapper)| self.priced(wrapper, operand)).sum()
+            }
             _ if call.target.is_some() => self.method(call),
             _ => {
                 let wrapper = wrapper_of(&call.func_name);
@@ -247,7 +252,7 @@ impl Rewriter {
     }
 
     fn priced(&mut self, function: &str, expr: &mut IdedExpr) -> usize {
-        if function == charged::COPY && is_free(expr) {
+        if [charged::COPY, charged::ADDEND].contains(&function) && is_free(expr) {
             return 1;
         }
         let steps = self.expression(expr);

@@ -322,3 +322,36 @@ macro_rules! delegate_to_builtin {
 
 delegate_to_builtin!(DataList, CelList, List);
 delegate_to_builtin!(DataMap, CelMap, Map);
+
+/// A map without anything that can be done with one: still a map to whoever says that an operator does not take it.
+pub(crate) struct Unaddable<'v>(pub(crate) Box<dyn Val + 'v>);
+
+impl fmt::Debug for Unaddable<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Unaddable")
+    }
+}
+
+impl Val for Unaddable<'_> {
+    fn get_type(&self) -> &Type {
+        self.0.get_type()
+    }
+
+    fn cel_type() -> &'static Type {
+        <CelMap as Val>::cel_type()
+    }
+
+    fn clone_as_boxed<'w>(&self) -> Box<dyn Val + 'w>
+    where
+        Self: 'w,
+    {
+        Box::new(Self(self.0.clone()))
+    }
+
+    fn as_builtin<'b, 'w>(&'b self) -> BuiltinRef<'b, 'w>
+    where
+        Self: 'w,
+    {
+        self.0.as_builtin()
+    }
+}
