@@ -135,7 +135,7 @@ fn parse(text: &str, variables: &[(String, Shape)], library: Library) -> Result<
     })
 }
 
-/// An expression as [`compile_shaped`] makes it, but that nobody has checked, and whose names stand in a container.
+/// An expression as [`compile_shaped`] makes it, but without the check, and with names that stand in a container.
 #[cfg(test)]
 pub(crate) fn unchecked(text: &str, container: &str, library: Library) -> Result<Compiled, CompileError> {
     let (text, container) = (text.to_owned(), container.to_owned());

@@ -4,7 +4,7 @@
 //! more than a deduced type. A wanted `null` means that an error is due, from the check or from the evaluation. What does not pass is
 //! listed in `tests/data/cel-failures.json`, with the reason.
 //!
-//! Some tests are about expressions that nobody has checked, or about variables that have dots in their names or stand in a container. No
+//! Some tests are about expressions that were not checked, or about variables that have dots in their names or stand in a container. No
 //! caller of this crate can have either, so these tests are not checked, and everything else is done as always.
 
 use crate::compile::unchecked;

@@ -28,7 +28,7 @@ pub enum Verdict {
     True,
     /// The check does not pass.
     False {
-        /// The parts of a condition that are false, and what they looked at. `None`: nobody has found out.
+        /// The parts of a condition that are false, and what they looked at. `None`: not known.
         because: Option<String>,
     },
     /// An error, a budget that ran out, a value that is no bool, an object that is too large: at most 256 characters,

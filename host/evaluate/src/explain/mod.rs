@@ -1,5 +1,6 @@
 //! Why a condition is false: the smallest sub-expressions that decided it, the elements that they looked at, and the values that they
-//! read. Every sub-expression is evaluated anew, within one budget. Must not show a value that the expression itself does not compare.
+//! read. Every sub-expression is evaluated anew, within one budget. Must not show a value that the expression itself does not read, other
+//! than the `name` of an element of a variable.
 
 mod phrase;
 mod written;
@@ -7,7 +8,7 @@ mod written;
 use std::sync::Arc;
 
 use cel::Context;
-use cel::common::ast::{CallExpr, ComprehensionExpr, Expr, IdedExpr, LiteralValue, operators};
+use cel::common::ast::{ComprehensionExpr, Expr, IdedExpr, LiteralValue, operators};
 
 use self::written::Written;
 use crate::answer::Answer;
@@ -126,7 +127,7 @@ impl Walk<'_> {
         let body = charging(quantifier.body);
         for element in elements {
             let label = element.label(&range, is_root);
-            quantifier.bind(&mut self.scope, element);
+            self.scope.push((quantifier.variable.to_owned(), element.bound));
             if self.gives(&body, is) {
                 found += 1;
                 match found <= REASONS {
@@ -163,7 +164,7 @@ impl Walk<'_> {
         let Expr::Call(call) = &expr.expr else {
             return String::new();
         };
-        let operands = compared(call);
+        let operands: Vec<&IdedExpr> = call.target.as_deref().into_iter().chain(&call.args).collect();
         let read: Vec<&IdedExpr> = operands
             .iter()
             .copied()
@@ -212,7 +213,7 @@ impl Walk<'_> {
         answer?.ok()
     }
 
-    /// What a loop over `range` goes through.
+    /// What a loop over `range` goes through: the elements of a list, or the keys of a map.
     fn range(&self, range: &IdedExpr) -> Option<Vec<Element>> {
         if let Expr::Ident(name) = &range.expr
             && let Some((_, value)) = self.scope.iter().rfind(|(known, _)| known == name)
@@ -234,20 +235,6 @@ impl Walk<'_> {
 /// A copy that charges for its work.
 fn charging(expr: &IdedExpr) -> IdedExpr {
     rewrite::charging(expr.clone(), LIBRARY)
-}
-
-/// The operands whose values say why a test ended as it did.
-fn compared(call: &CallExpr) -> Vec<&IdedExpr> {
-    match call.func_name.as_str() {
-        operators::EQUALS
-        | operators::NOT_EQUALS
-        | operators::LESS
-        | operators::LESS_EQUALS
-        | operators::GREATER
-        | operators::GREATER_EQUALS
-        | operators::IN => call.args.iter().collect(),
-        _ => call.target.as_deref().into_iter().chain(&call.args).collect(),
-    }
 }
 
 /// Whether it names no variable, so that its text says its value.
@@ -326,10 +313,5 @@ impl<'a> Quantifier<'a> {
             }
             _ => None,
         }
-    }
-
-    /// A loop over a list is one over its elements, and one over a map is one over its keys.
-    fn bind(&self, scope: &mut Vec<(String, Value)>, element: Element) {
-        scope.push((self.variable.to_owned(), element.bound));
     }
 }

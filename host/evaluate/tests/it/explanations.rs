@@ -16,7 +16,10 @@ fn variables() -> Vec<(&'static str, Value)> {
         ("name".to_owned(), Value::from("web")),
         ("text".to_owned(), Value::from("x".repeat(1000))),
         ("labels".to_owned(), Value::from_json(&json!({"app": "web"}))),
-        ("since".to_owned(), Value::timestamp(1_767_603_600, 0).unwrap()),
+        (
+            "since".to_owned(),
+            Value::timestamp(1_767_603_600, 0).expect("a time in 2026"),
+        ),
     ]);
     let collectors = json!({"error-rate": [{"rate": 0.001}, {"rate": 0.5}]});
     vec![

@@ -15,7 +15,7 @@ const PATIENCE: Duration = Duration::from_secs(15);
 const FUEL: u64 = 50_000;
 
 #[test]
-fn an_expression_that_is_nearly_right_harms_nobody() {
+fn an_expression_that_is_nearly_right_does_no_harm() {
     let texts = texts();
     let objects = objects();
     assert!(texts.len() > 2_000, "{}", texts.len());

@@ -8,14 +8,15 @@ use stagegate_api::combined_status_view::{self, CombinedStatusView};
 use stagegate_api::{CombinedStatus, evidence, label};
 use stagegate_decide::names::ObjectKey;
 use stagegate_decide::staging::{ClusterReport, JudgedObject, Root};
-use stagegate_evaluate::{Answer, Budget};
+use stagegate_evaluate::{Answer, Budget, explain};
 
 use super::{Failure, Outcome, Result};
 use crate::args::{self, CelArgs, Format};
 use crate::controllers::variables::{self, Shown};
 use crate::manifests;
 
-/// Prints the value as JSON; `-o json` prints `{"value": …, "kind": "bool"}` or `{"error": "…"}` on one line.
+/// Prints the value as JSON, and on standard error why it is false; `-o json` prints `{"value": …, "kind": "bool"}`, with `explain` where
+/// it is false, or `{"error": "…"}` on one line.
 ///
 /// # Errors
 /// Files that cannot be read. An expression that is refused or fails is an answer: [`Outcome::Negative`].
@@ -25,13 +26,24 @@ pub fn evaluate(args: &CelArgs) -> Result {
     let answer = run(&text, &given);
     let mut out = io::stdout();
     match (args.output, &answer) {
-        (Format::Text, Ok(answer)) => writeln!(out, "{}", answer.to_json())?,
-        (Format::Json, Ok(answer)) => writeln!(out, "{}", json!({"value": answer.to_json(), "kind": answer.kind()}))?,
+        (Format::Text, Ok((answer, explained))) => {
+            writeln!(out, "{}", answer.to_json())?;
+            if let Some(explained) = explained {
+                writeln!(io::stderr(), "{explained}")?;
+            }
+        }
+        (Format::Json, Ok((answer, explained))) => {
+            let mut line = json!({"value": answer.to_json(), "kind": answer.kind()});
+            if let Some(explained) = explained {
+                line["explain"] = json!(explained);
+            }
+            writeln!(out, "{line}")?;
+        }
         (Format::Text, Err(message)) => writeln!(io::stderr(), "error: {message}")?,
         (Format::Json, Err(message)) => writeln!(out, "{}", json!({"error": message}))?,
     }
     Ok(match answer {
-        Ok(Answer::Bool(false)) | Err(_) => Outcome::Negative,
+        Ok((Answer::Bool(false), _)) | Err(_) => Outcome::Negative,
         Ok(_) => Outcome::Success,
     })
 }
@@ -44,7 +56,8 @@ struct Given {
     object: Option<JudgedObject>,
 }
 
-fn run(text: &str, given: &Given) -> std::result::Result<Answer, String> {
+/// The answer, and why it is false if it is.
+fn run(text: &str, given: &Given) -> std::result::Result<(Answer, Option<String>), String> {
     let root = given.root;
     let compiled = variables::compile(text, root).map_err(|error| error.to_string())?;
     let shown = match root {
@@ -60,9 +73,12 @@ fn run(text: &str, given: &Given) -> std::result::Result<Answer, String> {
         },
     };
     let bound = variables::values(&variables::named(&compiled, root), shown)?;
-    compiled
+    let answer = compiled
         .eval(&bound, Budget::default())
-        .map_err(|error| error.to_string())
+        .map_err(|error| error.to_string())?;
+    let is_false = answer == Answer::Bool(false);
+    let explained = is_false.then(|| explain(text, &bound, Budget::default())).flatten();
+    Ok((answer, explained))
 }
 
 fn expression(args: &CelArgs) -> Result<String> {

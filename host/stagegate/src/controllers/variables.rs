@@ -23,7 +23,7 @@ pub struct Shown<'a> {
 pub fn compile(text: &str, root: Root) -> Result<Compiled, CompileError> {
     let named = root.variables().iter().copied();
     let declared = named.map(|variable| (variable.name().to_owned(), shape(variable, root)));
-    // Nobody but Stagegate evaluates these. A collector's expressions are KubeStellar's, too, which has fewer functions.
+    // Only Stagegate evaluates these. A collector's expressions are KubeStellar's, too, which has fewer functions.
     compile_shaped(text, declared.collect(), Library::Extended)
 }
 

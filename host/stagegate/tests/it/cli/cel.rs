@@ -39,6 +39,17 @@ fn every_expression_of_the_table_has_its_answer_and_exit_code() {
 }
 
 #[test]
+fn text_output_of_what_is_false_says_why_on_standard_error() {
+    let object = std::env::temp_dir().join(format!("stagegate-test-{}-false.yaml", std::process::id()));
+    std::fs::write(&object, "replicas: 1\n").expect("the temporary directory is writable");
+    let ended = stagegate(&["cel", "obj.replicas >= 2", "--with", &object.display().to_string()]);
+    assert_eq!(ended.status.code(), Some(1));
+    assert_eq!(text(&ended.stdout), "false\n");
+    assert_eq!(text(&ended.stderr), "`obj.replicas >= 2` is false, it is 1\n");
+    drop(std::fs::remove_file(object));
+}
+
+#[test]
 fn an_expression_may_come_from_a_file_and_text_output_is_the_value_alone() {
     let directory = std::env::temp_dir();
     let expression = directory.join(format!("stagegate-test-{}.cel", std::process::id()));
