@@ -36,6 +36,7 @@ impl Default for Budget {
 const CHARGES_PER_CLOCK: u32 = 16;
 
 struct Account {
+    given: u64,
     fuel: u64,
     deadline: Instant,
     charges: u32,
@@ -51,6 +52,7 @@ pub(crate) fn open(budget: Budget) {
     // A deadline beyond what the clock can express is none: 10 years are.
     let wait = Duration::from_millis(budget.deadline_ms.min(315_360_000_000));
     let account = Account {
+        given: budget.fuel,
         fuel: budget.fuel,
         deadline: Instant::now() + wait,
         charges: 0,
@@ -59,14 +61,15 @@ pub(crate) fn open(budget: Budget) {
     ACCOUNT.with_borrow_mut(|open| *open = Some(account));
 }
 
-/// Closes the account. An error is the reason for which no result of the evaluation may be used.
-pub(crate) fn settle() -> Result<(), EvalErrorKind> {
+/// Closes the account and says what was spent. An error is the reason for which no result of the evaluation may be used.
+pub(crate) fn settle() -> Result<u64, EvalErrorKind> {
     match ACCOUNT.take() {
         Some(Account {
             exceeded: Some(kind), ..
         }) => Err(kind),
         Some(account) if Instant::now() > account.deadline => Err(EvalErrorKind::DeadlineExceeded),
-        _ => Ok(()),
+        Some(account) => Ok(account.given - account.fuel),
+        None => Ok(0),
     }
 }
 

@@ -79,6 +79,14 @@ impl Compiled {
     /// See [`EvalErrorKind`]. An evaluation that went over its budget has no answer, even if the expression would have
     /// swallowed that error.
     pub fn eval(&self, vars: &[(&str, Value)], budget: Budget) -> Result<Answer, EvalError> {
+        self.eval_metered(vars, budget).map(|(answer, _)| answer)
+    }
+
+    /// [`Self::eval`], and the units of fuel that the answer took.
+    ///
+    /// # Errors
+    /// Those of `eval`.
+    pub fn eval_metered(&self, vars: &[(&str, Value)], budget: Budget) -> Result<(Answer, u64), EvalError> {
         let tree = Arc::clone(&self.0);
         let vars: Vec<(String, Value)> = vars
             .iter()
@@ -120,7 +128,7 @@ impl Drop for Tree {
 
 fn parse(text: &str, variables: &[(String, Shape)], library: Library) -> Result<Tree, CompileError> {
     let parsed = library.env().parser().parse_with_source_info(text);
-    let (tree, source) = parsed.map_err(|errors| CompileError::from_parse(&errors))?;
+    let (tree, source) = parsed.map_err(|errors| CompileError::from_parse(&errors, text))?;
     let Checked {
         written,
         variables,
@@ -143,7 +151,7 @@ pub(crate) fn unchecked(text: &str, container: &str, library: Library) -> Result
         let mut env = library.new_env();
         env.set_container(&container).expect("a container of a test has a name");
         let parsed = env.parser().parse(&text);
-        let tree = parsed.map_err(|errors| CompileError::from_parse(&errors))?;
+        let tree = parsed.map_err(|errors| CompileError::from_parse(&errors, &text))?;
         Ok(Compiled(Arc::new(Tree {
             expression: rewrite::charging(tree, library),
             written: BTreeSet::new(),
@@ -155,7 +163,8 @@ pub(crate) fn unchecked(text: &str, container: &str, library: Library) -> Result
     threads::run(parse).expect("the thread answers")
 }
 
-fn run(tree: &Tree, vars: Vec<(String, Value)>, budget: Budget) -> Result<Answer, EvalError> {
+/// The answer, and the fuel that it took.
+fn run(tree: &Tree, vars: Vec<(String, Value)>, budget: Budget) -> Result<(Answer, u64), EvalError> {
     let mut context = Context::with_env(Arc::clone(&tree.env));
     for (name, value) in vars {
         context.add_variable_as_val(name, value.to_val());
@@ -166,10 +175,10 @@ fn run(tree: &Tree, vars: Vec<(String, Value)>, budget: Budget) -> Result<Answer
     let evaluated = cel::Value::resolve(&tree.expression, &context);
     let answer = charged::answer();
     // The account first: `||`, `all` and the like turn an exhausted budget into a value.
-    budget::settle().map_err(EvalError::new)?;
+    let spent = budget::settle().map_err(EvalError::new)?;
     evaluated.map_err(|error| EvalError::from_engine(&error, &tree.written))?;
     match answer {
-        Some(Ok(answer)) => Ok(answer),
+        Some(Ok(answer)) => Ok((answer, spent)),
         Some(Err(_)) => Err(EvalError::new(EvalErrorKind::TooLarge)),
         None => Err(EvalError::new(EvalErrorKind::Other)),
     }

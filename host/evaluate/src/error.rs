@@ -1,5 +1,6 @@
 //! What went wrong, said without repeating a value: these texts reach status and logs, and objects hold secrets.
 
+use crate::syntax;
 use cel::common::value::Val;
 use cel::{ExecutionError, ParseErrors};
 use std::collections::BTreeSet;
@@ -40,9 +41,12 @@ impl CompileError {
         }
     }
 
-    /// The first few errors in one message, at the place of the first. The parser's own text repeats the whole line for
-    /// each of them.
-    pub(crate) fn from_parse(errors: &ParseErrors) -> CompileError {
+    /// The slip that explains why `text` does not parse; if none is recognised, the parser's first few errors in one message, at the
+    /// place of the first. The parser's own text repeats the whole line for each of them.
+    pub(crate) fn from_parse(errors: &ParseErrors, text: &str) -> CompileError {
+        if let Some(slip) = syntax::slip(text) {
+            return slip.refused(text);
+        }
         let place = |(line, column): (isize, isize)| match (u32::try_from(line), u32::try_from(column)) {
             (Ok(line @ 1..), Ok(column @ 1..)) => Some((line, column)),
             _ => None,
@@ -52,7 +56,7 @@ impl CompileError {
             let separator = if texts.is_empty() { "" } else { "; " };
             texts = format!(
                 "{texts}{separator}{}",
-                cut(&syntax(&error.msg), MESSAGE_CHARS / PARSE_ERRORS)
+                cut(&plain(&error.msg), MESSAGE_CHARS / PARSE_ERRORS)
             );
         }
         let error = CompileError::new(format!("syntax error: {texts}"));
@@ -207,13 +211,41 @@ fn method_overload(method: &str, types: &str) -> EvalError {
     )
 }
 
-/// What the parser says without the thirty tokens that it expected instead.
-fn syntax(message: &str) -> String {
+/// What the parser says in words that need no knowledge of it, and without the thirty tokens that it expected instead.
+fn plain(message: &str) -> String {
+    const KNOWN: [(&str, &str); 7] = [
+        (
+            "invalid argument to has() macro",
+            "has() takes a member, for example has(object.version)",
+        ),
+        (
+            "argument must be a simple name",
+            "the variable of a loop must be a simple name",
+        ),
+        (
+            "invalid string literal",
+            "an escape in this text is not known: write \\\\ for a backslash",
+        ),
+        (
+            "invalid bytes literal",
+            "an escape in these bytes is not known: write \\\\ for a backslash",
+        ),
+        ("invalid int literal", "this number is too large for an int"),
+        ("invalid uint literal", "this number is too large for a uint"),
+        ("Recursion limit", "the expression is nested too deeply"),
+    ];
     let message = message.strip_prefix("Syntax error: ").unwrap_or(message);
-    let found = ["mismatched input ", "extraneous input "]
-        .iter()
-        .find_map(|prefix| message.strip_prefix(prefix));
-    match found.and_then(|rest| rest.split_once(" expecting ")) {
+    if let Some((_, known)) = KNOWN.iter().find(|(begin, _)| message.starts_with(begin)) {
+        return (*known).to_owned();
+    }
+    let found = [
+        "mismatched input ",
+        "extraneous input ",
+        "no viable alternative at input ",
+    ]
+    .iter()
+    .find_map(|prefix| message.strip_prefix(prefix));
+    match found.map(|rest| rest.split_once(" expecting ").unwrap_or((rest, ""))) {
         Some(("'<EOF>'", _)) => "unexpected end of the expression".to_owned(),
         Some((token, _)) => format!("unexpected {token}"),
         None => message.to_owned(),

@@ -29,6 +29,7 @@ mod library;
 mod patterns;
 mod rewrite;
 mod shape;
+mod syntax;
 mod text;
 mod threads;
 mod value;

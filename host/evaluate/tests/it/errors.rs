@@ -139,6 +139,10 @@ fn every_expression_of_the_table_has_its_price() {
             let enough = (0..100_000).find(|&fuel| within(fuel));
             wrong.push(format!("{text}: {enough:?} and not {price}"));
         }
+        let (_, spent) = compiled
+            .eval_metered(&[("obj", obj.clone())], Budget::default())
+            .unwrap_or_else(|error| panic!("{text}: {error}"));
+        assert_eq!(spent, price, "{text}: what was spent is what it costs");
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
