@@ -253,6 +253,9 @@ impl<'a> Check<'a> {
             let shown = cut(shown, NAME_CHARS);
             let problem = if known.is_some() || self.library.is_macro(&shown) {
                 format!("wrong number of arguments for {shown}: {given}")
+            } else if shown == "not" {
+                // `not(x)` parses, as a call.
+                "`not` is not an operator: write `!`".to_owned()
             } else {
                 or_meant(format!("unknown function: {shown}"), &shown, self.library.names())
             };

@@ -117,6 +117,24 @@ pub enum EvalErrorKind {
     Other,
 }
 
+impl EvalErrorKind {
+    /// Its name, for programs.
+    pub const fn as_str(&self) -> &'static str {
+        match self {
+            EvalErrorKind::NoSuchKey { .. } => "NoSuchKey",
+            EvalErrorKind::NoSuchOverload => "NoSuchOverload",
+            EvalErrorKind::DivideByZero => "DivideByZero",
+            EvalErrorKind::Overflow => "Overflow",
+            EvalErrorKind::IndexOutOfRange => "IndexOutOfRange",
+            EvalErrorKind::BudgetExceeded => "BudgetExceeded",
+            EvalErrorKind::DeadlineExceeded => "DeadlineExceeded",
+            EvalErrorKind::TooLarge => "TooLarge",
+            EvalErrorKind::Panicked => "Panicked",
+            EvalErrorKind::Other => "Other",
+        }
+    }
+}
+
 impl EvalError {
     pub(crate) fn new(kind: EvalErrorKind) -> EvalError {
         let message = match &kind {

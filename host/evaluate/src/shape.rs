@@ -145,7 +145,7 @@ pub(crate) fn returned_by(name: &str, receiver: Option<&Shape>) -> Shape {
 }
 
 /// The name among `known` that was probably meant, if there is one: at most a third of it differs.
-pub(crate) fn meant<'k>(name: &str, known: impl IntoIterator<Item = &'k str>) -> Option<&'k str> {
+pub fn meant<'k>(name: &str, known: impl IntoIterator<Item = &'k str>) -> Option<&'k str> {
     let distance = |known: &str| strsim::damerau_levenshtein(&known.to_lowercase(), &name.to_lowercase());
     let near = known.into_iter().map(|known| (distance(known), known));
     let near = near.filter(|(distance, known)| *distance <= (known.chars().count() / 3).max(1));

@@ -15,6 +15,9 @@ const EXIT_CODES: &str = "\
 Exit codes: 0 success, 1 negative result, 2 usage or input error, 3 timeout, 4 environment error.
 Results go to standard output, everything else to standard error.";
 
+/// Where the controller takes gates from unless it is told otherwise.
+pub const GATE_NAMESPACE: &str = "stagegate-gates";
+
 /// Moves Kubernetes workloads through clusters stage by stage, on proof.
 #[derive(Debug, Parser)]
 #[command(name = "stagegate", version, about, after_help = EXIT_CODES, max_term_width = 100)]
@@ -90,7 +93,7 @@ pub struct RunArgs {
     #[arg(long, default_value = "3s", value_parser = settle, value_name = "DURATION")]
     pub settle: Duration,
     /// Namespaces whose ConfigMaps may be run as gates; whoever can write there decides about rollouts
-    #[arg(long, value_delimiter = ',', default_value = "stagegate-gates", value_parser = namespace, value_name = "NAMES")]
+    #[arg(long, value_delimiter = ',', default_value = GATE_NAMESPACE, value_parser = namespace, value_name = "NAMES")]
     pub gate_namespaces: Vec<String>,
     #[command(flatten)]
     pub lease: LeaseArgs,
@@ -135,9 +138,16 @@ pub struct WatchArgs {
 
 #[derive(Debug, ClapArgs)]
 pub struct LintArgs {
-    /// YAML files of one or many documents, or directories of them (not those below)
+    /// YAML files of one or many documents, or directories of them (not those below); `-` is standard input. StatusCollectors,
+    /// workload, and gates' ConfigMaps and .wasm files among them are compared with what policies name
     #[arg(required = true, value_name = "FILE")]
     pub files: Vec<PathBuf>,
+    /// End with exit code 1 for warnings, too
+    #[arg(long)]
+    pub strict: bool,
+    /// How the findings are written; json is one object
+    #[arg(short, long, default_value = "text", value_name = "FORMAT")]
+    pub output: Format,
 }
 
 #[derive(Debug, ClapArgs)]
@@ -145,10 +155,10 @@ pub struct CelArgs {
     /// The expression
     #[arg(required_unless_present = "file", conflicts_with = "file")]
     pub expression: Option<String>,
-    /// Read the expression from this file
+    /// Read expressions from this file, one a line; blank lines and lines that begin with // are skipped
     #[arg(short, long, value_name = "FILE")]
     pub file: Option<PathBuf>,
-    /// The object, as YAML or JSON
+    /// The object, as YAML or JSON; `-` is standard input. A List gives an answer for each of its items
     #[arg(long, value_name = "FILE")]
     pub with: PathBuf,
     /// Which variable the object is
@@ -204,7 +214,7 @@ pub struct GateConfigmapArgs {
     /// The component, plain or packed with gzip
     pub file: PathBuf,
     /// Where it goes; hosts read gates only from the namespaces of their `--gate-namespaces`
-    #[arg(long, default_value = "stagegate-gates", value_parser = object_name, value_name = "NAME")]
+    #[arg(long, default_value = GATE_NAMESPACE, value_parser = object_name, value_name = "NAME")]
     pub namespace: String,
     /// The entry of `binaryData` that holds the component
     #[arg(long, default_value = "gate.wasm", value_parser = entry_key, value_name = "KEY")]
@@ -263,6 +273,9 @@ pub enum Root {
     /// What a filter sees of a bound object: group, version, resource, namespace (absent where cluster-scoped), name,
     /// resourceVersion, createOnly, statusCollectors, wantSingletonReportedState, wantMultiWECReportedState
     DownsyncClause,
+    /// What a StatusCollector's expression sees: FILE is a map of `returned`, `inventory`, `obj` and `propagation`, or of those of
+    /// them that the expression names
+    Returned,
 }
 
 /// The longest duration a flag takes: a day. What is longer is a typing mistake.

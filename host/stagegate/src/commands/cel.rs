@@ -1,154 +1,191 @@
-//! `stagegate cel`: one expression over one object, exactly as a stage's check or filter would be evaluated.
+//! `stagegate cel`: expressions over objects, exactly as a stage's check or filter, or a StatusCollector's expression, would be evaluated.
 
 use std::io::{self, Write as _};
 
 use anyhow::{Context as _, anyhow};
 use serde_json::{Value, json};
-use stagegate_api::combined_status_view::{self, CombinedStatusView};
-use stagegate_api::{CombinedStatus, evidence, label};
-use stagegate_decide::names::ObjectKey;
-use stagegate_decide::staging::{ClusterReport, JudgedObject, Root};
-use stagegate_evaluate::{Answer, Budget, explain};
+use stagegate_evaluate::{Answer, Budget, CompileError, EvalError, explain};
 
+use self::given::{Given, Unproven};
 use super::{Failure, Outcome, Result};
-use crate::args::{self, CelArgs, Format};
-use crate::controllers::variables::{self, Shown};
-use crate::manifests;
+use crate::args::{CelArgs, Format};
+use crate::controllers::variables;
 
-/// Prints the value as JSON, and on standard error why it is false; `-o json` prints `{"value": …, "kind": "bool"}`, with `explain` where
-/// it is false, or `{"error": "…"}` on one line.
+mod given;
+
+/// Prints one answer a line: the value as JSON, and on standard error why it is false; with `-o json` `{"value": …, "type": "bool",
+/// "fuel": 12}`, with `explain` where it is false, or `{"error": {"message", "kind", "line", "column"}}`. The answers for the items of
+/// a List are named, with `-o json` by the member `item`.
 ///
 /// # Errors
 /// Files that cannot be read. An expression that is refused or fails is an answer: [`Outcome::Negative`].
 pub fn evaluate(args: &CelArgs) -> Result {
-    let text = expression(args)?;
-    let given = given(args)?;
-    let answer = run(&text, &given);
-    let mut out = io::stdout();
-    match (args.output, &answer) {
-        (Format::Text, Ok((answer, explained))) => {
-            writeln!(out, "{}", answer.to_json())?;
-            if let Some(explained) = explained {
-                writeln!(io::stderr(), "{explained}")?;
+    let expressions = expressions(args)?;
+    let items = given::items(args)?;
+    for note in items.iter().filter_map(|item| item.given.note()) {
+        writeln!(io::stderr(), "note: {note}")?;
+    }
+    let mut outcome = Outcome::Success;
+    for expression in &expressions {
+        for item in &items {
+            let answer = expression.answer(&item.given);
+            if !matches!(&answer, Ok(answered) if answered.value != Answer::Bool(false)) {
+                outcome = Outcome::Negative;
+            }
+            match args.output {
+                Format::Text => text(item.name.as_deref(), expression, &answer)?,
+                Format::Json => writeln!(io::stdout(), "{}", as_json(item.name.as_deref(), &answer))?,
             }
         }
-        (Format::Json, Ok((answer, explained))) => {
-            let mut line = json!({"value": answer.to_json(), "kind": answer.kind()});
-            if let Some(explained) = explained {
-                line["explain"] = json!(explained);
+    }
+    Ok(outcome)
+}
+
+struct Expression {
+    text: String,
+    /// Lines before it in its file.
+    lines_before: u32,
+}
+
+/// Why there is no answer.
+struct Problem {
+    message: String,
+    kind: &'static str,
+    place: Option<(u32, u32)>,
+}
+
+struct Answered {
+    value: Answer,
+    /// Units that the value took.
+    fuel: u64,
+    /// Why the value is false.
+    because: Option<String>,
+}
+
+type Tried = std::result::Result<Answered, Problem>;
+
+impl Expression {
+    fn answer(&self, given: &Given) -> Tried {
+        let compiled = given.compile(&self.text)?;
+        let bound = given.bind(&compiled)?;
+        let (value, fuel) = compiled.eval_metered(&bound, Budget::default())?;
+        let is_false = value == Answer::Bool(false);
+        let because = is_false.then(|| explain(&self.text, &bound, Budget::default()));
+        Ok(Answered {
+            value,
+            fuel,
+            because: because.flatten(),
+        })
+    }
+}
+
+impl From<CompileError> for Problem {
+    fn from(error: CompileError) -> Self {
+        Self {
+            message: error.message,
+            kind: "InvalidExpression",
+            place: error.line.zip(error.column),
+        }
+    }
+}
+
+impl From<EvalError> for Problem {
+    fn from(error: EvalError) -> Self {
+        Self {
+            message: variables::explained(&error),
+            kind: error.kind.as_str(),
+            place: None,
+        }
+    }
+}
+
+impl From<Unproven> for Problem {
+    fn from(Unproven { kind, message }: Unproven) -> Self {
+        let place = None;
+        Self { message, kind, place }
+    }
+}
+
+fn as_json(item: Option<&str>, answer: &Tried) -> Value {
+    let mut object = match answer {
+        Ok(Answered { value, fuel, because }) => {
+            let mut object = json!({"value": value.to_json(), "type": value.kind(), "fuel": fuel});
+            if let Some(because) = because {
+                object["explain"] = because.as_str().into();
             }
-            writeln!(out, "{line}")?;
+            object
         }
-        (Format::Text, Err(message)) => writeln!(io::stderr(), "error: {message}")?,
-        (Format::Json, Err(message)) => writeln!(out, "{}", json!({"error": message}))?,
-    }
-    Ok(match answer {
-        Ok((Answer::Bool(false), _)) | Err(_) => Outcome::Negative,
-        Ok(_) => Outcome::Success,
-    })
-}
-
-/// What an expression sees of a manifest.
-struct Given {
-    root: Root,
-    value: Value,
-    clusters: Option<Vec<ClusterReport>>,
-    object: Option<JudgedObject>,
-}
-
-/// The answer, and why it is false if it is.
-fn run(text: &str, given: &Given) -> std::result::Result<(Answer, Option<String>), String> {
-    let root = given.root;
-    let compiled = variables::compile(text, root).map_err(|error| error.to_string())?;
-    let shown = match root {
-        Root::Clause => Shown {
-            clause: Some(&given.value),
-            ..Shown::default()
-        },
-        Root::CombinedStatus => Shown {
-            clause: None,
-            combined: Some(&given.value),
-            clusters: given.clusters.as_deref(),
-            object: given.object.as_ref(),
-        },
-    };
-    let bound = variables::values(&variables::named(&compiled, root), shown)?;
-    let answer = compiled
-        .eval(&bound, Budget::default())
-        .map_err(|error| error.to_string())?;
-    let is_false = answer == Answer::Bool(false);
-    let explained = is_false.then(|| explain(text, &bound, Budget::default())).flatten();
-    Ok((answer, explained))
-}
-
-fn expression(args: &CelArgs) -> Result<String> {
-    match (&args.expression, &args.file) {
-        (Some(text), _) => Ok(text.clone()),
-        (None, Some(path)) => {
-            let text = std::fs::read_to_string(path).with_context(|| format!("reading {}", path.display()));
-            text.map_err(Failure::Input)
+        Err(problem) => {
+            let mut error = json!({"message": problem.message, "kind": problem.kind});
+            if let Some((line, column)) = problem.place {
+                error["line"] = line.into();
+                error["column"] = column.into();
+            }
+            json!({"error": error})
         }
-        (None, None) => Err(Failure::Input(anyhow!("an expression or -f FILE is needed"))),
+    };
+    if let Some(item) = item {
+        object["item"] = item.into();
     }
+    object
 }
 
-fn given(args: &CelArgs) -> Result<Given> {
-    let path = &args.with;
-    let manifests = manifests::read(std::slice::from_ref(path)).map_err(|error| Failure::Input(error.into()))?;
-    let [manifest] = manifests.as_slice() else {
-        let error = anyhow!("{} holds {} objects; one is needed", path.display(), manifests.len());
-        return Err(Failure::Input(error));
+/// A place counts in the expression, or in the file that it comes from.
+fn text(item: Option<&str>, expression: &Expression, answer: &Tried) -> io::Result<()> {
+    let item = item.map(|item| format!("{item}: ")).unwrap_or_default();
+    let problem = match answer {
+        Ok(answered) => {
+            writeln!(io::stdout(), "{item}{}", answered.value.to_json())?;
+            return match &answered.because {
+                Some(because) => writeln!(io::stderr(), "{item}{because}"),
+                None => Ok(()),
+            };
+        }
+        Err(problem) => problem,
     };
-    let root = match args.root {
-        args::Root::CombinedStatus | args::Root::Obj => Root::CombinedStatus,
-        args::Root::DownsyncClause => Root::Clause,
+    let mut err = io::stderr();
+    let Some((line, column)) = problem.place else {
+        return writeln!(err, "error: {item}{}", problem.message);
     };
-    if root == Root::Clause || manifest.kind() != "CombinedStatus" {
-        return Ok(Given {
-            root,
-            value: manifest.value.clone(),
-            clusters: None,
-            object: None,
-        });
+    let message = &problem.message;
+    writeln!(
+        err,
+        "error: {item}line {}, column {column}: {message}",
+        line + expression.lines_before
+    )?;
+    let shown = expression
+        .text
+        .lines()
+        .nth(line.saturating_sub(1) as usize)
+        .unwrap_or_default();
+    let shown: String = shown.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    writeln!(err, "  {shown}\n  {:>width$}", "^", width = column as usize)
+}
+
+fn expressions(args: &CelArgs) -> Result<Vec<Expression>> {
+    let path = match (&args.expression, &args.file) {
+        (Some(text), _) => {
+            return Ok(vec![Expression {
+                text: text.clone(),
+                lines_before: 0,
+            }]);
+        }
+        (None, Some(path)) => path,
+        (None, None) => return Err(Failure::Input(anyhow!("an expression or -f FILE is needed"))),
+    };
+    let shown = path.display();
+    let text = std::fs::read_to_string(path).with_context(|| format!("reading {shown}"));
+    let text = text.map_err(Failure::Input)?;
+    let is_expression = |line: &&str| !line.trim().is_empty() && !line.trim_start().starts_with("//");
+    let lines = (0..).zip(text.lines()).filter(|(_, line)| is_expression(line));
+    let expressions: Vec<Expression> = lines
+        .map(|(lines_before, line)| Expression {
+            text: line.to_owned(),
+            lines_before,
+        })
+        .collect();
+    if expressions.is_empty() {
+        return Err(Failure::Input(anyhow!("{shown} holds no expression")));
     }
-    // As the controller does it: without kind, apiVersion and the results of its own collector.
-    let combined: CombinedStatus = serde_json::from_value(manifest.value.clone())
-        .with_context(|| format!("reading {} as a CombinedStatus", path.display()))
-        .map_err(Failure::Input)?;
-    let view = CombinedStatusView::of(&combined);
-    let key = key_of(&view);
-    Ok(Given {
-        root,
-        value: combined_status_view::visible_results(&combined),
-        clusters: key.as_ref().and_then(|key| clusters_of(key, &view)),
-        object: key.map(|key| JudgedObject {
-            group: key.group,
-            version: None,
-            resource: key.resource,
-            namespace: key.namespace.unwrap_or_default(),
-            name: key.name,
-            generation: None,
-        }),
-    })
-}
-
-/// The object that a CombinedStatus is about, as its labels name it.
-fn key_of(view: &CombinedStatusView) -> Option<ObjectKey> {
-    let label = |key: &str| Some(view.label(key).to_owned()).filter(|text| !text.is_empty());
-    Some(ObjectKey {
-        group: label(label::API_GROUP).unwrap_or_default(),
-        resource: label(label::RESOURCE)?,
-        namespace: label(label::NAMESPACE),
-        name: label(label::NAME)?,
-    })
-}
-
-fn clusters_of(key: &ObjectKey, view: &CombinedStatusView) -> Option<Vec<ClusterReport>> {
-    let ours = evidence::collector_name();
-    let found = match view.evidence.as_slice() {
-        [found] => found,
-        several => several.iter().find(|found| found.collector == ours)?,
-    };
-    let rows = found.malformed.is_none().then_some(&found.rows)?;
-    Some(rows.iter().map(|row| ClusterReport::of(key, row)).collect())
+    Ok(expressions)
 }

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use serde_json::Value as Json;
 use stagegate_api::evidence;
 use stagegate_decide::staging::{ClusterReport, JudgedObject, Root, Variable};
-use stagegate_evaluate::{CompileError, Compiled, Library, Shape, Value, compile_shaped};
+use stagegate_evaluate::{CompileError, Compiled, EvalError, EvalErrorKind, Library, Shape, Value, compile_shaped};
 
 /// What an expression may see; a variable whose value is not here must not be named.
 #[derive(Clone, Copy, Default)]
@@ -30,7 +30,19 @@ pub fn compile(text: &str, root: Root) -> Result<Compiled, CompileError> {
 /// The shape of the values that [`values`] makes, as far as it is the same for all objects.
 fn shape(variable: Variable, root: Root) -> Shape {
     match variable {
-        Variable::DownsyncClause | Variable::CombinedStatus | Variable::Obj => Shape::Any,
+        Variable::CombinedStatus | Variable::Obj => Shape::Any,
+        // As KubeStellar writes a Binding: a `BoundObject`.
+        Variable::DownsyncClause => {
+            let texts = ["group", "version", "resource", "namespace", "name", "resourceVersion"];
+            let flags = ["createOnly", "wantSingletonReportedState", "wantMultiWECReportedState"];
+            let texts = texts.map(|name| (name, Shape::String)).into_iter();
+            let flags = flags.map(|name| (name, Shape::Bool));
+            Shape::record(
+                texts
+                    .chain(flags)
+                    .chain([("statusCollectors", Shape::list(Shape::String))]),
+            )
+        }
         Variable::Clusters => Shape::list(Shape::record([
             ("name", Shape::String),
             ("reportedAt", Shape::Timestamp),
@@ -79,6 +91,16 @@ pub fn values(named: &BTreeSet<Variable>, shown: Shown<'_>) -> Result<Vec<(&'sta
         Ok((variable.name(), value))
     };
     named.iter().map(value).collect()
+}
+
+/// Why an evaluation failed, with what to do about a member that an object need not have.
+pub fn explained(error: &EvalError) -> String {
+    match &error.kind {
+        EvalErrorKind::NoSuchKey { name } if !name.starts_with('(') => {
+            format!("no such member: {name}; where it may be absent, test it with has() first")
+        }
+        _ => error.to_string(),
+    }
 }
 
 fn remedy(variable: Variable) -> String {

@@ -59,14 +59,19 @@ pub enum ReadError {
     },
 }
 
-/// Reads files, and directories as their `.yaml` files in name order (not theirs in turn).
+/// Reads files, directories as their `.yaml` files in name order (not theirs in turn), and `-` as standard input.
 ///
 /// # Errors
 /// The first file that cannot be read or is no YAML.
 pub fn read(paths: &[PathBuf]) -> Result<Vec<Manifest>, ReadError> {
     let mut manifests = Vec::new();
     for path in files(paths)? {
-        let text = std::fs::read_to_string(&path).map_err(|source| ReadError::File {
+        let text = if path.as_os_str() == "-" {
+            io::read_to_string(io::stdin())
+        } else {
+            std::fs::read_to_string(&path)
+        };
+        let text = text.map_err(|source| ReadError::File {
             path: path.clone(),
             source,
         })?;

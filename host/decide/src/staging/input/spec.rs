@@ -179,6 +179,16 @@ pub fn refused_expressions(checked: &Checked, answers: Answers<'_>) -> Vec<Strin
         .collect()
 }
 
+/// The field of the first expression that names no variable, so that no report changes what it says.
+pub fn constant(checked: &Checked, answers: Answers<'_>) -> Option<String> {
+    expressions(checked).find_map(
+        |(field, expression, _)| match answers.compiled.get(&expression.digest) {
+            Some(Compilation::Compiles(named)) if named.is_empty() => Some(field),
+            _ => None,
+        },
+    )
+}
+
 fn expressions(checked: &Checked) -> impl Iterator<Item = (String, &Expression, Root)> {
     checked.stages.iter().enumerate().flat_map(|(index, stage)| {
         let filter = stage

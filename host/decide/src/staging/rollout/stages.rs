@@ -319,7 +319,12 @@ impl<'a> Rollout<'a> {
                 "stage {} lies before the active one: its edit has no effect until spec.downsync changes",
                 self.stage(index).name
             ),
-            None => "the policy can be carried out".to_owned(),
+            None => match spec::constant(self.checked, self.facts.answers()) {
+                Some(field) => format!(
+                    "the policy can be carried out, but {field} names no variable: it says the same about every object"
+                ),
+                None => "the policy can be carried out".to_owned(),
+            },
         }
     }
 }

@@ -6,7 +6,7 @@ use crate::args::GateCommand;
 
 mod check;
 mod configmap;
-mod file;
+pub mod file;
 mod run;
 
 /// # Errors

@@ -27,6 +27,18 @@ pub const WITHOUT_STATUS: [Kind; 7] = [
     cluster_scoped(RBAC, "clusterrolebindings"),
 ];
 
+/// Kinds of Kubernetes that have a status and no replicas in it.
+pub const COUNT_NOTHING: [&str; 8] = [
+    "cronjobs",
+    "horizontalpodautoscalers",
+    "ingresses",
+    "jobs",
+    "namespaces",
+    "persistentvolumeclaims",
+    "pods",
+    "services",
+];
+
 const fn namespaced(group: &'static str, resource: &'static str) -> Kind {
     Kind {
         group,

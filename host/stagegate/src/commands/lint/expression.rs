@@ -1,15 +1,16 @@
 //! What one expression's text tells: whether it compiles, which collectors it reads, and what is known to go wrong.
 
 use stagegate_decide::staging::{Root, Variable};
-use stagegate_evaluate::{CompileError, Compiled, compile};
+use stagegate_evaluate::{Comparison, CompileError, Compiled, Member, Place, Reading, Written, compile};
 
 use super::finding::Finding;
 use super::tokens::{self, Token};
+use crate::controllers::combine::evaluate;
 use crate::controllers::variables;
 use crate::manifests::Manifest;
 
 /// The variables of a collector's expressions.
-pub const COLLECTOR: &[&str] = &["inventory", "obj", "propagation", "returned"];
+const COLLECTOR: &[&str] = evaluate::VARIABLES;
 
 /// A finding at the place of the mistake if the filter or condition at the pointer does not compile.
 pub fn check(manifest: &Manifest, pointer: &str, root: Root) -> Option<Finding> {
@@ -36,74 +37,85 @@ fn refused(manifest: &Manifest, pointer: &str, (error, variables): (CompileError
     Finding::error(manifest, place, "cel", error.message).advise(advice)
 }
 
-/// Names of the StatusCollectors that the expression reads: `collectors['x']`, `collectors.x`, and those that it compares a result's
-/// name with: `r.name == 'x'`, `'x' == r.name`, `r.name in ['x']`.
-pub fn collectors_read(text: &str) -> Vec<String> {
-    let tokens = tokens::of(text);
-    let mut names: Vec<String> = (0..tokens.len())
-        .filter_map(|at| indexed_collector(&tokens[at..]))
-        .collect();
-    for (at, token) in tokens.iter().enumerate() {
-        if *token != Token::Word("name".to_owned()) || !is_member_of_a_result(&tokens, at) {
-            continue;
-        }
-        match tokens.get(at + 1) {
-            Some(Token::Sign("==")) => names.extend(text_at(&tokens, at + 2)),
-            Some(Token::Word(word)) if word == "in" => {
-                let list = tokens
-                    .iter()
-                    .skip(at + 3)
-                    .take_while(|token| **token != Token::Sign("]"));
-                names.extend(list.filter_map(|token| match token {
-                    Token::Text(text) => Some(text.clone()),
-                    _ => None,
-                }));
-            }
-            _ => {}
-        }
-        // The chain before the member is `r.`: what stands before it is the other operand.
-        if at >= 4 && tokens.get(at - 3) == Some(&Token::Sign("==")) {
-            names.extend(text_at(&tokens, at - 4));
-        }
-    }
-    names.dedup();
-    names
+/// A StatusCollector that a condition reads.
+pub struct CollectorRead {
+    pub name: String,
+    pub place: Place,
+    /// Whether there is such a collector is asked first, so that it may be missing.
+    pub is_tested: bool,
 }
 
-/// The `x` of `collectors['x']` or `collectors.x`, if the tokens begin with that; `collectors.all(` names none.
-fn indexed_collector(tokens: &[Token]) -> Option<String> {
-    let (variable, rest) = tokens.split_first()?;
-    if *variable != Token::Word(Variable::Collectors.name().to_owned()) {
-        return None;
+/// The StatusCollectors that the expression reads: `collectors['x']`, `collectors.x`, and those that it compares a result's name with:
+/// `r.name == 'x'`, `'x' == r.name`, `r.name in ['x']`, where `r` is one of `results`. Each once.
+pub fn collectors_read(reading: &Reading) -> Vec<CollectorRead> {
+    let of_collectors = |member: &&Member| member.of == Variable::Collectors.name() && !member.is_of_elements;
+    let members = reading.members.iter().filter(of_collectors);
+    let is_tested = |name: &str| members.clone().any(|member| member.is_tested && member.name == name);
+    let indexed = members.clone().map(|member| (&member.name, member.place));
+    let compared = reading
+        .comparisons
+        .iter()
+        .filter_map(|comparison| match &comparison.with {
+            Written::Text(name)
+                if comparison.is_for_equality
+                    && comparison.member == "name"
+                    && comparison.list.as_deref() == Some("results") =>
+            {
+                Some((name, comparison.place))
+            }
+            _ => None,
+        });
+    let mut read: Vec<CollectorRead> = Vec::new();
+    for (name, place) in indexed.chain(compared) {
+        if read.iter().all(|known| known.name != *name) {
+            let (name, is_tested) = (name.clone(), is_tested(name));
+            read.push(CollectorRead { name, place, is_tested });
+        }
     }
-    match rest {
-        [Token::Sign("."), Token::Word(_), Token::Sign("("), ..] => None,
-        [Token::Sign("["), Token::Text(name), ..] | [Token::Sign("."), Token::Word(name), ..] => Some(name.clone()),
-        _ => None,
-    }
+    read
 }
 
 /// Whether the expression looks at results at all.
-pub fn reads_results(text: &str) -> bool {
-    let tokens = tokens::of(text);
-    ["results", Variable::Collectors.name()]
-        .iter()
-        .any(|word| tokens.contains(&Token::Word((*word).to_owned())))
+pub fn reads_results(reading: &Reading) -> bool {
+    reading.fields.contains("results") || reading.variables.contains(Variable::Collectors.name())
 }
 
-/// A cell's number travels as text in its member `float`: compared with a number it is never equal, and never orders.
-pub fn compares_float_with_a_number(text: &str) -> bool {
-    let tokens = tokens::of(text);
-    let float = |at: usize| {
-        tokens.get(at) == Some(&Token::Word("float".to_owned()))
-            && at.checked_sub(1).and_then(|before| tokens.get(before)) == Some(&Token::Sign("."))
+/// Where a cell's number, which travels as text in its member `float`, is compared with a number: it is never equal, and never orders.
+pub fn float_compared_with_a_number(reading: &Reading) -> Option<Place> {
+    let is_it = |comparison: &&Comparison| comparison.member == "float" && comparison.with == Written::Number;
+    reading
+        .comparisons
+        .iter()
+        .find(is_it)
+        .map(|comparison| comparison.place)
+}
+
+/// A warning about a filter or condition that says the same about every object, whatever the clusters report.
+pub fn constant(manifest: &Manifest, pointer: &str, (root, reading): (Root, &Reading)) -> Option<Finding> {
+    let names_none = reading.variables.is_empty();
+    let what = match (root, reading.always) {
+        (Root::Clause, Some(true)) => "is always true: it keeps every object",
+        (Root::Clause, Some(false)) => "is always false: it keeps no object",
+        (Root::CombinedStatus, Some(true)) => "is always true: it holds nothing back",
+        (Root::CombinedStatus, Some(false)) => "is always false: the stage never passes",
+        (_, None) if names_none => "names no variable, so it says the same about every object",
+        (_, None) => return None,
     };
-    let compares = |at: usize| matches!(tokens.get(at), Some(Token::Sign("==" | "!=" | "<" | ">" | "<=" | ">=")));
-    (0..tokens.len()).filter(|at| float(*at)).any(|at| {
-        let number_after = compares(at + 1) && matches!(tokens.get(at + 2), Some(Token::Number));
-        let number_before = at >= 4 && compares(at - 3) && tokens.get(at - 4) == Some(&Token::Number);
-        number_after || number_before
-    })
+    let expression = match root {
+        Root::Clause => "filter",
+        Root::CombinedStatus => "condition",
+    };
+    let variable = match root {
+        Root::Clause => "object",
+        Root::CombinedStatus => "clusters",
+    };
+    let finding = Finding::warning(
+        manifest,
+        manifest.place(pointer),
+        "constant",
+        format!("the {expression} {what}"),
+    );
+    Some(finding.advise(format!("let it depend on `{variable}`, or remove it")))
 }
 
 /// The variable for which KubeStellar's scan of the expression never ends (measured on v0.30): it looks for variable
@@ -176,18 +188,6 @@ pub fn is_a_collection(text: &str) -> bool {
         [Token::Word(variable)] => COLLECTOR.contains(&variable.as_str()),
         [.., Token::Sign("."), Token::Word(member)] if plain => MEMBERS.contains(&member.as_str()),
         _ => false,
-    }
-}
-
-fn is_member_of_a_result(tokens: &[Token], at: usize) -> bool {
-    let before = |back: usize| at.checked_sub(back).and_then(|at| tokens.get(at));
-    before(1) == Some(&Token::Sign(".")) && before(2) != Some(&Token::Word("metadata".to_owned()))
-}
-
-fn text_at(tokens: &[Token], at: usize) -> Option<String> {
-    match tokens.get(at) {
-        Some(Token::Text(text)) => Some(text.clone()),
-        _ => None,
     }
 }
 

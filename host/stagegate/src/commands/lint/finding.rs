@@ -75,13 +75,19 @@ impl Finding {
     }
 }
 
+impl Severity {
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Error => "error",
+            Self::Warning => "warning",
+        }
+    }
+}
+
 impl fmt::Display for Finding {
     /// `file:line:column: severity: message; advice [rule]`, on one line.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let severity = match self.severity {
-            Severity::Error => "error",
-            Severity::Warning => "warning",
-        };
+        let severity = self.severity.as_str();
         let TextSpan { line, column, .. } = self.place;
         write!(
             f,

@@ -3,35 +3,46 @@
 //! The schema and its rules are not written again here: an API server in this process judges the objects
 //! ([`schema`]). The other modules say what a schema cannot.
 
-use std::io::{self, IsTerminal as _, Write as _};
 use std::path::PathBuf;
 
 use anyhow::anyhow;
-use stagegate_decide::counted::counted;
 
+use self::beside::Beside;
 use self::finding::{Finding, Severity};
+use self::gates::Gates;
+use self::report::Report;
 use super::{Failure, Outcome, Result};
 use crate::args::LintArgs;
 use crate::manifests::{self, Manifest, ReadError};
 
+mod beside;
 mod clauses;
 mod collector;
 mod expression;
 mod finding;
+mod gates;
+mod kinds;
 mod policy;
+mod reach;
+mod report;
+mod requirements;
 mod schema;
+mod stages;
 mod tokens;
 
-/// Prints what it finds: with the source around it on a terminal, elsewhere as `file:line:column: severity: message`.
+/// Prints what it finds: with the source around it on a terminal, elsewhere as `file:line:column: severity: message`, or as JSON.
 ///
 /// # Errors
-/// Files that cannot be read, or that hold nothing to check.
+/// Files that cannot be read, or that hold nothing to check; a sandbox that cannot load a component.
 pub fn check(args: &LintArgs) -> Result {
     let mut findings = Vec::new();
-    let mut objects = Vec::new();
-    for path in manifests::files(&args.files).map_err(|error| Failure::Input(error.into()))? {
+    let mut manifests = Vec::new();
+    let wasm = gates::components(&args.files)?;
+    let is_manifest = |path: &&PathBuf| !wasm.contains(path);
+    let files: Vec<PathBuf> = args.files.iter().filter(is_manifest).cloned().collect();
+    for path in manifests::files(&files).map_err(|error| Failure::Input(error.into()))? {
         match manifests::read(&[path]) {
-            Ok(manifests) => objects.extend(manifests.into_iter().filter(|manifest| kind_of(manifest).is_some())),
+            Ok(read) => manifests.extend(read),
             Err(ReadError::Syntax { file, place, message }) => findings.push(Finding {
                 file,
                 place,
@@ -43,14 +54,21 @@ pub fn check(args: &LintArgs) -> Result {
             Err(error) => return Err(Failure::Input(error.into())),
         }
     }
+    let (objects, skipped): (Vec<Manifest>, Vec<Manifest>) =
+        manifests.into_iter().partition(|manifest| kind_of(manifest).is_some());
     let checked = objects.len() + findings.len();
     if checked == 0 {
         return Err(Failure::Input(nothing_to_check(&args.files)));
     }
-    findings.extend(of_objects(&objects)?);
+    findings.extend(of_objects(&objects, &skipped, &wasm)?);
     findings.sort_by(|a, b| (&a.file.path, a.place.bytes.start).cmp(&(&b.file.path, b.place.bytes.start)));
-    print(&findings, checked)?;
-    let failed = findings.iter().any(|finding| finding.severity == Severity::Error);
+    let report = Report {
+        findings: &findings,
+        checked,
+        skipped: &skipped,
+    };
+    report.print(args.output)?;
+    let failed = report.errors() > 0 || (args.strict && !findings.is_empty());
     Ok(if failed { Outcome::Negative } else { Outcome::Success })
 }
 
@@ -69,50 +87,36 @@ fn kind_of(manifest: &Manifest) -> Option<Kind> {
     }
 }
 
-fn of_objects(manifests: &[Manifest]) -> Result<Vec<Finding>> {
+fn of_objects(objects: &[Manifest], skipped: &[Manifest], wasm: &[PathBuf]) -> Result<Vec<Finding>> {
+    let (schema, kinds) = schema::findings(objects)?;
+    let all: Vec<Manifest> = objects.iter().chain(skipped).cloned().collect();
+    let kinds = kinds.and_defined(&all);
+    let beside = Beside::of(&all, wasm, &kinds);
+    let gates = Gates::default();
     let mut findings = Vec::new();
-    for manifest in manifests {
-        findings.extend(match kind_of(manifest) {
-            Some(Kind::Policy) => policy::findings(manifest),
-            Some(Kind::Collector) => collector::findings(manifest),
-            None => Vec::new(),
-        });
+    for manifest in objects {
+        match kind_of(manifest) {
+            Some(Kind::Policy) => {
+                findings.extend(policy::findings(manifest, &beside));
+                findings.extend(stages::findings(manifest));
+                findings.extend(reach::findings(manifest, &beside, &kinds));
+                findings.extend(gates.findings(manifest, &beside)?);
+            }
+            Some(Kind::Collector) => findings.extend(collector::findings(manifest)),
+            None => {}
+        }
     }
     // An error of ours says more than the schema about the same place.
     let errors = findings
         .iter()
         .filter(|finding: &&Finding| finding.severity == Severity::Error);
     let said: Vec<_> = errors.map(|finding| finding.place.bytes.clone()).collect();
-    let schema = schema::findings(manifests)?;
     findings.extend(
         schema
             .into_iter()
             .filter(|finding| !said.contains(&finding.place.bytes)),
     );
     Ok(findings)
-}
-
-fn print(findings: &[Finding], checked: usize) -> io::Result<()> {
-    let mut out = io::stdout();
-    let fancy = out.is_terminal();
-    for finding in findings {
-        match fancy {
-            true => writeln!(out, "{}", finding.fancy())?,
-            false => writeln!(out, "{finding}")?,
-        }
-    }
-    let errors = findings
-        .iter()
-        .filter(|finding| finding.severity == Severity::Error)
-        .count();
-    let warnings = findings.len() - errors;
-    writeln!(
-        io::stderr(),
-        "{} checked, {}, {}",
-        counted(checked, "object"),
-        counted(errors, "error"),
-        counted(warnings, "warning")
-    )
 }
 
 fn nothing_to_check(files: &[PathBuf]) -> anyhow::Error {

@@ -2,18 +2,22 @@
 //! that nobody runs, clauses that take too much.
 
 use serde_json::Value;
-use stagegate_decide::staging::Root;
-use stagegate_evaluate::{Answer, Budget};
+use stagegate_decide::staging::{Root, Variable};
+use stagegate_evaluate::{Answer, Budget, Member, Place, Reading, meant, reading};
 
+use super::beside::Beside;
 use super::clauses::{self, Kind};
 use super::expression;
 use super::finding::{Finding, Severity};
 use crate::controllers::variables::{self, Shown};
-use crate::manifests::Manifest;
+use crate::manifests::{Manifest, TextSpan};
 
-pub fn findings(manifest: &Manifest) -> Vec<Finding> {
+pub fn findings(manifest: &Manifest, beside: &Beside) -> Vec<Finding> {
     let clauses = items(manifest, "/spec/downsync");
     let mut findings: Vec<Finding> = clauses.iter().flat_map(|clause| broad(manifest, clause)).collect();
+    for clause in &clauses {
+        findings.extend(absent_collectors(manifest, clause, beside));
+    }
     for stage in items(manifest, "/spec/stages") {
         findings.extend(of_stage(&Stage {
             manifest,
@@ -25,9 +29,9 @@ pub fn findings(manifest: &Manifest) -> Vec<Finding> {
 }
 
 /// A list's member with its JSON pointer.
-struct Item<'a> {
-    pointer: String,
-    value: &'a Value,
+pub struct Item<'a> {
+    pub pointer: String,
+    pub value: &'a Value,
 }
 
 struct Stage<'a> {
@@ -45,7 +49,7 @@ impl Stage<'_> {
     }
 }
 
-fn items<'a>(manifest: &'a Manifest, pointer: &str) -> Vec<Item<'a>> {
+pub fn items<'a>(manifest: &'a Manifest, pointer: &str) -> Vec<Item<'a>> {
     let list = manifest
         .value
         .pointer(pointer)
@@ -62,6 +66,9 @@ fn items<'a>(manifest: &'a Manifest, pointer: &str) -> Vec<Item<'a>> {
 fn of_stage(stage: &Stage<'_>) -> Vec<Finding> {
     let mut findings = Vec::new();
     if let Some((pointer, text)) = stage.text("filter") {
+        findings.extend(
+            reading(text).and_then(|reading| expression::constant(stage.manifest, &pointer, (Root::Clause, &reading))),
+        );
         match expression::check(stage.manifest, &pointer, Root::Clause) {
             Some(finding) => findings.push(finding),
             None if stage.text("condition").is_some() || stage.text("soak").is_some() => {
@@ -126,30 +133,9 @@ fn keeps(filter: &str, clause: &Value) -> bool {
 
 fn of_condition(stage: &Stage<'_>, pointer: &str, text: &str) -> Vec<Finding> {
     let manifest = stage.manifest;
-    let place = || manifest.place(pointer);
     let mut findings = Vec::new();
-    let named: Vec<&str> = stage
-        .clauses
-        .iter()
-        .flat_map(|clause| clauses::list(clause.value, "statusCollectors"))
-        .filter_map(Value::as_str)
-        .collect();
-    let missing: Vec<String> = expression::collectors_read(text)
-        .into_iter()
-        .filter(|name| !named.contains(&name.as_str()))
-        .collect();
-    for name in &missing {
-        let message = format!("the condition reads the results of {name:?}, which no clause names");
-        let advice = format!("add {name:?} to the statusCollectors of the clause whose objects it judges");
-        findings.push(Finding::error(manifest, place(), "unnamed-collector", message).advise(advice));
-    }
-    if missing.is_empty() && expression::reads_results(text) {
-        findings.extend(clauses_without_collectors(stage, !named.is_empty()));
-    }
-    if expression::compares_float_with_a_number(text) {
-        let message = "compares `float` with a number, but a cell's number travels as text";
-        let advice = "write `col.float == '1'`, or `double(col.float) >= 1.0`";
-        findings.push(Finding::warning(manifest, place(), "float-is-text", message).advise(advice));
+    if let Some(reading) = reading(text) {
+        findings.extend(of_reading(stage, pointer, &reading));
     }
     let nothing_judged = stage.text("filter").is_none()
         && !stage.clauses.is_empty()
@@ -160,9 +146,105 @@ fn of_condition(stage: &Stage<'_>, pointer: &str, text: &str) -> Vec<Finding> {
     if nothing_judged {
         let message = "every clause names only kinds for which no cluster returns a status: nothing can be evaluated";
         let advice = "remove the condition and give the stage a soak, or downsync what it is about";
-        findings.push(Finding::error(manifest, place(), "nothing-to-judge", message).advise(advice));
+        let place = manifest.place(pointer);
+        findings.push(Finding::error(manifest, place, "nothing-to-judge", message).advise(advice));
     }
     findings
+}
+
+fn of_reading(stage: &Stage<'_>, pointer: &str, reading: &Reading) -> Vec<Finding> {
+    let manifest = stage.manifest;
+    let within = |place: Place| manifest.place_within(pointer, place.line as usize, place.column as usize);
+    let mut findings: Vec<Finding> = expression::constant(manifest, pointer, (Root::CombinedStatus, reading))
+        .into_iter()
+        .collect();
+    let named: Vec<&str> = stage
+        .clauses
+        .iter()
+        .flat_map(|clause| clauses::list(clause.value, "statusCollectors"))
+        .filter_map(Value::as_str)
+        .collect();
+    let mut is_any_missing = false;
+    for read in expression::collectors_read(reading) {
+        let name = &read.name;
+        if named.contains(&name.as_str()) {
+            continue;
+        }
+        let near = meant(name, named.iter().copied());
+        let message = format!("the condition reads the results of {name:?}, which no clause names");
+        if !read.is_tested {
+            is_any_missing = true;
+            let add = format!("add {name:?} to the statusCollectors of the clause whose objects it judges");
+            let advice = near.map_or_else(|| add.clone(), |near| format!("did you mean {near:?}? if not, {add}"));
+            findings.push(Finding::error(manifest, within(read.place), "unnamed-collector", message).advise(advice));
+        } else if let Some(near) = near {
+            let advice = format!("did you mean {near:?}?");
+            findings.push(Finding::warning(manifest, within(read.place), "unnamed-collector", message).advise(advice));
+        }
+    }
+    if !is_any_missing && expression::reads_results(reading) {
+        findings.extend(clauses_without_collectors(stage, !named.is_empty()));
+    }
+    if let Some(place) = expression::float_compared_with_a_number(reading) {
+        let message = "compares `float` with a number, but a cell's number travels as text";
+        let advice = "write `col.float == '1'`, or `double(col.float) >= 1.0`";
+        findings.push(Finding::warning(manifest, within(place), "float-is-text", message).advise(advice));
+    }
+    findings.extend(counts_of_what_counts_nothing(stage, reading, &within));
+    findings
+}
+
+/// A condition that reads a count of replicas while a clause names kinds that have none. Silent where it looks at the kind, tests
+/// the member first, or has a filter before it.
+fn counts_of_what_counts_nothing(
+    stage: &Stage<'_>,
+    reading: &Reading,
+    within: &dyn Fn(Place) -> TextSpan,
+) -> Option<Finding> {
+    const COUNTS: [&str; 4] = ["available", "ready", "replicas", "updated"];
+    if stage.text("filter").is_some() || reading.variables.contains(Variable::Object.name()) {
+        return None;
+    }
+    let of_clusters = |member: &&Member| member.is_of_elements && member.of == Variable::Clusters.name();
+    let members = || reading.members.iter().filter(of_clusters);
+    let read = members().find(|member| {
+        COUNTS.contains(&member.name.as_str()) && !members().any(|other| other.is_tested && other.name == member.name)
+    })?;
+    let resources = stage.clauses.iter().flat_map(|clause| {
+        let resources = clauses::list(clause.value, "resources").into_iter();
+        resources.filter_map(Value::as_str)
+    });
+    let without = resources
+        .into_iter()
+        .find(|resource| clauses::COUNT_NOTHING.contains(resource))?;
+    let name = &read.name;
+    let message = format!("`{name}` is absent for {without}, which a clause names: reading it is an error there");
+    let advice = format!("exclude {without} by the stage's filter, or ask `has(c.{name})` first");
+    Some(Finding::warning(stage.manifest, within(read.place), "absent-member", message).advise(advice))
+}
+
+/// StatusCollectors that a clause names and that are not among the files, where the files hold any.
+fn absent_collectors(manifest: &Manifest, clause: &Item<'_>, beside: &Beside) -> Vec<Finding> {
+    if beside.collectors.is_empty() {
+        return Vec::new();
+    }
+    let names = clauses::list(clause.value, "statusCollectors").into_iter().enumerate();
+    let absent = names
+        .filter_map(|(index, name)| Some((index, name.as_str()?)))
+        .filter(|(_, name)| !beside.collectors.contains(*name));
+    absent
+        .map(|(index, name)| {
+            let place = manifest.place(&format!("{}/statusCollectors/{index}", clause.pointer));
+            let message = format!("there is no StatusCollector {name:?} among the files");
+            let known = beside.collectors.iter().map(String::as_str);
+            match meant(name, known) {
+                Some(near) => Finding::error(manifest, place, "absent-collector", message)
+                    .advise(format!("did you mean {near:?}?")),
+                None => Finding::warning(manifest, place, "absent-collector", message)
+                    .advise("create it, or take the name out"),
+            }
+        })
+        .collect()
 }
 
 /// Clauses whose objects have no results. Silent about a stage with a filter, which may leave those objects out.

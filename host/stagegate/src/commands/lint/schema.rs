@@ -9,14 +9,15 @@ use stagegate_clock::TokioClock;
 use stagegate_embedded::Server;
 
 use super::finding::Finding;
+use super::kinds::Kinds;
 use crate::commands::{Failure, Result};
 use crate::manifests::Manifest;
 
 /// What a server says where what is wrong with an object's shape keeps its rules from being asked.
 const NOT_ALL_CHECKED: &str = "some validation rules were not checked";
 
-/// The findings of all manifests, each judged alone.
-pub fn findings(manifests: &[Manifest]) -> Result<Vec<Finding>> {
+/// The findings of all manifests, each judged alone, and the kinds that the server knows.
+pub fn findings(manifests: &[Manifest]) -> Result<(Vec<Finding>, Kinds)> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime
         .context("starting the validating API server")
@@ -33,7 +34,8 @@ pub fn findings(manifests: &[Manifest]) -> Result<Vec<Finding>> {
         for manifest in manifests {
             findings.extend(judge(&client, manifest).await?);
         }
-        Ok(findings)
+        let kinds = Kinds::of(&client).await.map_err(Failure::Environment)?;
+        Ok((findings, kinds))
     })
 }
 

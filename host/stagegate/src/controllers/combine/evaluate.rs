@@ -15,7 +15,8 @@ use stagegate_evaluate::{Answer, Value};
 
 use crate::controllers::evaluator::Evaluator;
 
-const VARIABLES: &[&str] = &["inventory", "obj", "returned", "propagation"];
+/// The variables of a StatusCollector's expressions.
+pub const VARIABLES: &[&str] = &["inventory", "obj", "propagation", "returned"];
 /// 0001-01-01T00:00:00Z, KubeStellar's time of a status that nobody owns.
 const YEAR_1_SECONDS: i64 = -62_135_596_800;
 
@@ -144,6 +145,39 @@ fn variables(cluster: &str, content: Value, returned: Option<&Returned>) -> Vec<
         ("returned", Value::from(&status)),
         ("propagation", propagation),
     ]
+}
+
+/// The variables whose values a map has, as [`VARIABLES`] are typed; a time is text in it.
+///
+/// # Errors
+/// A member that is no variable, a time that is none.
+pub fn given(map: &serde_json::Map<String, Json>) -> Result<Vec<(&'static str, Value)>, String> {
+    let variable = |(name, value): (&String, &Json)| {
+        let Some(known) = VARIABLES.iter().find(|known| *known == name) else {
+            let known = VARIABLES.join(", ");
+            return Err(format!(
+                "{name:?} is no variable of a StatusCollector's expression; these are {known}"
+            ));
+        };
+        let value = match *known {
+            "propagation" => propagation(value)?,
+            _ => Value::from(value),
+        };
+        Ok((*known, value))
+    };
+    map.iter().map(variable).collect()
+}
+
+fn propagation(given: &Json) -> Result<Value, String> {
+    const AT: &str = "lastReturnedUpdateTimestamp";
+    let wanted = || format!("propagation is a map of {AT}, a time such as \"2026-01-05T09:00:00Z\"");
+    let members = given.as_object().ok_or_else(wanted)?;
+    let at: Timestamp = match (members.get(AT).and_then(Json::as_str), members.len()) {
+        (Some(text), 1) => text.parse().map_err(|_| wanted())?,
+        _ => return Err(wanted()),
+    };
+    let at = Value::timestamp(at.as_second(), 0).map_err(|_| wanted())?;
+    Ok(Value::map([(AT.to_owned(), at)]))
 }
 
 fn outcome(evaluator: &Evaluator, text: &str, bound: &[(&str, Value)]) -> Outcome {

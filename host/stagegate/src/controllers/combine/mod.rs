@@ -3,7 +3,7 @@
 //!
 //! A combination is written the debounce time after the first thing that touched it.
 
-mod evaluate;
+pub mod evaluate;
 mod index;
 
 use std::collections::{BTreeMap, BTreeSet};

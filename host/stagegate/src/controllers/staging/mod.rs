@@ -10,7 +10,7 @@ mod apply;
 mod collector_look;
 mod execute;
 mod fresh_read;
-mod gates;
+pub mod gates;
 mod gather;
 mod index;
 mod memory;

@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{stagegate, tests, text};
+use super::{stagegate, stagegate_reading, tests, text};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -12,7 +12,7 @@ struct Case {
     expression: String,
     root: Option<String>,
     with: Value,
-    /// Of `-o json`.
+    /// Of `-o json`, without the fuel.
     answer: Value,
     code: i32,
 }
@@ -32,7 +32,13 @@ fn every_expression_of_the_table_has_its_answer_and_exit_code() {
         let ended = stagegate(&arguments);
         let why = format!("{}\n{}\n{}", case.why, text(&ended.stdout), text(&ended.stderr));
         assert_eq!(ended.status.code(), Some(case.code), "{why}");
-        let answer: Value = serde_json::from_slice(&ended.stdout).unwrap_or(Value::Null);
+        let mut answer: Value = serde_json::from_slice(&ended.stdout).unwrap_or(Value::Null);
+        let fuel = answer.as_object_mut().and_then(|answer| answer.remove("fuel"));
+        assert_eq!(
+            fuel.is_some_and(|fuel| fuel.is_u64()),
+            case.answer.get("value").is_some(),
+            "{why}"
+        );
         assert_eq!(answer, case.answer, "{why}");
     }
     drop(std::fs::remove_file(file));
@@ -69,4 +75,69 @@ fn an_expression_may_come_from_a_file_and_text_output_is_the_value_alone() {
     );
     drop(std::fs::remove_file(expression));
     drop(std::fs::remove_file(object));
+}
+
+/// A file that is removed at the end.
+struct File(std::path::PathBuf);
+
+impl File {
+    fn with(name: &str, content: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("stagegate-test-{}-cel-{name}", std::process::id()));
+        std::fs::write(&path, content).expect("the temporary directory is writable");
+        Self(path)
+    }
+
+    fn path(&self) -> String {
+        self.0.display().to_string()
+    }
+}
+
+impl Drop for File {
+    fn drop(&mut self) {
+        drop(std::fs::remove_file(&self.0));
+    }
+}
+
+#[test]
+fn a_file_has_an_expression_a_line_and_places_count_in_the_file() {
+    let expressions = File::with(
+        "lines",
+        "// comment\n\nobj.a == 1\n  // comment\nobj.a = 1\nobj.a + 1\n",
+    );
+    let object = File::with("object.yaml", "a: 1\n");
+    let ended = stagegate(&["cel", "-f", &expressions.path(), "--with", &object.path()]);
+    assert_eq!(ended.status.code(), Some(1), "one of them is refused");
+    assert_eq!(text(&ended.stdout), "true\n2\n");
+    assert_eq!(
+        text(&ended.stderr),
+        "error: line 5, column 7: `=` is not an operator: write `==`\n  obj.a = 1\n        ^\n"
+    );
+}
+
+#[test]
+fn each_item_of_a_list_has_an_answer_of_its_own() {
+    let list = "kind: List\nitems:\n- {metadata: {name: a, namespace: shop}, n: 1}\n- {metadata: {name: b}, n: 2}\n";
+    let list = File::with("list.yaml", list);
+    let ended = stagegate(&["cel", "obj.n == 1", "--with", &list.path(), "-o", "json"]);
+    assert_eq!(ended.status.code(), Some(1));
+    let answers: Vec<Value> = text(&ended.stdout)
+        .lines()
+        .map(|line| serde_json::from_str(line).expect("a line is JSON"))
+        .collect();
+    let of = |index: usize| (answers[index]["item"].clone(), answers[index]["value"].clone());
+    assert_eq!(of(0), ("shop/a".into(), true.into()));
+    assert_eq!(of(1), ("b".into(), false.into()));
+    let ended = stagegate(&["cel", "obj.n", "--with", &list.path()]);
+    assert_eq!(text(&ended.stdout), "shop/a: 1\nb: 2\n");
+    let none = File::with("none.yaml", "kind: List\nitems: []\n");
+    assert_eq!(
+        stagegate(&["cel", "true", "--with", &none.path()]).status.code(),
+        Some(2)
+    );
+}
+
+#[test]
+fn the_object_may_come_from_standard_input() {
+    let ended = stagegate_reading(&["cel", "obj.a", "--with", "-"], "a: 7\n");
+    assert_eq!((ended.status.code(), text(&ended.stdout)), (Some(0), "7\n".to_owned()));
 }

@@ -1,7 +1,8 @@
 //! The command line as users meet it: the real binary, its output and its exit codes.
 
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
 mod cel;
 mod conditions;
@@ -18,6 +19,20 @@ fn stagegate(arguments: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_stagegate"));
     command.args(arguments).env_remove("KUBECONFIG").env_remove("RUST_LOG");
     command.output().expect("the binary was built with this test")
+}
+
+/// The same with a text on standard input.
+fn stagegate_reading(arguments: &[&str], input: &str) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_stagegate"));
+    command.args(arguments).env_remove("KUBECONFIG").env_remove("RUST_LOG");
+    command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    let mut child = command.spawn().expect("the binary was built with this test");
+    let written = child.stdin.take().expect("a pipe").write_all(input.as_bytes());
+    written.expect("it reads its input");
+    child.wait_with_output().expect("it ends")
 }
 
 /// A path inside this crate's `tests` folder.

@@ -5,7 +5,7 @@ mod call;
 mod columns;
 mod modules;
 pub mod sources;
-mod unpack;
+pub mod unpack;
 
 use std::sync::Arc;
 

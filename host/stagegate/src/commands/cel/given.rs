@@ -1,0 +1,271 @@
+//! What the expressions of `stagegate cel` see of a manifest, and whether the controller would evaluate anything over it. Must not
+//! evaluate.
+
+use std::path::Path;
+
+use anyhow::{Context as _, anyhow};
+use serde_json::Value;
+use stagegate_api::combined_status_view::{self, CombinedStatusView, RowErrorView};
+use stagegate_api::{CombinedStatus, EvidenceRow, EvidenceView, Reported, evidence, label};
+use stagegate_decide::names::ObjectKey;
+use stagegate_decide::staging::{ClusterReport, JudgedObject, Reason, Root, is_without_status};
+use stagegate_evaluate::{self as cel, CompileError, Compiled, compile};
+
+use crate::args::{self, CelArgs};
+use crate::commands::{Failure, Result};
+use crate::controllers::combine::evaluate as collector;
+use crate::controllers::variables::{self, Shown};
+use crate::manifests;
+
+/// One object of the file.
+pub struct Item {
+    /// Of an item of a List.
+    pub name: Option<String>,
+    pub given: Given,
+}
+
+/// What an expression sees.
+pub enum Given {
+    Check(Box<Check>),
+    /// The variables of a StatusCollector's expression that have a value.
+    Collector(Vec<(&'static str, cel::Value)>),
+}
+
+/// What a filter or condition sees.
+pub struct Check {
+    root: Root,
+    value: Value,
+    clusters: Option<Vec<ClusterReport>>,
+    object: Option<JudgedObject>,
+    unproven: Option<Unproven>,
+    note: Option<String>,
+}
+
+/// Why nothing is evaluated.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unproven {
+    pub kind: &'static str,
+    pub message: String,
+}
+
+/// The objects of the file: one, or the items of a List.
+///
+/// # Errors
+/// A file that cannot be read or holds something else.
+pub fn items(args: &CelArgs) -> Result<Vec<Item>> {
+    let path = &args.with;
+    let manifests = manifests::read(std::slice::from_ref(path)).map_err(|error| Failure::Input(error.into()))?;
+    let [manifest] = manifests.as_slice() else {
+        let error = anyhow!("{} holds {} objects; one is needed", path.display(), manifests.len());
+        return Err(Failure::Input(error));
+    };
+    let listed = manifest.value.get("items").and_then(Value::as_array);
+    let Some(listed) = listed.filter(|_| manifest.kind().ends_with("List")) else {
+        let given = given(args.root, &manifest.value, path)?;
+        return Ok(vec![Item { name: None, given }]);
+    };
+    if listed.is_empty() {
+        return Err(Failure::Input(anyhow!("the List in {} has no items", path.display())));
+    }
+    let item = |(index, value): (usize, &Value)| {
+        let given = given(args.root, value, path)?;
+        let name = Some(name_of(value).unwrap_or_else(|| format!("items[{index}]")));
+        Ok(Item { name, given })
+    };
+    listed.iter().enumerate().map(item).collect()
+}
+
+fn name_of(value: &Value) -> Option<String> {
+    let text = |pointer: &str| value.pointer(pointer).and_then(Value::as_str);
+    let name = text("/metadata/name").or_else(|| text("/name"))?;
+    let namespace = text("/metadata/namespace").or_else(|| text("/namespace"));
+    let name = namespace.map_or_else(|| name.to_owned(), |namespace| format!("{namespace}/{name}"));
+    Some(name.chars().filter(|c| !c.is_control()).collect())
+}
+
+fn given(root: args::Root, value: &Value, path: &Path) -> Result<Given> {
+    let root = match root {
+        args::Root::CombinedStatus | args::Root::Obj => Root::CombinedStatus,
+        args::Root::DownsyncClause => Root::Clause,
+        args::Root::Returned => return of_collector(value, path),
+    };
+    let kind = value.get("kind").and_then(Value::as_str);
+    if root == Root::Clause || kind != Some("CombinedStatus") {
+        return Ok(Given::Check(Box::new(Check {
+            root,
+            value: value.clone(),
+            clusters: None,
+            object: None,
+            unproven: None,
+            note: None,
+        })));
+    }
+    // As the controller does it: without kind, apiVersion and the results of its own collector.
+    let combined: CombinedStatus = serde_json::from_value(value.clone())
+        .with_context(|| format!("reading {} as a CombinedStatus", path.display()))
+        .map_err(Failure::Input)?;
+    let view = CombinedStatusView::of(&combined);
+    let key = key_of(&view);
+    let found = ours(&view);
+    let note = (key.is_none() || found.is_none()).then(|| {
+        format!(
+            "the CombinedStatus has not both its labels and results of the StatusCollector {}…: whether all clusters have \
+             reported is not known",
+            evidence::NAME_PREFIX
+        )
+    });
+    Ok(Given::Check(Box::new(Check {
+        root,
+        value: combined_status_view::visible_results(&combined),
+        clusters: key.as_ref().zip(found).and_then(|(key, found)| clusters_of(key, found)),
+        unproven: key.as_ref().and_then(|key| unproven(key, found, &view)),
+        note,
+        object: key.map(|key| JudgedObject {
+            group: key.group,
+            version: None,
+            resource: key.resource,
+            namespace: key.namespace.unwrap_or_default(),
+            name: key.name,
+            generation: None,
+        }),
+    })))
+}
+
+fn of_collector(value: &Value, path: &Path) -> Result<Given> {
+    let map = value.as_object().ok_or_else(|| "it is no map".to_owned());
+    let given = map.and_then(collector::given);
+    let given = given.map_err(|message| anyhow!("reading {}: {message}", path.display()));
+    given.map(Given::Collector).map_err(Failure::Input)
+}
+
+impl Given {
+    /// What the user should know of the object.
+    pub fn note(&self) -> Option<&str> {
+        match self {
+            Self::Check(check) => check.note.as_deref(),
+            Self::Collector(_) => None,
+        }
+    }
+
+    pub fn compile(&self, text: &str) -> std::result::Result<Compiled, CompileError> {
+        match self {
+            Self::Check(check) => variables::compile(text, check.root),
+            Self::Collector(_) => compile(text, collector::VARIABLES),
+        }
+    }
+
+    /// The values of the variables that the expression names.
+    pub fn bind(&self, compiled: &Compiled) -> std::result::Result<Vec<(&'static str, cel::Value)>, Unproven> {
+        let without_value = |message: String| Unproven {
+            kind: "NoValue",
+            message,
+        };
+        match self {
+            Self::Check(check) => check.bind(compiled).map_err(|unproven| match unproven {
+                Ok(unproven) => unproven,
+                Err(message) => without_value(message),
+            }),
+            Self::Collector(values) => {
+                let is_given = |name: &str| values.iter().any(|(given, _)| *given == name);
+                match compiled.variables().find(|name| !is_given(name)) {
+                    Some(name) => Err(without_value(format!(
+                        "`{name}` has no value: add the member {name:?} to the file of --with"
+                    ))),
+                    None => Ok(values.clone()),
+                }
+            }
+        }
+    }
+}
+
+impl Check {
+    fn bind(
+        &self,
+        compiled: &Compiled,
+    ) -> std::result::Result<Vec<(&'static str, cel::Value)>, std::result::Result<Unproven, String>> {
+        if let Some(unproven) = &self.unproven {
+            return Err(Ok(unproven.clone()));
+        }
+        let shown = match self.root {
+            Root::Clause => Shown {
+                clause: Some(&self.value),
+                ..Shown::default()
+            },
+            Root::CombinedStatus => Shown {
+                clause: None,
+                combined: Some(&self.value),
+                clusters: self.clusters.as_deref(),
+                object: self.object.as_ref(),
+            },
+        };
+        variables::values(&variables::named(compiled, self.root), shown).map_err(Err)
+    }
+}
+
+/// The object that a CombinedStatus is about, as its labels name it.
+fn key_of(view: &CombinedStatusView) -> Option<ObjectKey> {
+    let label = |key: &str| Some(view.label(key).to_owned()).filter(|text| !text.is_empty());
+    Some(ObjectKey {
+        group: label(label::API_GROUP).unwrap_or_default(),
+        resource: label(label::RESOURCE)?,
+        namespace: label(label::NAMESPACE),
+        name: label(label::NAME)?,
+    })
+}
+
+/// Of our own collector; one of another version of the program counts if it is alone.
+fn ours(view: &CombinedStatusView) -> Option<&EvidenceView> {
+    let ours = evidence::collector_name();
+    match view.evidence.as_slice() {
+        [found] => Some(found),
+        several => several.iter().find(|found| found.collector == ours),
+    }
+}
+
+fn clusters_of(key: &ObjectKey, found: &EvidenceView) -> Option<Vec<ClusterReport>> {
+    let rows = found.malformed.is_none().then_some(&found.rows)?;
+    Some(rows.iter().map(|row| ClusterReport::of(key, row)).collect())
+}
+
+/// Why the controller would not evaluate a condition over it, as far as the CombinedStatus alone tells.
+fn unproven(key: &ObjectKey, found: Option<&EvidenceView>, view: &CombinedStatusView) -> Option<Unproven> {
+    let refuse = |reason: Reason, why: String| Unproven {
+        kind: reason.as_str(),
+        message: format!("the controller evaluates nothing here: {why}"),
+    };
+    if let Some(found) = found {
+        if let Some(text) = &found.malformed {
+            let why = format!("the evidence about {key} cannot be read: {text}");
+            return Some(refuse(Reason::EvidenceMalformed, why));
+        }
+        if let Some(why) = found.rows.iter().find_map(|row| unreported(key, row)) {
+            return Some(refuse(Reason::NotReported, why));
+        }
+    }
+    view.collectors.iter().find_map(|collector| {
+        let name = &collector.name;
+        let told = |error: &RowErrorView| {
+            let place = if error.column.is_empty() {
+                "its filter"
+            } else {
+                error.column.as_str()
+            };
+            format!("StatusCollector {name} failed ({place}: {})", error.error)
+        };
+        let row_error = collector.row_error.as_ref().or(collector.error_cell.as_ref());
+        let aggregation_error = collector.aggregation_error.as_ref();
+        row_error
+            .map(|error| refuse(Reason::RowError, told(error)))
+            .or_else(|| aggregation_error.map(|error| refuse(Reason::AggregationError, told(error))))
+    })
+}
+
+/// "There, without a status" is an answer only for kinds whose objects carry none.
+fn unreported(key: &ObjectKey, row: &EvidenceRow) -> Option<String> {
+    match row.at {
+        Reported::At { .. } => None,
+        Reported::WithoutStatus if is_without_status(&key.group, &key.resource) => None,
+        Reported::WithoutStatus => Some(format!("cluster {} has {key}, but no status of it yet", row.cluster)),
+        Reported::Never => Some(format!("cluster {} has reported nothing about {key}", row.cluster)),
+    }
+}

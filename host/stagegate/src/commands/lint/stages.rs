@@ -1,0 +1,100 @@
+//! What is wrong with the clusters that stages select, as far as the selectors alone tell. Must not look at a cluster.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+use serde_json::Value;
+use stagegate_decide::binding::Selector;
+
+use super::finding::Finding;
+use super::policy::{Item, items};
+use super::requirements::Requirements;
+use crate::manifests::Manifest;
+
+/// A stage's selectors that can be read and are not contradictory.
+struct Stage<'a> {
+    name: &'a str,
+    pointer: String,
+    selectors: Vec<Requirements>,
+    selects_all: bool,
+}
+
+pub fn findings(manifest: &Manifest) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    let mut stages: Vec<Stage<'_>> = Vec::new();
+    for item in items(manifest, "/spec/stages") {
+        let (stage, found) = of_stage(manifest, &item);
+        findings.extend(found);
+        findings.extend(stages.iter().filter_map(|earlier| shared(manifest, earlier, &stage)));
+        stages.push(stage);
+    }
+    findings
+}
+
+/// What is wrong with each selector of a list: it cannot be read, or it matches nothing.
+pub fn of_selectors(manifest: &Manifest, pointer: &str) -> (Vec<LabelSelector>, Vec<Finding>) {
+    let (mut readable, mut findings) = (Vec::new(), Vec::new());
+    for item in items(manifest, pointer) {
+        // The schema says what is no selector at all.
+        let Ok(selector) = serde_json::from_value::<LabelSelector>(item.value.clone()) else {
+            continue;
+        };
+        let place = || manifest.place(&item.pointer);
+        if let Err(error) = Selector::try_from(&selector) {
+            let message = format!("the selector cannot be read: {error}");
+            findings.push(Finding::error(manifest, place(), "selector", message));
+        } else if let Some(contradiction) = Requirements::of(&selector).contradiction() {
+            let message = format!("the selector matches nothing: {contradiction}");
+            findings.push(Finding::warning(manifest, place(), "selector", message));
+        } else {
+            readable.push(selector);
+        }
+    }
+    (readable, findings)
+}
+
+fn of_stage<'a>(manifest: &'a Manifest, item: &Item<'a>) -> (Stage<'a>, Vec<Finding>) {
+    let name = item.value.get("name").and_then(Value::as_str).unwrap_or_default();
+    let pointer = format!("{}/clusterSelectors", item.pointer);
+    let (selectors, mut findings) = of_selectors(manifest, &pointer);
+    let place = || manifest.place(&pointer);
+    let selects_all = selectors.contains(&LabelSelector::default());
+    if items(manifest, &pointer).is_empty() {
+        let message = format!("stage {name} has no clusterSelectors, so it selects no cluster and waits");
+        let advice = "add some, for example `clusterSelectors: [{matchLabels: {env: dev}}]`";
+        findings.push(Finding::warning(manifest, place(), "no-clusters", message).advise(advice));
+    } else if selects_all {
+        let message = format!("stage {name} selects every cluster, those of all other stages too");
+        let advice = "name a label that only the clusters of this stage have";
+        findings.push(Finding::warning(manifest, place(), "every-cluster", message).advise(advice));
+    }
+    let selectors = selectors.iter().map(Requirements::of).collect();
+    let stage = Stage {
+        name,
+        pointer,
+        selectors,
+        selects_all,
+    };
+    (stage, findings)
+}
+
+/// A warning at the later stage if every cluster that one selector of a stage selects is certainly in the other stage, too.
+fn shared(manifest: &Manifest, earlier: &Stage<'_>, later: &Stage<'_>) -> Option<Finding> {
+    // That such a stage has all clusters is said already.
+    if earlier.selects_all || later.selects_all {
+        return None;
+    }
+    let within = |inner: &Stage<'_>, outer: &Stage<'_>| {
+        let is_in_outer = |inner: &Requirements| outer.selectors.iter().any(|outer| outer.include(inner));
+        inner.selectors.iter().any(is_in_outer)
+    };
+    let (one, other) = (earlier.name, later.name);
+    let message = match (within(later, earlier), within(earlier, later)) {
+        (true, true) => format!("stages {one} and {other} select the same clusters, which get both stages at once"),
+        (true, false) => {
+            format!("clusters of stage {other} are in stage {one}, too: they get the workload with that one already")
+        }
+        (false, true) => format!("clusters of stage {one} are in stage {other}, too, and belong to both at once"),
+        (false, false) => return None,
+    };
+    let advice = "give each stage a label that only its clusters have, unless they are meant to share these";
+    Some(Finding::warning(manifest, manifest.place(&later.pointer), "shared-clusters", message).advise(advice))
+}
