@@ -12,11 +12,15 @@ use stagegate_runtime::leader::Timing;
 use stagegate_sandbox::child::Child;
 
 const EXIT_CODES: &str = "\
-Exit codes: 0 success, 1 negative result, 2 usage or input error, 3 timeout, 4 environment error.
+Exit codes: 0 success, 1 negative result, 2 usage or input error, 3 timeout or not decided yet, 4 environment error.
 Results go to standard output, everything else to standard error.";
 
 /// Where the controller takes gates from unless it is told otherwise.
 pub const GATE_NAMESPACE: &str = "stagegate-gates";
+
+const STATUS_EXIT_CODES: &str = "\
+Exit codes: 0 completed and Ready; 1 held, failed or stalled: a person must look; 2 there is no such policy;
+3 progressing, paused, not looked at yet since the last edit, or completed but not Ready now; 4 environment error.";
 
 /// Moves Kubernetes workloads through clusters stage by stage, on proof.
 #[derive(Debug, Parser)]
@@ -33,6 +37,9 @@ pub enum Command {
     Playground(PlaygroundArgs),
     /// Run the staging controller, or those that --controllers names, against a cluster
     Run(RunArgs),
+    /// Show once how the rollout of one policy stands, what it lacks, and what a person can do
+    #[command(after_help = STATUS_EXIT_CODES)]
+    Status(StatusArgs),
     /// Show the rollouts of a cluster live
     Watch(WatchArgs),
     /// Check StagedBindingPolicies and StatusCollectors without a cluster
@@ -126,11 +133,28 @@ pub struct LeaseArgs {
 }
 
 #[derive(Debug, ClapArgs)]
+pub struct StatusArgs {
+    /// The name of the StagedBindingPolicy
+    pub name: String,
+    #[command(flatten)]
+    pub cluster: ClusterArgs,
+    /// How it is written
+    #[arg(short, long, default_value = "text", value_name = "FORMAT")]
+    pub output: Format,
+}
+
+#[derive(Debug, ClapArgs)]
 pub struct WatchArgs {
     /// Only the StagedBindingPolicy of this name
     pub name: Option<String>,
     #[command(flatten)]
     pub cluster: ClusterArgs,
+    /// End when the policy is in this phase (without a name: every policy that there is at the start)
+    #[arg(long, value_name = "PHASE")]
+    pub until: Option<Goal>,
+    /// Give up after this long (exit code 3) [default: never]
+    #[arg(long, value_parser = duration, value_name = "DURATION")]
+    pub timeout: Option<Duration>,
     /// How each change and, at the end, the summary are written; text is redrawn in place on a terminal
     #[arg(short, long, default_value = "text", value_name = "FORMAT")]
     pub output: Format,

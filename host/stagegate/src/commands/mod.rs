@@ -13,14 +13,17 @@ mod completions;
 pub mod connection;
 mod crds;
 mod gate;
+mod goal;
 #[cfg(feature = "playground")]
 mod lint;
 mod log;
+mod lookup;
 mod outcome;
 #[cfg(feature = "playground")]
 mod playground;
 mod run;
 mod signals;
+mod status;
 mod version;
 mod watch;
 
@@ -34,6 +37,7 @@ pub fn execute(args: Args) -> ExitCode {
         #[cfg(feature = "playground")]
         Command::Playground(args) => block_on(playground::play(&args)),
         Command::Run(args) => block_on(run::controllers(&args)),
+        Command::Status(args) => block_on(status::policy(&args)),
         Command::Watch(args) => block_on(watch::policies(&args)),
         Command::Cel(args) => cel::evaluate(&args),
         Command::Gate(command) => gate::command(&command),
@@ -47,7 +51,7 @@ pub fn execute(args: Args) -> ExitCode {
     ExitCode::from(match ended {
         Ok(Outcome::Success) => 0,
         Ok(Outcome::Negative) => 1,
-        Ok(Outcome::TimedOut) => 3,
+        Ok(Outcome::TimedOut | Outcome::Undecided) => 3,
         Err(failure) if reader_went_away(&failure) && !has_verdict => 0,
         Err(failure) => report(&failure),
     })
@@ -57,7 +61,8 @@ const fn has_verdict(command: &Command) -> bool {
     match command {
         #[cfg(feature = "playground")]
         Command::Playground(_) => true,
-        command => matches!(command, Command::Gate(_)),
+        Command::Watch(args) => args.until.is_some(),
+        command => matches!(command, Command::Gate(_) | Command::Status(_)),
     }
 }
 

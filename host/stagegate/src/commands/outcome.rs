@@ -11,6 +11,8 @@ pub enum Outcome {
     Negative,
     /// Exit code 3.
     TimedOut,
+    /// Neither yes nor no so far: exit code 3.
+    Undecided,
 }
 
 /// Why a command could not answer.

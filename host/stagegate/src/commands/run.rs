@@ -36,7 +36,7 @@ pub async fn controllers(args: &RunArgs) -> Result {
 async fn until_signal(args: &RunArgs, suppressed: Counter) -> Result {
     let mut signals = Signals::catch()?;
     let listener = admin_listener(args.admin_address.as_deref()).await?;
-    let client = connection::client(&args.cluster).await?;
+    let cluster = connection::cluster(&args.cluster).await?;
     let options = Options {
         controllers: args.controllers.iter().map(|name| controller(*name)).collect(),
         settle_ms: super::milliseconds(args.settle),
@@ -46,10 +46,11 @@ async fn until_signal(args: &RunArgs, suppressed: Counter) -> Result {
         ..Options::default()
     };
     let started = tokio::select! {
-        started = start::start(client, TokioClock::shared(), options) => started,
+        started = start::start(cluster.client.clone(), TokioClock::shared(), options) => started,
         () = signals.next() => return Ok(Outcome::Success),
     };
     let mut running = started
+        .map_err(|error| cluster.server.explain(error))
         .context("starting the controllers")
         .map_err(Failure::Environment)?;
     let admin = listener.map(|listener| {

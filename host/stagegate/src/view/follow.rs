@@ -22,16 +22,25 @@ const TICK: Duration = Duration::from_millis(100);
 /// One that does not decode must not stop the watch of the others.
 type Guarded = DeserializeGuard<StagedBindingPolicy>;
 
-/// Shows all policies (or the one named) until `enough` breaks; it is asked after every change and every tick.
+/// Where the policies come from.
+pub struct Source<'a> {
+    pub client: Client,
+    /// Only the policy of this name.
+    pub name: Option<&'a str>,
+    /// What an error of the API server means.
+    pub explain: &'a dyn Fn(anyhow::Error) -> anyhow::Error,
+}
+
+/// Shows the policies until `enough` breaks; it is asked after every change and every tick.
 ///
 /// # Errors
-/// Those of the output. WatchError with the cluster is told on standard error, and tried again.
+/// Those of the output. An error of the cluster goes to standard error, and the watch is tried again.
 pub async fn follow<W: Write, B>(
-    client: Client,
-    name: Option<&str>,
+    source: Source<'_>,
     view: &mut View<W>,
     mut enough: impl FnMut(&Policies) -> ControlFlow<B>,
 ) -> io::Result<B> {
+    let Source { client, name, explain } = source;
     let config = match name {
         Some(name) => watcher::Config::default().fields(&format!("metadata.name={name}")),
         None => watcher::Config::default(),
@@ -43,7 +52,7 @@ pub async fn follow<W: Write, B>(
         tokio::select! {
             event = events.next() => match event {
                 Some(Ok(event)) => take(event, &mut listed, view)?,
-                Some(Err(error)) => complain(&anyhow::Error::new(error).context("watching StagedBindingPolicies")),
+                Some(Err(error)) => complain(&explain(error.into()).context("watching StagedBindingPolicies")),
                 None => complain(&anyhow::anyhow!("the watch of StagedBindingPolicies ended")),
             },
             _ = ticks.tick() => view.tick()?,

@@ -12,7 +12,8 @@ use stagegate_api::{
 
 use super::change;
 use super::shown::{Moment, Policies};
-use super::text::{explained, seconds};
+use super::text::{explained, seconds, span};
+use super::times;
 
 /// One line of the screen.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -25,15 +26,16 @@ pub struct Piece {
     pub text: String,
 }
 
-const DIM: Style = Style::new().dimmed();
-const BOLD: Style = Style::new().bold();
+pub(super) const DIM: Style = Style::new().dimmed();
+pub(super) const BOLD: Style = Style::new().bold();
 /// The length of `condition`, the longest name of a check that is not a gate.
 const CHECK_WIDTH: usize = 9;
 
 /// The whole screen.
 pub fn lines(policies: &Policies, moment: Moment) -> Vec<Line> {
     if policies.is_empty() {
-        return vec![Line::default().and(DIM, &format!("no StagedBindingPolicy yet  {}", seconds(moment.elapsed)))];
+        let text = format!("no StagedBindingPolicy yet  {}", seconds(moment.elapsed));
+        return vec![Line::default().and(DIM, &text)];
     }
     policies.values().flat_map(|policy| of_policy(policy, moment)).collect()
 }
@@ -50,7 +52,7 @@ fn of_policy(policy: &StagedBindingPolicy, moment: Moment) -> Vec<Line> {
     if !reason.is_empty() && status.phase.is_none_or(|phase| format!("{phase:?}") != reason) {
         head = head.and(Style::new(), &format!("  {reason}"));
     }
-    head = head.and(DIM, &format!("  {}", seconds(moment.elapsed)));
+    head = head.and(DIM, &format!("  {}", moment.of_rollout(policy).text()));
     let mut lines = vec![head];
     let explanation = change::explanation(policy, reason);
     let told_by_a_check = status
@@ -61,21 +63,21 @@ fn of_policy(policy: &StagedBindingPolicy, moment: Moment) -> Vec<Line> {
     if !explanation.is_empty() && !told_by_a_check {
         lines.push(Line::default().and(DIM, "  ").and(Style::new(), &explanation));
     }
-    let width = policy
-        .spec
-        .stages
-        .iter()
-        .map(|stage| stage.name.len())
-        .max()
-        .unwrap_or_default();
+    let width = stage_width(policy);
     for (name, record) in stages(policy, status) {
         lines.extend(of_stage(name, record, width, moment.now));
     }
     lines
 }
 
+/// The length of the longest name of a stage in the spec.
+pub(super) fn stage_width(policy: &StagedBindingPolicy) -> usize {
+    let lengths = policy.spec.stages.iter().map(|stage| stage.name.len());
+    lengths.max().unwrap_or_default()
+}
+
 /// The spec's stages in order, each with its record; then records of stages that are no longer in the spec.
-fn stages<'a>(
+pub(super) fn stages<'a>(
     policy: &'a StagedBindingPolicy,
     status: &'a StagedBindingPolicyStatus,
 ) -> Vec<(&'a str, Option<&'a StageStatus>)> {
@@ -96,6 +98,24 @@ fn stages<'a>(
 
 fn of_stage(name: &str, record: Option<&StageStatus>, width: usize, now: Timestamp) -> Vec<Line> {
     let state = record.map_or(StageState::Pending, |record| record.state);
+    let head = stage_head(name, width, state).and(
+        Style::new(),
+        &record.map(|record| clusters(&record.destinations)).unwrap_or_default(),
+    );
+    let Some(record) = record else { return vec![head] };
+    let mut lines = vec![head.and(DIM, &times(record, now))];
+    if matches!(state, StageState::Active | StageState::Failed) {
+        let width = check_width(&record.checks);
+        let message = |check: &CheckStatus| explained(&check.message, &check.evidence);
+        let of_check = |check| check_head(check, width).after(DIM, &message(check));
+        lines.extend(record.checks.iter().map(of_check));
+    }
+    lines.extend(beside_checks(record));
+    lines
+}
+
+/// A stage's name and state.
+pub(super) fn stage_head(name: &str, width: usize, state: StageState) -> Line {
     let (symbol, style) = match state {
         StageState::Pending => ("○", DIM),
         StageState::Active => ("◐", AnsiColor::Cyan.on_default().bold()),
@@ -103,18 +123,14 @@ fn of_stage(name: &str, record: Option<&StageStatus>, width: usize, now: Timesta
         StageState::Outdated => ("◌", DIM),
         StageState::Failed => ("✗", AnsiColor::Red.on_default().bold()),
     };
-    let head = Line::default()
-        .and(style, &format!("  {symbol} {name:width$}  {:9}", format!("{state:?}")))
-        .and(
-            Style::new(),
-            &record.map(|record| clusters(&record.destinations)).unwrap_or_default(),
-        );
-    let Some(record) = record else { return vec![head] };
-    let mut lines = vec![head.and(DIM, &times(record, now))];
-    if matches!(state, StageState::Active | StageState::Failed) {
-        let names = record.checks.iter().map(|check| check.name.len());
-        let width = names.max().unwrap_or_default().max(CHECK_WIDTH);
-        lines.extend(record.checks.iter().map(|check| of_check(check, width)));
+    Line::default().and(style, &format!("  {symbol} {name:width$}  {:9}", format!("{state:?}")))
+}
+
+/// What else there is to know about a stage: updates that are not acknowledged and objects that are not evaluated while it is
+/// judged, and its message.
+pub(super) fn beside_checks(record: &StageStatus) -> Vec<Line> {
+    let mut lines = Vec::new();
+    if matches!(record.state, StageState::Active | StageState::Failed) {
         lines.extend(
             record
                 .objects
@@ -134,7 +150,13 @@ fn of_stage(name: &str, record: Option<&StageStatus>, width: usize, now: Timesta
     lines
 }
 
-fn of_check(check: &CheckStatus, width: usize) -> Line {
+pub(super) fn check_width(checks: &[CheckStatus]) -> usize {
+    let names = checks.iter().map(|check| check.name.len());
+    names.max().unwrap_or_default().max(CHECK_WIDTH)
+}
+
+/// A check's name, outcome and reason.
+pub(super) fn check_head(check: &CheckStatus, width: usize) -> Line {
     let style = match check.outcome {
         Outcome::Pass => AnsiColor::Green.on_default(),
         Outcome::Hold => AnsiColor::Yellow.on_default(),
@@ -145,13 +167,6 @@ fn of_check(check: &CheckStatus, width: usize) -> Line {
         .and(Style::new(), &format!("      {:width$} ", check.name))
         .and(style, &format!("{:8}", format!("{:?}", check.outcome)))
         .and(Style::new(), &check.reason)
-        .and(
-            DIM,
-            &match explained(&check.message, &check.evidence) {
-                message if message.is_empty() => message,
-                message => format!("  {message}"),
-            },
-        )
 }
 
 /// The clusters of the stage that have not acknowledged an update, and what each last reported. One that has left the stage does not
@@ -190,7 +205,7 @@ fn pending_lines(object: &ObjectStatus, destinations: &[String]) -> Vec<Line> {
         .collect()
 }
 
-fn clusters(names: &[String]) -> String {
+pub(super) fn clusters(names: &[String]) -> String {
     const SHOWN: usize = 8;
     match names.len().checked_sub(SHOWN) {
         None | Some(0) => names.join(", "),
@@ -198,7 +213,7 @@ fn clusters(names: &[String]) -> String {
     }
 }
 
-fn times(record: &StageStatus, now: Timestamp) -> String {
+pub(super) fn times(record: &StageStatus, now: Timestamp) -> String {
     match (&record.placed_at, &record.passed_at) {
         (Some(placed), Some(passed)) => format!("  passed in {}", whole_seconds(placed, passed.0)),
         (None, Some(passed)) => format!("  passed {} ago", whole_seconds(passed, now)),
@@ -209,13 +224,13 @@ fn times(record: &StageStatus, now: Timestamp) -> String {
 
 /// Times in a status have no fractions: anything finer would be invented.
 fn whole_seconds(from: &Time, to: Timestamp) -> String {
-    match to.duration_since(from.0).as_secs() {
-        ..1 => "less than 1s".to_owned(),
-        seconds => format!("{seconds}s"),
+    match times::between(from.0, to) {
+        short if short.as_secs() == 0 => "less than 1s".to_owned(),
+        span_of_time => span(span_of_time),
     }
 }
 
-fn of_phase(phase: Phase) -> Style {
+pub(super) fn of_phase(phase: Phase) -> Style {
     match phase {
         Phase::Progressing => AnsiColor::Cyan.on_default(),
         Phase::Holding => AnsiColor::Yellow.on_default(),
@@ -227,7 +242,16 @@ fn of_phase(phase: Phase) -> Style {
 }
 
 impl Line {
-    fn and(mut self, style: Style, text: &str) -> Self {
+    /// Two blanks, then the text; nothing where that is empty.
+    pub(super) fn after(self, style: Style, text: &str) -> Self {
+        if text.is_empty() {
+            self
+        } else {
+            self.and(style, &format!("  {text}"))
+        }
+    }
+
+    pub(super) fn and(mut self, style: Style, text: &str) -> Self {
         if !text.is_empty() {
             self.0.push(Piece {
                 style,

@@ -1,16 +1,15 @@
 //! A change as one line: for people (`12.3s nginx dev Progressing SettlingBinding: …`) or as a JSON object.
 
-use std::time::Duration;
-
 use serde::Serialize;
 use stagegate_api::printable::printable;
 
 use super::change::{Change, What};
-use super::text::{explained, milliseconds, seconds};
+use super::shown::Elapsed;
+use super::text::{explained, milliseconds};
 
 /// The changes of one moment, a line each, without line ends whatever the changes' texts hold. The check that gives the
 /// phase its reason is left out, unless it shows evidence: it would say the same once more.
-pub fn texts(changes: &[Change], elapsed: Duration) -> Vec<String> {
+pub fn texts(changes: &[Change], elapsed: Elapsed) -> Vec<String> {
     let is_repeated = |check: &Change| {
         let What::Check {
             reason,
@@ -36,8 +35,8 @@ pub fn texts(changes: &[Change], elapsed: Duration) -> Vec<String> {
         .collect()
 }
 
-fn text(change: &Change, elapsed: Duration) -> String {
-    let mut line = format!("{:>6} {}", seconds(elapsed), change.policy);
+fn text(change: &Change, elapsed: Elapsed) -> String {
+    let mut line = format!("{:>6} {}", elapsed.text(), change.policy);
     if let Some(stage) = &change.stage {
         line.push(' ');
         line.push_str(stage);
@@ -66,7 +65,7 @@ fn text(change: &Change, elapsed: Duration) -> String {
 ///
 /// # Errors
 /// None in practice: every key is a string.
-pub fn json(change: &Change, elapsed: Duration) -> serde_json::Result<String> {
+pub fn json(change: &Change, elapsed: Elapsed) -> serde_json::Result<String> {
     #[derive(Serialize)]
     #[serde(rename_all = "camelCase")]
     struct Timed<'a> {
@@ -75,7 +74,7 @@ pub fn json(change: &Change, elapsed: Duration) -> serde_json::Result<String> {
         change: &'a Change,
     }
     serde_json::to_string(&Timed {
-        elapsed_ms: milliseconds(elapsed),
+        elapsed_ms: milliseconds(elapsed.duration()),
         change,
     })
 }

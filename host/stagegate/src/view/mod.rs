@@ -2,7 +2,7 @@
 //! as JSON lines.
 //!
 //! Everything shown comes from the policies' spec and status, so that `watch` sees on any cluster what the playground
-//! shows. What is shown is computed by pure functions ([`change`], [`frame`], [`verdicts`]); only [`View`] writes, and
+//! shows. What is shown is computed by pure functions ([`change`], [`frame`], [`overview`], [`verdicts`]); only [`View`] writes, and
 //! only [`follow`] reads from a cluster.
 
 use std::io::{self, IsTerminal as _, Write};
@@ -13,16 +13,18 @@ use kube::ResourceExt as _;
 use stagegate_api::StagedBindingPolicy;
 
 use self::screen::Screen;
-pub use self::shown::{Moment, Policies};
+pub use self::shown::{Counting, Elapsed, Moment, Policies};
 use crate::args::Format;
 
 pub mod change;
 pub mod follow;
 pub mod frame;
 pub mod line;
+pub mod overview;
 pub mod screen;
 mod shown;
 mod text;
+mod times;
 pub mod verdicts;
 
 /// Shows policies as they change.
@@ -30,6 +32,7 @@ pub struct View<W> {
     out: W,
     mode: Mode,
     started: Instant,
+    counting: Counting,
     policies: Policies,
 }
 
@@ -41,7 +44,7 @@ enum Mode {
 
 impl View<io::Stdout> {
     /// On standard output: redrawn in place on a terminal, lines anywhere else.
-    pub fn on_stdout(format: Format) -> Self {
+    pub fn on_stdout(format: Format, counting: Counting) -> Self {
         let out = io::stdout();
         let mode = match format {
             Format::Json => Mode::Json,
@@ -52,6 +55,7 @@ impl View<io::Stdout> {
             out,
             mode,
             started: Instant::now(),
+            counting,
             policies: Policies::new(),
         }
     }
@@ -69,8 +73,9 @@ impl<W: Write> View<W> {
     pub fn show(&mut self, policy: StagedBindingPolicy) -> io::Result<()> {
         let name = policy.name_any();
         let changes = change::between(self.policies.get(&name), &policy);
+        let elapsed = self.moment().of(&policy);
         self.policies.insert(name, policy);
-        self.write(&changes)
+        self.write(&changes, elapsed)
     }
 
     /// A policy is gone.
@@ -78,10 +83,11 @@ impl<W: Write> View<W> {
     /// # Errors
     /// Those of the output.
     pub fn remove(&mut self, name: &str) -> io::Result<()> {
-        if self.policies.remove(name).is_none() {
+        let Some(policy) = self.policies.remove(name) else {
             return Ok(());
-        }
-        self.write(&[change::Change::gone(name)])
+        };
+        let elapsed = self.moment().of(&policy);
+        self.write(&[change::Change::gone(name)], elapsed)
     }
 
     /// Lets the times of a screen go on.
@@ -89,7 +95,7 @@ impl<W: Write> View<W> {
     /// # Errors
     /// Those of the output.
     pub fn tick(&mut self) -> io::Result<()> {
-        self.write(&[])
+        self.write(&[], Elapsed::Precise(self.started.elapsed()))
     }
 
     /// The last word: every stage's verdicts, as a table or as the summary object.
@@ -113,22 +119,18 @@ impl<W: Write> View<W> {
         self.out.flush()
     }
 
-    fn write(&mut self, changes: &[change::Change]) -> io::Result<()> {
+    fn write(&mut self, changes: &[change::Change], elapsed: Elapsed) -> io::Result<()> {
         let moment = self.moment();
         match &mut self.mode {
             Mode::Screen(screen) => screen.draw(&mut self.out, &frame::lines(&self.policies, moment))?,
             Mode::Lines => {
-                for line in line::texts(changes, moment.elapsed) {
+                for line in line::texts(changes, elapsed) {
                     writeln!(self.out, "{line}")?;
                 }
             }
             Mode::Json => {
                 for change in changes {
-                    writeln!(
-                        self.out,
-                        "{}",
-                        line::json(change, moment.elapsed).map_err(io::Error::other)?
-                    )?;
+                    writeln!(self.out, "{}", line::json(change, elapsed).map_err(io::Error::other)?)?;
                 }
             }
         }
@@ -139,6 +141,7 @@ impl<W: Write> View<W> {
         Moment {
             elapsed: self.started.elapsed(),
             now: Timestamp::now(),
+            counting: self.counting,
         }
     }
 }

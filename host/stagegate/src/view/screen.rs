@@ -1,8 +1,17 @@
 //! Redraws lines in place on a terminal, cut to its size. Must not know what the lines say.
 
-use std::io::{self, Write};
+use std::io::{self, IsTerminal as _, Write};
+
+use anstyle::Style;
 
 use super::frame::{Line, Piece};
+
+/// Where a terminal tells no width, and in a pipe.
+const COLUMNS: usize = 80;
+/// In less, sentences cannot be read.
+const COLUMNS_MIN: usize = 40;
+/// Of the further lines of a sentence.
+const INDENTATION: &str = "        ";
 
 /// How many lines stand on the terminal from the last time.
 #[derive(Default)]
@@ -20,11 +29,58 @@ pub fn width() -> Option<u16> {
     terminal_size::terminal_size().map(|(width, _)| width.0)
 }
 
+/// The lines for standard output, once: wrapped to the width of its terminal, elsewhere to 80 columns and without colours.
+pub fn page(lines: &[Line]) -> Vec<String> {
+    let is_terminal = io::stdout().is_terminal();
+    let columns = width().filter(|_| is_terminal).map_or(COLUMNS, usize::from);
+    paginate(lines, columns, is_terminal && colours())
+}
+
+/// Nothing is cut: what is too long for a line goes on in the next one, between words where there are any.
+pub fn paginate(lines: &[Line], columns: usize, colours: bool) -> Vec<String> {
+    let columns = columns.max(COLUMNS_MIN);
+    let flowing = lines.iter().flat_map(|line| flow(line, columns));
+    let rendered = flowing.map(|line| render_line(&line, columns, colours));
+    rendered.map(|line| line.trim_end().to_owned()).collect()
+}
+
+/// Breaks a line wherever it is full, and indents what follows.
+fn flow(line: &Line, columns: usize) -> Vec<Line> {
+    let mut flowing = vec![Line::default()];
+    let mut room = columns;
+    for piece in &line.0 {
+        let mut text = String::new();
+        for word in piece.text.split_inclusive(' ') {
+            let mut rest: Vec<char> = word.chars().collect();
+            while rest.iter().filter(|character| **character != ' ').count() > room {
+                let is_too_long = rest.len() > columns - INDENTATION.len();
+                let here = if is_too_long { room } else { 0 };
+                text.extend(rest.drain(..here));
+                push(&mut flowing, piece, std::mem::take(&mut text));
+                flowing.push(Line(vec![Piece {
+                    style: Style::new(),
+                    text: INDENTATION.to_owned(),
+                }]));
+                room = columns - INDENTATION.len();
+            }
+            room = room.saturating_sub(rest.len());
+            text.extend(rest);
+        }
+        if let Some(last) = flowing.last_mut() {
+            last.0.push(Piece {
+                style: piece.style,
+                text,
+            });
+        }
+    }
+    flowing
+}
+
 impl Screen {
     /// Replaces what was drawn before.
     pub(super) fn draw(&mut self, out: &mut impl Write, lines: &[Line]) -> io::Result<()> {
         let size = terminal_size::terminal_size();
-        let (columns, rows) = size.map_or((80, 24), |(width, height)| (width.0 as usize, height.0 as usize));
+        let (columns, rows) = size.map_or((COLUMNS, 24), |(width, height)| (width.0 as usize, height.0 as usize));
         let rendered = render(lines, columns, rows.saturating_sub(1), colours());
         // One write, so that no half-drawn frame shows: up to the first line, clear from there, the lines.
         let up = if self.drawn == 0 {
@@ -62,7 +118,6 @@ fn render(lines: &[Line], columns: usize, rows: usize, colours: bool) -> Vec<Str
 
 /// Breaks the last piece, which is the one that may be a sentence, between words.
 fn wrap(line: &Line, columns: usize) -> Vec<Line> {
-    const INDENTATION: &str = "        ";
     let Some((sentence, head)) = line.0.split_last() else {
         return vec![line.clone()];
     };
@@ -121,7 +176,7 @@ fn render_line(line: &Line, columns: usize, colours: bool) -> String {
 
 #[cfg(test)]
 mod tests {
-    use anstyle::{AnsiColor, Style};
+    use anstyle::AnsiColor;
 
     use super::*;
 
@@ -153,6 +208,25 @@ mod tests {
             render(&[line(&["unbreakable-and-long"])], 12, 9, false),
             ["unbreakable…"]
         );
+    }
+
+    #[test]
+    fn a_page_cuts_nothing_and_fits_its_columns() {
+        let words = line(&[
+            "  gate/not-on-weekends Hold ",
+            "GateHolds",
+            "  until Monday, eight o'clock",
+        ]);
+        let long = line(&["  ", &"x".repeat(90), "y end"]);
+        let page = paginate(&[words, long], 40, false);
+        let expected = [
+            "  gate/not-on-weekends Hold GateHolds",
+            "        until Monday, eight o'clock",
+            &format!("  {}", "x".repeat(38)),
+            &format!("        {}", "x".repeat(32)),
+            &format!("        {}y end", "x".repeat(20)),
+        ];
+        assert_eq!(page, expected);
     }
 
     #[test]

@@ -12,6 +12,23 @@ pub(super) fn seconds(elapsed: Duration) -> String {
     format!("{:.1}s", elapsed.as_secs_f64())
 }
 
+/// Whole seconds up to two minutes, then the two largest units: `119s`, `2m5s`, `3h`, `4d2h`.
+pub(super) fn span(duration: Duration) -> String {
+    let seconds = duration.as_secs();
+    let (large, small) = match seconds {
+        ..120 => return format!("{seconds}s"),
+        120..3_600 => ((seconds / 60, "m"), (seconds % 60, "s")),
+        3_600..86_400 => ((seconds / 3_600, "h"), (seconds % 3_600 / 60, "m")),
+        _ => ((seconds / 86_400, "d"), (seconds % 86_400 / 3_600, "h")),
+    };
+    let small = if small.0 == 0 {
+        String::new()
+    } else {
+        format!("{}{}", small.0, small.1)
+    };
+    format!("{}{}{small}", large.0, large.1)
+}
+
 /// What a check's answer rests on, behind its message: `passes [clusters=2 share=1]`.
 pub(super) fn explained(message: &str, evidence: &[EvidencePiece]) -> String {
     if evidence.is_empty() {
@@ -22,4 +39,27 @@ pub(super) fn explained(message: &str, evidence: &[EvidencePiece]) -> String {
         .map(|piece| format!("{}={}", piece.name, piece.value))
         .collect();
     format!("{message} [{}]", pieces.join(" ")).trim_start().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_time_has_its_two_largest_units() {
+        let texts = [
+            (0, "0s"),
+            (119, "119s"),
+            (120, "2m"),
+            (125, "2m5s"),
+            (3_599, "59m59s"),
+            (3_600, "1h"),
+            (11_100, "3h5m"),
+            (86_400, "1d"),
+            (360_000, "4d4h"),
+        ];
+        for (seconds, text) in texts {
+            assert_eq!(span(Duration::from_secs(seconds)), text);
+        }
+    }
 }

@@ -3,11 +3,13 @@
 use std::time::Duration;
 
 use comfy_table::{ColumnConstraint, ContentArrangement, Table, Width, presets};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde::Serialize;
 use stagegate_api::{EvidencePiece, Outcome, Phase, StageState, StagedBindingPolicy};
 
 use super::shown::Policies;
 use super::text::{explained, milliseconds};
+use super::{change, times};
 
 /// The last line of `-o json`.
 #[derive(Debug, Serialize)]
@@ -25,6 +27,11 @@ pub struct PolicySummary<'a> {
     pub name: &'a str,
     pub phase: Option<Phase>,
     pub reason: Option<&'a str>,
+    /// That of the check or condition with the reason.
+    pub message: String,
+    /// Since when the policy is in its phase.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub since: Option<&'a Time>,
     pub active_stage: Option<&'a str>,
     pub stages: Vec<StageSummary<'a>>,
 }
@@ -35,6 +42,10 @@ pub struct StageSummary<'a> {
     pub name: &'a str,
     pub state: StageState,
     pub clusters: &'a [String],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub placed_at: Option<&'a Time>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub passed_at: Option<&'a Time>,
     pub checks: Vec<CheckSummary<'a>>,
     pub not_evaluated: &'a [String],
     pub message: Option<&'a str>,
@@ -47,6 +58,9 @@ pub struct CheckSummary<'a> {
     pub outcome: Outcome,
     pub reason: &'a str,
     pub message: &'a str,
+    /// Since when it has given this very answer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub since: Option<&'a Time>,
     /// What a gate's answer rests on.
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     pub evidence: &'a [EvidencePiece],
@@ -69,7 +83,7 @@ impl<'a> Summary<'a> {
 }
 
 impl<'a> PolicySummary<'a> {
-    fn of(name: &'a str, policy: &'a StagedBindingPolicy) -> Self {
+    pub(super) fn of(name: &'a str, policy: &'a StagedBindingPolicy) -> Self {
         let status = policy.status.as_ref();
         let records = status.map(|status| status.stages.as_slice()).unwrap_or_default();
         let stage = |spec: &'a stagegate_api::Stage| {
@@ -79,6 +93,8 @@ impl<'a> PolicySummary<'a> {
                 name: &spec.name,
                 state: record.map_or(StageState::Pending, |record| record.state),
                 clusters: record.map(|record| record.destinations.as_slice()).unwrap_or_default(),
+                placed_at: record.and_then(|record| record.placed_at.as_ref()),
+                passed_at: record.and_then(|record| record.passed_at.as_ref()),
                 checks: checks
                     .iter()
                     .map(|check| CheckSummary {
@@ -86,6 +102,7 @@ impl<'a> PolicySummary<'a> {
                         outcome: check.outcome,
                         reason: &check.reason,
                         message: &check.message,
+                        since: check.evaluated_at.as_ref(),
                         evidence: &check.evidence,
                         module_digest: check.module_digest.as_deref(),
                     })
@@ -94,10 +111,13 @@ impl<'a> PolicySummary<'a> {
                 message: record.and_then(|record| record.message.as_deref()),
             }
         };
+        let reason = status.and_then(|status| status.reason.as_deref());
         Self {
             name,
             phase: status.and_then(|status| status.phase),
-            reason: status.and_then(|status| status.reason.as_deref()),
+            reason,
+            message: change::explanation(policy, reason.unwrap_or_default()),
+            since: status.and_then(times::phase_since),
             active_stage: status.and_then(|status| status.active_stage.as_deref()),
             stages: policy.spec.stages.iter().map(stage).collect(),
         }

@@ -25,7 +25,7 @@ fn values(pointer: &str) -> String {
 }
 
 fn reasons() -> String {
-    let mut table = "| reason | Event | meaning |\n| --- | --- | --- |\n".to_owned();
+    let mut table = "| reason | Event | meaning | what to do |\n| --- | --- | --- | --- |\n".to_owned();
     for reason in Reason::ALL {
         let event = match (reason.is_notable(), reason.is_warning()) {
             (false, _) => "",
@@ -33,7 +33,8 @@ fn reasons() -> String {
             (true, true) => "Warning",
         };
         let meaning = reason.meaning().trim_end_matches('.');
-        writeln!(table, "| `{}` | {event} | {meaning} |", reason.as_str()).unwrap();
+        let advice = reason.advice().unwrap_or_default();
+        writeln!(table, "| `{}` | {event} | {meaning} | {advice} |", reason.as_str()).unwrap();
     }
     table
 }

@@ -13,19 +13,18 @@ use stagegate_embedded::Server;
 use stagegate_embedded::clusters::{self, Clusters};
 use tokio::net::TcpListener;
 
-use self::goal::{Ended, Until};
 use self::kubeconfig::KubeconfigFile;
+use super::goal::{Ended, Until};
 use super::signals::Signals;
 use super::{Failure, Outcome, Result, log};
 use crate::args::{Format, LogFormat, PlaygroundArgs};
 use crate::manifests::{self, Manifest};
 use crate::options::{ControllerName, Delays, Options};
 use crate::start;
-use crate::view::follow::follow;
-use crate::view::{Policies, View};
+use crate::view::follow::{Source, follow};
+use crate::view::{Counting, Policies, View};
 
 mod apply;
-mod goal;
 mod kubeconfig;
 
 /// The delay of each part that stands in KubeStellar's place; KubeStellar's own are seconds.
@@ -75,9 +74,14 @@ async fn rollout(args: &PlaygroundArgs, began: Instant) -> Result {
         .map_err(Failure::Environment)?;
     apply::all(&server.client(), &manifests).await?;
 
-    let mut view = View::on_stdout(args.output);
+    let mut view = View::on_stdout(args.output, Counting::FromStart);
+    let source = Source {
+        client: server.client(),
+        name: None,
+        explain: &|error| error,
+    };
     let ended = tokio::select! {
-        ended = follow(server.client(), None, &mut view, |policies| until.reached(policies)) => ended?,
+        ended = follow(source, &mut view, |policies| until.reached(policies)) => ended?,
         () = signals.next() => Ended::Interrupted,
         () = timeout(args, &until) => Ended::TimedOut,
         error = running.failed() => return Err(Failure::Environment(error)),

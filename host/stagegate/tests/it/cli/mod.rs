@@ -12,6 +12,7 @@ mod lint;
 mod playground;
 mod run;
 mod small;
+mod status;
 mod view;
 
 /// The binary with arguments, run to its end.

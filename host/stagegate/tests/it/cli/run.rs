@@ -21,14 +21,14 @@ use tokio::task::JoinHandle;
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// An API server on loopback.
-struct Served {
-    server: Server,
-    kubeconfig: PathBuf,
+pub(super) struct Served {
+    pub(super) server: Server,
+    pub(super) kubeconfig: PathBuf,
     serving: JoinHandle<()>,
 }
 
 impl Served {
-    async fn start(test: &str) -> Self {
+    pub(super) async fn start(test: &str) -> Self {
         let server = Server::new(TokioClock::shared());
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let file = format!("stagegate-test-{}-{test}.kubeconfig", std::process::id());

@@ -22,6 +22,7 @@ fn completions_name_every_subcommand() {
         for command in [
             "playground",
             "run",
+            "status",
             "watch",
             "lint",
             "cel",
@@ -94,12 +95,22 @@ clusters: [{name: nobody, cluster: {server: 'http://127.0.0.1:9'}}]
 ";
     std::fs::write(&kubeconfig, text_of_it).expect("the temporary directory is writable");
     let path = kubeconfig.display().to_string();
-    for command in ["run", "watch"] {
-        let ended = stagegate(&[command, "--kubeconfig", &path]);
-        assert_eq!(ended.status.code(), Some(4), "{command}: {}", text(&ended.stderr));
-        assert!(text(&ended.stderr).contains("error: "), "{command}");
+    let sentence = "the connection to the server 127.0.0.1:9 was refused: check that the server runs, and that the kubeconfig names \
+                    the right host and port\n";
+    for (command, before) in [
+        (&["run"][..], "error: starting the controllers: "),
+        (&["watch"], "error: "),
+        (&["status", "nginx"], "error: "),
+    ] {
+        let ended = stagegate(&[command, &["--kubeconfig", &path]].concat());
+        assert_eq!(ended.status.code(), Some(4), "{command:?}: {}", text(&ended.stderr));
+        // `run` has a log, too.
+        let said = text(&ended.stderr);
+        assert!(said.ends_with(&format!("{before}{sentence}")), "{command:?}: {said}");
     }
     let wrong_context = stagegate(&["watch", "--kubeconfig", &path, "--context", "other"]);
-    assert_eq!(wrong_context.status.code(), Some(2), "{}", text(&wrong_context.stderr));
+    assert_eq!(wrong_context.status.code(), Some(2));
+    let said = format!("error: using {path}: there is no context \"other\": it has nobody; name one with --context\n");
+    assert_eq!(text(&wrong_context.stderr), said);
     drop(std::fs::remove_file(kubeconfig));
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use serde::Deserialize;
-use stagegate::view::{Moment, Policies, change, frame, line, verdicts};
+use stagegate::view::{Counting, Elapsed, Moment, Policies, change, frame, line, overview, screen, verdicts};
 use stagegate_api::StagedBindingPolicy;
 
 use super::cases;
@@ -36,15 +36,21 @@ fn every_case_shows_its_lines_its_json_and_its_frame() {
         let elapsed = Duration::from_millis(case.elapsed_ms);
         let changes = change::between(case.before.as_ref(), &case.policy);
 
-        let lines = line::texts(&changes, elapsed);
+        let precise = Elapsed::Precise(elapsed);
+        let lines = line::texts(&changes, precise);
         assert_eq!(lines, case.lines, "{why}");
-        let json = |change| serde_json::from_str(&line::json(change, elapsed).expect("changes are JSON"));
+        let json = |change| serde_json::from_str(&line::json(change, precise).expect("changes are JSON"));
         let json: Vec<serde_json::Value> = changes.iter().map(|change| json(change).expect("one object")).collect();
         assert_eq!(json, case.json, "{why}");
 
         let name = case.policy.metadata.name.clone().unwrap_or_default();
         let policies = Policies::from([(name, case.policy)]);
-        let frame = frame::lines(&policies, Moment { elapsed, now: case.now });
+        let moment = Moment {
+            elapsed,
+            now: case.now,
+            counting: Counting::FromStart,
+        };
+        let frame = frame::lines(&policies, moment);
         let frame: Vec<String> = frame.iter().map(|line| line.plain().trim_end().to_owned()).collect();
         assert_eq!(frame, case.frame, "{why}");
         if let Some(expected) = case.summary {
@@ -58,6 +64,92 @@ fn every_case_shows_its_lines_its_json_and_its_frame() {
     }
 }
 
+/// `tests/status/*.yaml`: a policy, and what `stagegate status` says of it.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct StatusCase {
+    why: String,
+    now: Timestamp,
+    policy: StagedBindingPolicy,
+    /// In 80 columns, without colours.
+    page: Vec<String>,
+    json: Option<serde_json::Value>,
+    state: String,
+}
+
+#[test]
+fn every_status_fits_80_columns_and_says_what_to_do() {
+    for file in cases("status") {
+        let text = std::fs::read_to_string(&file).expect("the case was listed");
+        let case: StatusCase =
+            serde_saphyr::from_str(&text).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+        let why = format!("{}: {}", file.display(), case.why);
+        let overview = overview::Overview::of(&case.policy);
+        let page = screen::paginate(&overview.lines(case.now), 80, false);
+        assert!(page.iter().all(|line| line.chars().count() <= 80), "{why}\n{page:#?}");
+        assert_eq!(page, case.page, "{why}\n{}", page.join("\n"));
+        assert_eq!(format!("{:?}", overview.state()), case.state, "{why}");
+        if let Some(expected) = case.json {
+            let json = serde_json::to_value(&overview).expect("overviews are JSON");
+            assert_eq!(json, expected, "{why}\n{json}");
+        }
+    }
+}
+
+#[test]
+fn the_times_of_a_rollout_count_from_its_first_placement_and_end_with_its_completion() {
+    let policy = |status: serde_json::Value| {
+        let policy = serde_json::json!({
+            "apiVersion": "community.kubestellar.io/v1alpha1",
+            "kind": "StagedBindingPolicy",
+            "metadata": {"name": "nginx", "creationTimestamp": "2026-11-21T10:00:00Z"},
+            "spec": {"stages": [{"name": "dev"}, {"name": "prod"}]},
+            "status": status,
+        });
+        Policies::from([("nginx".to_owned(), serde_json::from_value(policy).expect("a policy"))])
+    };
+    let head = |status| {
+        let moment = Moment {
+            elapsed: Duration::from_secs(1),
+            now: "2026-11-21T12:00:00Z".parse().expect("a time"),
+            counting: Counting::FromRollout,
+        };
+        frame::lines(&policy(status), moment)[0].plain()
+    };
+    let completed = |status: &str, since: &str| serde_json::json!([{"type": "Completed", "status": status, "reason": "R", "message": "", "lastTransitionTime": since}]);
+    let stages = |first: &str, active: &str| {
+        serde_json::json!([
+            {"name": "dev", "state": first, "placedAt": "2026-11-21T11:50:00Z"},
+            {"name": "prod", "state": active, "placedAt": "2026-11-21T11:55:00Z"},
+            {"name": "old", "state": "Active", "placedAt": "2026-11-20T11:55:00Z"},
+        ])
+    };
+    let of = |phase: &str, conditions: serde_json::Value, stages: serde_json::Value| serde_json::json!({"phase": phase, "activeStage": "prod", "conditions": conditions, "stages": stages});
+    let earlier = "2026-11-21T11:30:00Z";
+    let running = head(of(
+        "Progressing",
+        completed("False", earlier),
+        stages("Passed", "Active"),
+    ));
+    assert_eq!(running, "nginx  Progressing  10m");
+    let unplaced = head(of(
+        "Progressing",
+        completed("False", earlier),
+        stages("Outdated", "Outdated"),
+    ));
+    assert_eq!(unplaced, "nginx  Progressing  30m");
+    let done = head(of(
+        "Completed",
+        completed("True", "2026-11-21T11:57:30Z"),
+        stages("Passed", "Passed"),
+    ));
+    assert_eq!(done, "nginx  Completed  7m30s");
+    assert_eq!(
+        head(of("Progressing", serde_json::json!([]), serde_json::json!([]))),
+        "nginx  Progressing  2h"
+    );
+}
+
 #[test]
 fn control_characters_of_a_status_never_reach_the_terminal() {
     let mut policy = StagedBindingPolicy::default();
@@ -68,7 +160,7 @@ fn control_characters_of_a_status_never_reach_the_terminal() {
         message: Some("first\n\x1b[2Jsecond".to_owned()),
         ..Default::default()
     });
-    let lines = line::texts(&change::between(None, &policy), Duration::ZERO);
+    let lines = line::texts(&change::between(None, &policy), Elapsed::Precise(Duration::ZERO));
     assert_eq!(lines, ["  0.0s nginx dev note: first  [2Jsecond"]);
     let policies = Policies::from([("nginx".to_owned(), policy)]);
     let shown = frame::lines(
@@ -76,6 +168,7 @@ fn control_characters_of_a_status_never_reach_the_terminal() {
         Moment {
             elapsed: Duration::ZERO,
             now: Timestamp::UNIX_EPOCH,
+            counting: Counting::FromStart,
         },
     );
     assert!(

@@ -36,7 +36,7 @@ async fn shipped(server: &Server, name: &str) -> Client {
         kubeconfig: Some(kubeconfig.clone()),
         context: None,
     };
-    let client = connection::client(&args).await.unwrap();
+    let client = connection::cluster(&args).await.unwrap().client;
     drop(std::fs::remove_file(kubeconfig));
     client
 }

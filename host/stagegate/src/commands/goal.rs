@@ -1,4 +1,4 @@
-//! When a playground has reached its end, judged by the policies' status alone.
+//! When a view has reached its end, judged by the policies' status alone. Must not know where the policies come from.
 
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
@@ -11,9 +11,9 @@ use crate::view::Policies;
 
 /// What is waited for.
 pub enum Until {
-    /// Every applied policy is in this phase, or one ends in another.
+    /// Each of these policies is in this phase, or one ends in another.
     Goal { goal: Goal, policies: BTreeSet<String> },
-    /// Every applied policy is completed.
+    /// Each of these policies is completed.
     Completed { policies: BTreeSet<String> },
     /// Nothing but Ctrl-C.
     Interrupted,

@@ -1,0 +1,149 @@
+//! `stagegate status` and `stagegate watch` against an API server over a socket: what they find there, and their exit codes.
+
+use std::process::Output;
+
+use kube::Api;
+use kube::api::{Patch, PatchParams, PostParams};
+use serde_json::{Value, json};
+use stagegate_api::{StagedBindingPolicy, crd};
+
+use super::run::Served;
+use super::{stagegate, text};
+
+/// A server with the definitions and one policy, `nginx`.
+async fn with_policy(test: &str) -> Served {
+    let served = Served::start(test).await;
+    served.server.install_crds(crd::all_for_playground()).unwrap();
+    let policy = json!({"metadata": {"name": "nginx"}, "spec": {"stages": [{"name": "dev"}]}});
+    let policy = serde_json::from_value(policy).unwrap();
+    let policies: Api<StagedBindingPolicy> = Api::all(served.server.client());
+    policies.create(&PostParams::default(), &policy).await.unwrap();
+    served
+}
+
+/// Puts a status there in the controller's place.
+async fn say(served: &Served, phase: &str, ready: &str) {
+    let condition = |type_: &str, status: &str| json!({"type": type_, "status": status, "reason": "Any", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"});
+    let status = json!({
+        "observedGeneration": 1, "activeStage": "dev", "phase": phase, "reason": "Unhealthy",
+        "conditions": [condition("Ready", ready)],
+        "stages": [{"name": "dev", "state": "Active", "placedAt": "2026-01-01T00:00:00Z"}],
+    });
+    let policies: Api<StagedBindingPolicy> = Api::all(served.server.client());
+    let patch = Patch::Merge(json!({"status": status}));
+    policies
+        .patch_status("nginx", &PatchParams::default(), &patch)
+        .await
+        .unwrap();
+}
+
+fn ask(served: &Served, arguments: &[&str]) -> Output {
+    let kubeconfig = served.kubeconfig.display().to_string();
+    let all = [arguments, &["--kubeconfig", &kubeconfig]].concat();
+    tokio::task::block_in_place(|| stagegate(&all))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_exit_code_of_status_says_whether_a_rollout_is_done() {
+    let served = with_policy("status-codes").await;
+    assert_eq!(
+        ask(&served, &["status", "nginx"]).status.code(),
+        Some(3),
+        "no status yet"
+    );
+    for (phase, ready, code) in [
+        ("Progressing", "False", 3),
+        ("Paused", "False", 3),
+        ("Holding", "False", 1),
+        ("Failed", "False", 1),
+        ("Stalled", "False", 1),
+        ("Completed", "False", 3),
+        ("Completed", "True", 0),
+    ] {
+        say(&served, phase, ready).await;
+        let ended = ask(&served, &["status", "nginx"]);
+        assert_eq!(ended.status.code(), Some(code), "{phase} {ready}");
+        let said = text(&ended.stdout);
+        assert!(said.contains(&format!("nginx  {phase}")), "{said}");
+        assert!(!said.contains('\u{1b}'), "a pipe has no colours: {said}");
+        let json = ask(&served, &["status", "nginx", "-o", "json"]);
+        assert_eq!(json.status.code(), Some(code), "{phase} {ready}");
+        let said: Value = serde_json::from_slice(&json.stdout).unwrap();
+        assert_eq!((&said["type"], &said["phase"]), (&json!("status"), &json!(phase)));
+        assert_eq!(said["advice"][0]["reason"], "Unhealthy");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_policy_that_is_not_there_is_an_error_at_once_with_the_name_that_was_meant() {
+    let served = with_policy("status-names").await;
+    for (command, rest) in [("status", &[][..]), ("watch", &["--timeout", "5s"])] {
+        for (name, said) in [
+            (
+                "ngnix",
+                "error: there is no StagedBindingPolicy \"ngnix\"; did you mean nginx?\n",
+            ),
+            (
+                "shop",
+                "error: there is no StagedBindingPolicy \"shop\"; `kubectl get sbp` lists those that there are\n",
+            ),
+        ] {
+            let ended = ask(&served, &[&[command, name], rest].concat());
+            assert_eq!(ended.status.code(), Some(2), "{command} {name}");
+            assert_eq!(text(&ended.stderr), said, "{command} {name}");
+            assert_eq!(text(&ended.stdout), "", "{command} {name}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_without_the_definition_is_told_with_how_to_install_it() {
+    let served = Served::start("status-crd").await;
+    let config = std::fs::read_to_string(&served.kubeconfig).unwrap();
+    let (_, rest) = config.split_once("http://").unwrap();
+    let address: String = rest
+        .chars()
+        .take_while(|it| it.is_ascii_digit() || ".:".contains(*it))
+        .collect();
+    let expected = format!(
+        "error: the StagedBindingPolicy CRD is not installed on the server {address}: `stagegate crds | kubectl apply -f -` installs it\n"
+    );
+    for arguments in [
+        &["status", "nginx"][..],
+        &["watch", "nginx"],
+        &["watch"],
+        &["watch", "--until", "Completed"],
+    ] {
+        let ended = ask(&served, arguments);
+        assert_eq!(ended.status.code(), Some(4), "{arguments:?}");
+        assert_eq!(text(&ended.stderr), expected, "{arguments:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn watch_ends_at_the_phase_that_was_asked_for_or_in_another_final_one_or_after_its_time() {
+    let served = with_policy("watch-until").await;
+    say(&served, "Completed", "True").await;
+    for (arguments, code, ended_as) in [
+        (&["watch", "nginx", "--until", "Completed"][..], 0, "Completed"),
+        (&["watch", "--until", "Completed"], 0, "Completed"),
+        (&["watch", "nginx", "--until", "Holding"], 1, "Completed"),
+        (&["watch", "nginx", "--timeout", "500ms"], 3, "TimedOut"),
+    ] {
+        let ended = ask(&served, &[arguments, &["-o", "json"]].concat());
+        assert_eq!(
+            ended.status.code(),
+            Some(code),
+            "{arguments:?}: {}",
+            text(&ended.stderr)
+        );
+        let lines = text(&ended.stdout);
+        let line = |text: Option<&str>| -> Value { serde_json::from_str(text.unwrap()).unwrap() };
+        let (first, last) = (line(lines.lines().next()), line(lines.lines().last()));
+        assert_eq!(last["ended"], ended_as, "{arguments:?}");
+        // The stage was placed long before the watch began.
+        assert!(first["elapsedMs"].as_u64().unwrap() > 24 * 3_600_000, "{first}");
+    }
+    let waiting = ask(&served, &["watch", "--until", "Failed", "--timeout", "500ms"]);
+    assert_eq!(waiting.status.code(), Some(1), "{}", text(&waiting.stdout));
+}
