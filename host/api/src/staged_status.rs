@@ -39,6 +39,8 @@ pub struct StagedBindingPolicyStatus {
     /// As in [`StoredStatus`].
     pub active_stage: Option<String>,
     /// As in [`StoredStatus`].
+    pub clusters: Option<String>,
+    /// As in [`StoredStatus`].
     pub phase: Option<Phase>,
     /// As in [`StoredStatus`].
     pub reason: Option<String>,
@@ -59,6 +61,12 @@ pub struct StoredStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 63))]
     pub active_stage: Option<String>,
+    /// In how many clusters of the active stage nothing is missing, and how many it has, as `3/4`. A cluster counts when it has reported on
+    /// every object that is checked, with every update acknowledged, and every one is healthy, unless the stage has `health: Ignored`.
+    /// Absent while reports are not looked at, for example before the set of clusters is accepted. Written every ten seconds at most.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 32))]
+    pub clusters: Option<String>,
     /// Where the rollout stands.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub phase: Option<Phase>,
@@ -136,6 +144,7 @@ impl From<StoredStatus> for StagedBindingPolicyStatus {
         Self {
             observed_generation: stored.observed_generation,
             active_stage: stored.active_stage,
+            clusters: stored.clusters,
             phase: stored.phase,
             reason: stored.reason,
             conditions: stored.conditions,
@@ -151,6 +160,7 @@ impl From<StagedBindingPolicyStatus> for StoredStatus {
         Self {
             observed_generation: status.observed_generation,
             active_stage: status.active_stage,
+            clusters: status.clusters,
             phase: status.phase,
             reason: status.reason,
             conditions: status.conditions,

@@ -140,13 +140,13 @@ fn our_status_is_a_subresource_and_our_columns_show_where_it_stands() {
     let ours = serde_json::to_value(&crd::ours()[0]).unwrap();
     let version = &ours["spec"]["versions"][0];
     assert_eq!(version["subresources"], json!({"status": {}}));
-    let columns: Vec<_> = version["additionalPrinterColumns"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|c| &c["name"])
-        .collect();
-    assert_eq!(columns, ["Ready", "Stage", "Phase", "Reason", "Age"]);
+    let columns = version["additionalPrinterColumns"].as_array().unwrap();
+    let of_priority = |priority: Option<i64>| -> Vec<_> {
+        let columns = columns.iter().filter(|column| column["priority"].as_i64() == priority);
+        columns.map(|column| &column["name"]).collect()
+    };
+    assert_eq!(of_priority(None), ["Ready", "Stage", "Phase", "Reason", "Age"]);
+    assert_eq!(of_priority(Some(1)), ["Clusters", "Message"], "in wide tables only");
     assert_eq!(ours["spec"]["scope"], "Cluster");
     assert_eq!(ours["spec"]["names"]["shortNames"], json!(["sbp"]));
 }

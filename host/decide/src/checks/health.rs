@@ -55,11 +55,16 @@ impl Tally {
         }
     }
 
+    /// How many of the clusters run every object as they should.
+    pub(crate) fn healthy(&self) -> usize {
+        self.is_healthy.iter().filter(|is_healthy| **is_healthy).count()
+    }
+
     /// One finding over all objects. A failed rollout is named before one that is still in progress. Of several objects the first
     /// that is bound is named, with its first cluster.
     pub(crate) fn finding(self) -> Finding {
         let total = self.is_healthy.len();
-        let healthy = self.is_healthy.into_iter().filter(|is_healthy| *is_healthy).count();
+        let healthy = self.healthy();
         let (reason, first) = match (self.failed, self.progressing) {
             (Some(first), _) => (Reason::HealthFailed, first),
             (None, Some(first)) => (Reason::Unhealthy, first),

@@ -204,7 +204,7 @@ impl<'a> Subject<'a> {
     }
 
     /// The baseline is a version of the same kind: that of a list of CombinedStatuses.
-    fn require_newer(&self, view: &CombinedStatusView, record: &ObjectStatus) -> Result<(), Finding> {
+    pub(super) fn require_newer(&self, view: &CombinedStatusView, record: &ObjectStatus) -> Result<(), Finding> {
         let version = ResourceVersion::of(view.metadata.resource_version.as_deref().unwrap_or_default());
         let baseline = recorded::baseline(record).unwrap_or_default();
         if version.is_newer_than(&baseline) == Some(true) {
@@ -235,7 +235,7 @@ impl<'a> Subject<'a> {
         self.require_no_other(view)
     }
 
-    fn require_ours(&self, view: &CombinedStatusView) -> Result<(), Finding> {
+    pub(super) fn require_ours(&self, view: &CombinedStatusView) -> Result<(), Finding> {
         let ours = evidence::collector_name();
         if view.evidence.iter().any(|found| found.collector == ours) {
             Ok(())
@@ -268,7 +268,7 @@ impl<'a> Subject<'a> {
 
     /// The Binding must name each collector that all clauses of its BindingPolicy name; which of several clauses select the
     /// object is not known here.
-    fn require_bound(&self) -> Result<(), Finding> {
+    pub(super) fn require_bound(&self) -> Result<(), Finding> {
         let mut clauses = self
             .placed
             .own

@@ -11,6 +11,7 @@ pub(crate) mod kinds;
 pub(crate) mod objects;
 pub(crate) mod old_reports;
 pub(crate) mod pending;
+pub(crate) mod ready_clusters;
 pub(crate) mod reports;
 pub(crate) mod unacknowledged;
 

@@ -42,7 +42,11 @@ impl Rollout<'_> {
             });
             record.message = Some(text);
         }
-        let (finding, questions) = watch_health(StageInput {
+        let HealthNow {
+            finding,
+            questions,
+            clusters,
+        } = watch_health(StageInput {
             facts: self.facts,
             stage: self.stage(last),
             own,
@@ -50,6 +54,7 @@ impl Rollout<'_> {
             is_handing_over: false,
         })?;
         draft.questions.extend(questions);
+        draft.clusters = clusters;
         draft.wake(finding.wake_at);
         if finding.reason == Reason::HealthFailed {
             draft.stalled.get_or_insert_with(|| finding.clone());
@@ -74,9 +79,17 @@ impl Rollout<'_> {
     }
 }
 
+/// What [`watch_health`] finds.
+struct HealthNow {
+    finding: Finding,
+    questions: Vec<Question>,
+    /// How many clusters are healthy, and how many there are; `None`: evidence is missing.
+    clusters: Option<(usize, usize)>,
+}
+
 /// The health of an open placement whose stage is not being judged; `None` if the stage does not require health. Missing
 /// evidence is an unknown finding. The finding is preliminary while there are questions.
-fn watch_health(input: StageInput<'_>) -> Option<(Finding, Vec<Question>)> {
+fn watch_health(input: StageInput<'_>) -> Option<HealthNow> {
     let StageInput { stage, recorded, .. } = input;
     if !stage.requires_health() {
         return None;
@@ -85,6 +98,7 @@ fn watch_health(input: StageInput<'_>) -> Option<(Finding, Vec<Question>)> {
     let before = record.clone();
     let placed = Placed::of(input, &before);
     let mut judging = StageEvaluator::new(input);
+    let mut clusters = None;
     let result = placed.binding().and_then(|(_, binding)| {
         let objects = binding_view::objects(binding);
         judging.objects.ask_about_objects(&objects);
@@ -101,12 +115,17 @@ fn watch_health(input: StageInput<'_>) -> Option<(Finding, Vec<Question>)> {
             let (subject, _) = judging.objects.subject(&placed, object)?;
             health.add(&binding_view::counted(object), subject.reported_rows(&destinations)?);
         }
+        clusters = Some((health.healthy(), destinations.len()));
         Ok(health.finding())
     });
     let finding = match result {
         Ok(finding) | Err(finding) => finding,
     };
-    Some((finding, judging.objects.questions))
+    Some(HealthNow {
+        finding,
+        questions: judging.objects.questions,
+        clusters,
+    })
 }
 
 /// Fails while a cluster of the Binding has not acknowledged an update. A cluster that has left the Binding does not count: no set

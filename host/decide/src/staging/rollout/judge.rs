@@ -2,7 +2,8 @@
 //! place or remove anything.
 
 use crate::staging::evidence::{
-    Bound, Clusters, ObjectTracker, Placed, Subject, UpdateTracker, binding::destinations_of, collector, kinds, objects,
+    Bound, Clusters, ObjectTracker, Placed, Subject, UpdateTracker, binding::destinations_of, collector, kinds,
+    objects, ready_clusters,
 };
 use crate::staging::input::{
     CheckedStage, StageInput, binding_view,
@@ -50,6 +51,8 @@ pub struct StageResult {
     pub valid_until: Option<Timestamp>,
     /// Each bound object of a kind that is returned has been found reported by every cluster.
     pub is_reported: bool,
+    /// In how many clusters nothing is missing, and how many there are; `None`: they were not looked at.
+    pub clusters: Option<(usize, usize)>,
 }
 
 /// Judges an open placement that is at the revision.
@@ -83,6 +86,7 @@ pub fn judge(input: StageInput<'_>) -> StageResult {
         ask_again_at: judging.ask_again_at,
         valid_until: judging.valid_until,
         is_reported: judging.is_reported,
+        clusters: judging.clusters,
     }
 }
 
@@ -107,6 +111,7 @@ pub(crate) struct StageEvaluator<'a> {
     ask_again_at: Option<Timestamp>,
     valid_until: Option<Timestamp>,
     is_reported: bool,
+    pub(crate) clusters: Option<(usize, usize)>,
 }
 
 impl<'a> StageEvaluator<'a> {
@@ -116,6 +121,7 @@ impl<'a> StageEvaluator<'a> {
             ask_again_at: None,
             valid_until: None,
             is_reported: false,
+            clusters: None,
         }
     }
 
@@ -201,6 +207,7 @@ impl<'a> StageEvaluator<'a> {
         let destinations = sorted_destinations(placed);
         let evidence =
             collector::require(facts).and_then(|()| self.evidence(placed, (&kept, destinations.as_slice()), record));
+        self.count_clusters(placed, (&kept, &destinations), (&evidence, record));
         let (digest, health) = match evidence {
             Ok(complete) => complete,
             Err(finding) => {
@@ -249,6 +256,28 @@ impl<'a> StageEvaluator<'a> {
             keep_evidence(&mut record.checks, before);
         }
         judged
+    }
+
+    /// For people: in how many clusters nothing is missing. Counted one by one only where something is missing in others.
+    pub(crate) fn count_clusters(
+        &mut self,
+        placed: &Placed<'_>,
+        (kept, destinations): (&[&BoundObject], &[ClusterName<&str>]),
+        (evidence, record): (&Result<(Digest, Tally), Finding>, &StageStatus),
+    ) {
+        let ready = match evidence {
+            Ok((_, health)) if placed.stage.requires_health() => health.healthy(),
+            Ok(_) => destinations.len(),
+            Err(_) => {
+                let positions = positions(&record.objects);
+                let entry = |object| record.objects.get(*positions.get(&binding_view::key(object))?);
+                let kept: Option<Vec<_>> = kept.iter().map(|object| Some((*object, entry(object)?))).collect();
+                kept.map_or(0, |kept| {
+                    ready_clusters::count(&self.objects, placed, (&kept, destinations), record)
+                })
+            }
+        };
+        self.clusters = Some((ready, destinations.len()));
     }
 
     /// One finding for each gate, in their order.

@@ -55,6 +55,8 @@ pub(crate) struct Draft {
     pub(crate) wake_at: Option<Timestamp>,
     pub(crate) not_after: Option<Timestamp>,
     pub(crate) stalled: Option<Finding>,
+    /// In how many clusters of the active stage nothing is missing, and how many there are.
+    pub(crate) clusters: Option<(usize, usize)>,
     /// The stage whose objects were all found reported in this round.
     pub(crate) reported_stage: Option<usize>,
     /// Only this process is new: status stays as it is.
@@ -219,7 +221,9 @@ impl<'a> Rollout<'a> {
             ask_again_at,
             valid_until,
             is_reported,
+            clusters,
         } = judgement;
+        draft.clusters = clusters;
         draft.reported_stage = is_reported.then_some(active);
         draft.questions.extend(questions);
         draft.wake(ask_again_at);
@@ -339,6 +343,7 @@ impl<'a> Rollout<'a> {
             stalled: None,
             unready: None,
             active_stage,
+            clusters: None,
             stages: Vec::new(),
         }
     }
@@ -351,6 +356,7 @@ impl<'a> Rollout<'a> {
             return Decision::Act(self.without_room(&finding));
         }
         status_draft.stalled = draft.stalled.take();
+        status_draft.clusters = draft.clusters;
         // A plan that moves nothing may be told whenever it is.
         let newly_passed = |record: &StageStatus| {
             let before = self.status.stages.iter().find(|before| before.name == record.name);

@@ -42,6 +42,8 @@ pub struct StatusDraft {
     /// What the last stage lacks after completion. `None`: it is healthy, or the rollout is not completed.
     pub unready: Option<Finding>,
     pub active_stage: Option<StageName>,
+    /// In how many of its clusters nothing is missing, and how many there are.
+    pub clusters: Option<(usize, usize)>,
     pub stages: Vec<StageStatus>,
 }
 
@@ -172,6 +174,7 @@ pub fn announce(facts: &Facts, mut status_draft: StatusDraft) -> (Write, Vec<Eve
     let status = StagedBindingPolicyStatus {
         observed_generation: generation,
         active_stage: status_draft.active_stage.clone().map(String::from),
+        clusters: status_draft.clusters.map(|(ready, all)| format!("{ready}/{all}")),
         phase: Some(status_draft.shown_phase()),
         reason: Some(status_draft.main().0.as_str().to_owned()),
         conditions,
@@ -372,6 +375,7 @@ mod tests {
             stalled: None,
             unready: Some(lacking.clone()),
             active_stage: Some("prod".into()),
+            clusters: None,
             stages: Vec::new(),
         };
         let stamped = Stamped {

@@ -26,6 +26,7 @@ pub fn refused(facts: &Facts, finding: Finding, writes: Vec<Write>) -> Decision 
         stalled: Some(finding),
         unready: None,
         active_stage: old.active_stage.map(StageName::from),
+        clusters: None,
         stages: old.stages,
     };
     let (status, events) = write(facts, status_draft);

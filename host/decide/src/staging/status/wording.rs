@@ -6,7 +6,8 @@ use crate::checks::check::Check;
 use crate::checks::reason::Reason;
 
 /// Whether nothing differs but words: messages of outcomes and reasons that are the same (how many clusters are healthy by now, say),
-/// which of the reasons that each rollout has for some seconds holds now, or the name of a placement that is not open yet.
+/// in how many clusters nothing is missing by now, which of the reasons that each rollout has for some seconds holds now, or the name of a
+/// placement that is not open yet.
 pub fn is_rewording(found: &StagedBindingPolicyStatus, new: &StagedBindingPolicyStatus) -> bool {
     found != new && without_words(found) == without_words(new)
 }
@@ -16,6 +17,7 @@ fn without_words(status: &StagedBindingPolicyStatus) -> StagedBindingPolicyStatu
     if let Some(reason) = &mut status.reason {
         forget_brief(reason);
     }
+    status.clusters = None;
     for condition in &mut status.conditions {
         condition.message.clear();
         forget_brief(&mut condition.reason);
@@ -84,6 +86,13 @@ mod tests {
         );
         assert!(!is_rewording_of(&one, &one));
         assert!(!is_rewording_of(&one, &check("health", "HealthFailed", "2 of 5")));
+    }
+
+    #[test]
+    fn another_number_of_clusters_is_a_rewording() {
+        let of = |clusters: &str| serde_json::from_value(json!({"activeStage": "dev", "clusters": clusters})).unwrap();
+        assert!(is_rewording(&of("1/4"), &of("2/4")));
+        assert!(!is_rewording(&of("1/4"), &of("1/4")));
     }
 
     #[test]

@@ -15,6 +15,7 @@ const COLLECTOR_MEMBERS: &[&str] = &["filter", "groupBy", "combinedFields", "sel
 const STATUS_MEMBERS: &[&str] = &[
     "observedGeneration",
     "activeStage",
+    "clusters",
     "phase",
     "reason",
     "conditions",
