@@ -22,7 +22,7 @@ pub enum Slot<'a> {
     /// Not owned by this policy: never touched.
     Foreign,
     /// Ours, being deleted.
-    Leaving,
+    Leaving(OwnedPlacement<'a>),
     /// Ours, without cluster selectors: it selects no cluster.
     Closed(OwnedPlacement<'a>),
     /// Ours, placing the workload.
@@ -94,10 +94,10 @@ impl<'a> Slot<'a> {
         if !is_owned(facts, object) {
             return Self::Foreign;
         }
-        if object.meta().deletion_timestamp.is_some() {
-            return Self::Leaving;
-        }
         let own = OwnedPlacement::of(object);
+        if object.meta().deletion_timestamp.is_some() {
+            return Self::Leaving(own);
+        }
         if !is_identified(object.meta()) {
             return Self::Invalid("it has no uid or no resourceVersion");
         }

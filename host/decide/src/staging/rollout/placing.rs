@@ -94,7 +94,7 @@ impl<'a> Rollout<'a> {
                 draft.stalled = Some(finding.clone());
                 finding
             }
-            Slot::Leaving => Finding::unknown(
+            Slot::Leaving(_) => Finding::unknown(
                 Reason::NameInUse,
                 format!("the earlier BindingPolicy {name} is still being deleted"),
             ),
