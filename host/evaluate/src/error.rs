@@ -238,7 +238,7 @@ fn plain(message: &str) -> String {
         ),
         (
             "argument must be a simple name",
-            "the variable of a loop must be a simple name",
+            "the variable of a loop or of cel.bind must be a simple name",
         ),
         (
             "invalid string literal",

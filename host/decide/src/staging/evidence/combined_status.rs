@@ -176,18 +176,7 @@ impl<'a> Subject<'a> {
         destinations: &[ClusterName<&str>],
     ) -> Result<&'a CombinedStatusView, Finding> {
         let view = self.combined()?;
-        if view.size_bytes > COMBINED_STATUS_BYTES_MAX {
-            return Err(Finding::unknown(
-                Reason::CombinedStatusTooLarge,
-                format!(
-                    "the CombinedStatus of {} has {} bytes, at most {COMBINED_STATUS_BYTES_MAX} are judged: \
-                    select fewer columns \
-                     or add a filter in its StatusCollectors",
-                    self.key(),
-                    view.size_bytes
-                ),
-            ));
-        }
+        self.require_size(view)?;
         self.require_newer(view, record)?;
         self.require_bound()?;
         // Results of the user's collectors are required only where a check reads them; health does not.
@@ -264,6 +253,19 @@ impl<'a> Subject<'a> {
     fn users_collectors(&self) -> impl Iterator<Item = &'a String> {
         let names = self.bound.status_collectors.iter();
         names.filter(|name| !evidence::is_evidence_collector(name))
+    }
+
+    /// Fails for one that is larger than what is judged.
+    pub(super) fn require_size(&self, view: &CombinedStatusView) -> Result<(), Finding> {
+        if view.size_bytes <= COMBINED_STATUS_BYTES_MAX {
+            return Ok(());
+        }
+        let (key, size) = (self.key(), view.size_bytes);
+        let text = format!(
+            "the CombinedStatus of {key} has {size} bytes, at most {COMBINED_STATUS_BYTES_MAX} are judged: \
+            select fewer columns or add a filter in its StatusCollectors"
+        );
+        Err(Finding::unknown(Reason::CombinedStatusTooLarge, text))
     }
 
     /// The Binding must name each collector that all clauses of its BindingPolicy name; which of several clauses select the

@@ -166,12 +166,6 @@ pub const fn is_unnamed(update: &PendingUpdate) -> bool {
     update.clusters.is_empty()
 }
 
-/// Whether it is about that cluster.
-pub fn is_about(update: &PendingUpdate, cluster: ClusterName<&str>) -> bool {
-    let names = |listed: &[String]| listed.iter().any(|name| ClusterName::of(name) == cluster);
-    names(&update.clusters) || (is_unnamed(update) && !names(&update.except))
-}
-
 pub fn has_unnamed(updates: &[PendingUpdate]) -> bool {
     updates.iter().any(is_unnamed)
 }

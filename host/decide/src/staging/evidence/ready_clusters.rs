@@ -1,6 +1,8 @@
 //! In how many clusters of a stage nothing is missing while something is in others: for people who watch a rollout. Must not decide
 //! anything.
 
+use std::collections::BTreeSet;
+
 use stagegate_api::{BoundObject, ObjectStatus, StageStatus};
 
 use crate::health::{Health, health};
@@ -26,26 +28,44 @@ pub(crate) fn count(
             return 0;
         }
         let updates = UpdateTracker::of(&subject, found, &clusters).of_record(record);
-        let is_pending = updates.missing(entry, placed.stage.unacknowledged_updates).is_some();
-        let has_pending = |cluster: &ClusterName<&str>| {
-            (entry.pending_updates.iter()).any(|update| pending::is_about(update, *cluster))
-        };
-        if is_pending && !sorted.iter().any(has_pending) {
-            // A report is in doubt, and the others may be.
+        let unseen = placed.stage.unacknowledged_updates;
+        if updates.in_doubt(entry, unseen).is_some() {
+            // Of which clusters is not known.
             return 0;
         }
+        let is_held = updates.held_by_update(entry, unseen).is_some();
+        let behind = if is_held {
+            behind(entry, sorted)
+        } else {
+            BTreeSet::new()
+        };
         for (cluster, is_ready) in sorted.iter().zip(&mut is_ready) {
-            *is_ready = *is_ready && is_good(&subject, *cluster) && !(is_pending && has_pending(cluster));
+            *is_ready = *is_ready && is_ready_in(&subject, *cluster) && !behind.contains(cluster);
         }
     }
     is_ready.into_iter().filter(|is_ready| *is_ready).count()
+}
+
+/// The clusters that have not acknowledged an update of the object.
+fn behind<'a>(entry: &'a ObjectStatus, sorted: &[ClusterName<&'a str>]) -> BTreeSet<ClusterName<&'a str>> {
+    let names = |listed: &'a [String]| listed.iter().map(|name| ClusterName::of(name.as_str()));
+    let mut behind = BTreeSet::new();
+    for update in &entry.pending_updates {
+        behind.extend(names(&update.clusters));
+        if pending::is_unnamed(update) {
+            let except: BTreeSet<_> = names(&update.except).collect();
+            behind.extend(sorted.iter().copied().filter(|cluster| !except.contains(cluster)));
+        }
+    }
+    behind
 }
 
 /// Whether the object's CombinedStatus was written for this placement, and asks every cluster.
 fn is_of_placement(subject: &Subject<'_>, entry: &ObjectStatus) -> bool {
     let is_newer = |view| {
         subject
-            .require_newer(view, entry)
+            .require_size(view)
+            .and_then(|()| subject.require_newer(view, entry))
             .and_then(|()| subject.require_ours(view))
     };
     subject
@@ -56,7 +76,7 @@ fn is_of_placement(subject: &Subject<'_>, entry: &ObjectStatus) -> bool {
 }
 
 /// Whether the cluster has reported on the object, once, and what the stage requires.
-fn is_good(subject: &Subject<'_>, cluster: ClusterName<&str>) -> bool {
+fn is_ready_in(subject: &Subject<'_>, cluster: ClusterName<&str>) -> bool {
     let rows = subject.rows();
     let from = rows.partition_point(|row| row.cluster.borrowed() < cluster);
     let mut its = rows[from..].iter().take_while(|row| row.cluster.borrowed() == cluster);

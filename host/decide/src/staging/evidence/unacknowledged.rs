@@ -12,8 +12,14 @@ use crate::staging::input::binding_view;
 use crate::time::after;
 
 impl UpdateTracker<'_> {
-    /// The first pending update that holds the stage, if any, and when that may change by itself.
+    /// The first pending update that holds the stage, if any, else why reports are in doubt; and when that may change by itself.
     pub fn missing(&self, record: &ObjectStatus, unseen: UnacknowledgedUpdates) -> Option<Finding> {
+        self.held_by_update(record, unseen)
+            .or_else(|| self.in_doubt(record, unseen))
+    }
+
+    /// The first pending update that holds the stage.
+    pub fn held_by_update(&self, record: &ObjectStatus, unseen: UnacknowledgedUpdates) -> Option<Finding> {
         let window = self.settings.unseen_update();
         let (mut overdue, mut pending): (Option<Finding>, Option<Finding>) = (None, None);
         for update in record.pending_updates.iter().filter(|update| self.is_of_stage(update)) {
@@ -50,9 +56,12 @@ impl UpdateTracker<'_> {
                 pending.get_or_insert_with(|| self.pending(update).wake_at(ends));
             }
         }
-        overdue
-            .or(pending)
-            .or_else(|| self.doubtful())
+        overdue.or(pending)
+    }
+
+    /// Why reports may be of an older version although no update is pending.
+    pub fn in_doubt(&self, record: &ObjectStatus, unseen: UnacknowledgedUpdates) -> Option<Finding> {
+        self.doubtful()
             .or_else(|| self.unremembered())
             // Not with `Ignore`: an object that is updated all the time never goes two minutes without an update.
             .or_else(|| {

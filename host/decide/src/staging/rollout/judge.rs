@@ -268,6 +268,8 @@ impl<'a> StageEvaluator<'a> {
         let ready = match evidence {
             Ok((_, health)) if placed.stage.requires_health() => health.healthy(),
             Ok(_) => destinations.len(),
+            // What another collector, or another version of it, reports is not known to be what ours would.
+            Err(_) if collector::require(self.objects.input.facts).is_err() => 0,
             Err(_) => {
                 let positions = positions(&record.objects);
                 let entry = |object| record.objects.get(*positions.get(&binding_view::key(object))?);
