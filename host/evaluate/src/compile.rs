@@ -17,7 +17,7 @@ use std::fmt;
 use std::sync::Arc;
 
 /// The longest text that is parsed. Kubernetes takes ten times as much, but the stack a chain needs grows with its length.
-const SOURCE_BYTES: usize = 10 * 1024;
+pub(crate) const SOURCE_BYTES: usize = 10 * 1024;
 
 /// An expression that was parsed and checked. Cloning it copies a pointer.
 #[derive(Clone)]

@@ -1,6 +1,7 @@
 //! What an expression reads, as its syntax tree tells: which members of which variables, what it compares with what, and whether it
 //! is constant. For advice only: must not refuse anything.
 
+use crate::compile::SOURCE_BYTES;
 use crate::library::Library;
 use crate::threads;
 use cel::common::ast::{CallExpr, ComprehensionExpr, EntryExpr, Expr, IdedExpr, LiteralValue, SourceInfo, operators};
@@ -40,8 +41,10 @@ pub struct Comparison {
     /// The member's name.
     pub member: String,
     /// Where the member is one of a loop's variable, the last name of what the loop goes over: `results` for
-    /// `r.name == "a"` in `x.results.all(r, …)`.
+    /// `r.name == "a"` in `x.results.all(r, …)`, and for `x.results[0].name == "a"`.
     pub list: Option<String>,
+    /// The free variable that the member's value comes from: `x` in both examples.
+    pub root: Option<String>,
     pub with: Written,
     /// By `==` or `in`.
     pub is_for_equality: bool,
@@ -63,8 +66,11 @@ pub struct Place {
     pub column: u32,
 }
 
-/// What `text` reads; `None` if it does not parse.
+/// What `text` reads; `None` if it does not parse or is longer than what is compiled, as the stack that a tree takes grows with it.
 pub fn reading(text: &str) -> Option<Reading> {
+    if text.len() > SOURCE_BYTES {
+        return None;
+    }
     let text = text.to_owned();
     threads::run(move || {
         let (tree, source) = Library::Extended.env().parser().parse_with_source_info(&text).ok()?;
@@ -89,26 +95,36 @@ struct Reader<'a> {
     source: &'a SourceInfo,
     characters: Vec<char>,
     /// The variables of macros, innermost last.
-    scope: Vec<(&'a str, Range<'a>)>,
+    scope: Vec<(&'a str, Bound<'a>)>,
     reading: Reading,
 }
 
-/// What a loop goes over.
+/// What a variable of a macro stands for.
+#[derive(Clone, Copy)]
+enum Bound<'a> {
+    /// A value that has another name, too, or a name of its own.
+    Same(Range<'a>),
+    /// Each of the elements of a value.
+    Element(Range<'a>),
+}
+
+/// A value that a loop can go over.
 #[derive(Clone, Copy, Default)]
 struct Range<'a> {
     /// A free variable itself.
     variable: Option<&'a str>,
     /// The last name of a chain.
     last: Option<&'a str>,
+    /// The free variable that a chain begins with.
+    root: Option<&'a str>,
 }
 
 impl<'a> Reader<'a> {
     fn expression(&mut self, expr: &'a IdedExpr) {
         match &expr.expr {
             Expr::Ident(name) => {
-                if !self.is_bound(name) {
-                    self.reading.variables.insert(name.clone());
-                }
+                let free = self.free(name).map(str::to_owned);
+                self.reading.variables.extend(free);
             }
             Expr::Select(select) => {
                 self.reading.fields.insert(select.field.clone());
@@ -134,22 +150,13 @@ impl<'a> Reader<'a> {
     fn comprehension(&mut self, comprehension: &'a ComprehensionExpr) {
         self.expression(&comprehension.iter_range);
         self.expression(&comprehension.accu_init);
-        let range = match &comprehension.iter_range.expr {
-            Expr::Ident(name) if !self.is_bound(name) => Range {
-                variable: Some(name),
-                last: Some(name),
-            },
-            Expr::Select(select) => Range {
-                variable: None,
-                last: Some(&select.field),
-            },
-            _ => Range::default(),
-        };
+        let range = self.value(&comprehension.iter_range);
+        let accumulator = self.bound_to(&comprehension.accu_init);
         let outside = self.scope.len();
-        self.scope.push((&comprehension.accu_var, Range::default()));
+        self.scope.push((&comprehension.accu_var, accumulator));
         self.expression(&comprehension.loop_cond);
         self.expression(&comprehension.result);
-        self.scope.push((&comprehension.iter_var, range));
+        self.scope.push((&comprehension.iter_var, Bound::Element(range)));
         self.expression(&comprehension.loop_step);
         self.scope.truncate(outside);
     }
@@ -194,15 +201,11 @@ impl<'a> Reader<'a> {
     }
 
     fn member(&mut self, of: &'a IdedExpr, name: &str, (is_tested, place): (bool, Place)) {
-        let Expr::Ident(variable) = &of.expr else { return };
-        let (of, is_of_elements) = match self.range(variable) {
-            None => (variable.as_str(), false),
-            Some(Range {
-                variable: Some(variable),
-                ..
-            }) => (variable, true),
-            Some(_) => return,
+        let (of, is_of_elements) = match self.bound_to(of) {
+            Bound::Same(range) => (range.variable, false),
+            Bound::Element(range) => (range.variable, true),
         };
+        let Some(of) = of else { return };
         self.reading.members.push(Member {
             of: of.to_owned(),
             is_of_elements,
@@ -213,34 +216,105 @@ impl<'a> Reader<'a> {
     }
 
     fn comparison(&mut self, (member, literal): (&'a IdedExpr, &'a IdedExpr), is_for_equality: bool) {
-        let (Expr::Select(select), Some(with)) = (&member.expr, written(literal)) else {
-            return;
+        let Some(with) = written(literal) else { return };
+        let (of, name, place) = match (&member.expr, indexed(member)) {
+            (Expr::Select(select), _) => (&*select.operand, select.field.clone(), self.place(member, 1)),
+            (_, Some((of, key))) => match written(key) {
+                Some(Written::Text(name)) => (of, name, self.place(key, 0)),
+                _ => return,
+            },
+            _ => return,
         };
-        let list = match &select.operand.expr {
-            Expr::Ident(name) => self.range(name).and_then(|range| range.last),
-            _ => None,
+        let (list, root) = match self.bound_to(of) {
+            Bound::Same(range) => (None, range.root),
+            Bound::Element(range) => (range.last, range.root),
         };
         let place = match with {
             Written::Text(_) => self.place(literal, 0),
-            Written::Number => self.place(member, 1),
+            Written::Number => place,
         };
         self.reading.comparisons.push(Comparison {
-            member: select.field.clone(),
+            member: name,
             list: list.map(str::to_owned),
+            root: root.map(str::to_owned),
             with,
             is_for_equality,
             place,
         });
     }
 
-    /// What the variable of a macro goes over; `None` for a free one.
-    fn range(&self, name: &str) -> Option<Range<'a>> {
-        let found = self.scope.iter().rfind(|(known, _)| *known == name);
-        found.map(|(_, range)| *range)
+    /// What a variable would stand for that has this value.
+    fn bound_to(&self, expr: &'a IdedExpr) -> Bound<'a> {
+        match (&expr.expr, indexed(expr)) {
+            (Expr::Ident(name), _) => match self.bound(name) {
+                Some(bound) => bound,
+                None => Bound::Same(self.value(expr)),
+            },
+            (_, Some((of, key))) if !matches!(written(key), Some(Written::Text(_))) => Bound::Element(self.value(of)),
+            _ => Bound::Same(self.value(expr)),
+        }
     }
 
-    fn is_bound(&self, name: &str) -> bool {
-        self.range(name).is_some()
+    fn value(&self, expr: &'a IdedExpr) -> Range<'a> {
+        let root = self.root(expr);
+        match &expr.expr {
+            Expr::Ident(name) => match self.bound(name) {
+                Some(Bound::Same(range)) => range,
+                Some(Bound::Element(_)) => Range {
+                    root,
+                    ..Range::default()
+                },
+                None => Range {
+                    variable: root,
+                    last: root,
+                    root,
+                },
+            },
+            Expr::Select(select) => Range {
+                variable: None,
+                last: Some(&select.field),
+                root,
+            },
+            _ => Range {
+                root,
+                ..Range::default()
+            },
+        }
+    }
+
+    /// The free variable that a chain of members, indexes, methods and loops begins with.
+    fn root(&self, expr: &'a IdedExpr) -> Option<&'a str> {
+        let mut expr = expr;
+        loop {
+            expr = match &expr.expr {
+                Expr::Ident(name) => {
+                    return match self.bound(name) {
+                        Some(Bound::Same(range) | Bound::Element(range)) => range.root,
+                        None => self.free(name),
+                    };
+                }
+                Expr::Select(select) => &select.operand,
+                Expr::Comprehension(comprehension) => &comprehension.iter_range,
+                Expr::Call(call) => match (&call.target, indexed(expr)) {
+                    (Some(target), _) => target,
+                    (None, Some((of, _))) => of,
+                    (None, None) => return None,
+                },
+                _ => return None,
+            };
+        }
+    }
+
+    /// What the variable of a macro stands for; `None` for a free one.
+    fn bound(&self, name: &str) -> Option<Bound<'a>> {
+        let found = self.scope.iter().rfind(|(known, _)| *known == name);
+        found.map(|(_, bound)| *bound)
+    }
+
+    /// The name of a free variable. With a dot before it, no macro binds it.
+    fn free<'n>(&self, name: &'n str) -> Option<&'n str> {
+        let is_free = |name: &&str| self.bound(name).is_none();
+        name.strip_prefix('.').or_else(|| Some(name).filter(is_free))
     }
 
     /// Where the expression stands, and so many characters on, as far as these are not names: the parser places a member at its dot.
@@ -254,6 +328,17 @@ impl<'a> Reader<'a> {
             (line, column) = if *c == '\n' { (line + 1, 1) } else { (line, column + 1) };
         }
         Place { line, column }
+    }
+}
+
+/// The operands of `x[y]`.
+fn indexed(expr: &IdedExpr) -> Option<(&IdedExpr, &IdedExpr)> {
+    match &expr.expr {
+        Expr::Call(call) if call.func_name == operators::INDEX => match call.args.as_slice() {
+            [of, key] => Some((of, key)),
+            _ => None,
+        },
+        _ => None,
     }
 }
 
@@ -291,4 +376,91 @@ fn joined((one, other): (Option<bool>, Option<bool>), deciding: bool) -> Option<
         return Some(deciding);
     }
     one.and(other)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_that_is_too_long_to_compile_is_not_read() {
+        let (deep, wide) = (format!("obj{}", ".a".repeat(200_000)), "obj.a, ".repeat(80_000));
+        assert_eq!(reading(&deep), None);
+        assert_eq!(reading(&format!("obj == [{wide}]")), None);
+        let most = format!("obj{}", ".a".repeat((SOURCE_BYTES - 3) / 2));
+        assert!(reading(&most).is_some_and(|reading| reading.variables.contains("obj")));
+    }
+
+    #[test]
+    fn members_are_those_of_variables_and_of_their_elements() {
+        let cases = [
+            ("clusters.size", ("clusters", false, "size")),
+            ("clusters.all(c, c.available > 0)", ("clusters", true, "available")),
+            ("clusters.all(i, c, c.available > 0)", ("clusters", true, "available")),
+            (
+                "clusters.transformList(i, c, i > 0, c.available)",
+                ("clusters", true, "available"),
+            ),
+            ("clusters[0].available", ("clusters", true, "available")),
+            (
+                "cel.bind(all, clusters, all.all(c, c.available > 0))",
+                ("clusters", true, "available"),
+            ),
+            (
+                "cel.bind(c, clusters[0], c.available > 0)",
+                ("clusters", true, "available"),
+            ),
+            ("[1].all(clusters, .clusters.size > 0)", ("clusters", false, "size")),
+        ];
+        for (text, wanted) in cases {
+            let reading = reading(text).expect(text);
+            let found = reading.members.iter();
+            let found: Vec<_> = found
+                .map(|member| (member.of.as_str(), member.is_of_elements, member.name.as_str()))
+                .collect();
+            assert_eq!(found, [wanted], "{text}");
+            assert_eq!(reading.variables.iter().collect::<Vec<_>>(), ["clusters"], "{text}");
+        }
+        for text in [
+            "clusters.all(i, c, i.available > 0)",
+            "[1].all(clusters, clusters.size > 0)",
+        ] {
+            assert_eq!(reading(text).expect(text).members, [], "{text}");
+        }
+    }
+
+    #[test]
+    fn a_comparison_names_the_list_and_the_variable_that_its_member_comes_from() {
+        let cases = [
+            (
+                "obj.results.all(r, r.name == 'a')",
+                ("name", Some("results"), Some("obj")),
+            ),
+            (
+                "obj.results.all(i, r, r.name == 'a')",
+                ("name", Some("results"), Some("obj")),
+            ),
+            ("obj.results[0].name == 'a'", ("name", Some("results"), Some("obj"))),
+            (
+                "collectors['cpu'].all(r, r.float <= 3.0)",
+                ("float", None, Some("collectors")),
+            ),
+            (
+                "collectors['cpu'].filter(r, true)[0].float <= 3.0",
+                ("float", None, Some("collectors")),
+            ),
+            (
+                "obj.rows[0].columns[1]['float'] == 3",
+                ("float", Some("columns"), Some("obj")),
+            ),
+        ];
+        for (text, wanted) in cases {
+            let reading = reading(text).expect(text);
+            let found = reading.comparisons.iter();
+            let found: Vec<_> = found
+                .map(|one| (one.member.as_str(), one.list.as_deref(), one.root.as_deref()))
+                .collect();
+            assert_eq!(found, [wanted], "{text}");
+        }
+    }
 }
