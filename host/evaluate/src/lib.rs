@@ -42,5 +42,5 @@ pub use error::{CompileError, EvalError, EvalErrorKind};
 pub use explain::explain;
 pub use library::Library;
 pub use reading::{Comparison, Member, Place, Reading, Written, reading};
-pub use shape::{Shape, meant};
+pub use shape::{Shape, meant, mistyped};
 pub use value::{OutOfRange, Value};

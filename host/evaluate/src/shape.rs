@@ -144,10 +144,64 @@ pub(crate) fn returned_by(name: &str, receiver: Option<&Shape>) -> Shape {
     }
 }
 
+/// Longer names are compared with none: that takes the product of the two lengths.
+const NAME_CHARS: usize = 253;
+
 /// The name among `known` that was probably meant, if there is one: at most a third of it differs.
 pub fn meant<'k>(name: &str, known: impl IntoIterator<Item = &'k str>) -> Option<&'k str> {
-    let distance = |known: &str| strsim::damerau_levenshtein(&known.to_lowercase(), &name.to_lowercase());
-    let near = known.into_iter().map(|known| (distance(known), known));
-    let near = near.filter(|(distance, known)| *distance <= (known.chars().count() / 3).max(1));
-    near.min().map(|(_, known)| known)
+    nearest(name, known).map(|(_, known)| known)
+}
+
+/// [`meant`], if no more than two characters differ, so that it is hardly another name on purpose.
+pub fn mistyped<'k>(name: &str, known: impl IntoIterator<Item = &'k str>) -> Option<&'k str> {
+    let (distance, known) = nearest(name, known)?;
+    (distance <= 2).then_some(known)
+}
+
+fn nearest<'k>(name: &str, known: impl IntoIterator<Item = &'k str>) -> Option<(usize, &'k str)> {
+    let length = name.chars().count();
+    if length > NAME_CHARS {
+        return None;
+    }
+    let lower = name.to_lowercase();
+    let near = known.into_iter().filter_map(|known| {
+        let of_known = known.chars().count();
+        let most = (of_known / 3).max(1);
+        if of_known > NAME_CHARS || of_known.abs_diff(length) > most {
+            return None;
+        }
+        let distance = strsim::damerau_levenshtein(&known.to_lowercase(), &lower);
+        (distance <= most).then_some((distance, known))
+    });
+    near.min()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_meant_if_a_third_of_it_differs_and_mistyped_if_two_characters_do() {
+        let cases = [
+            ("avaliable", "available", Some("available"), Some("available")),
+            ("Clusters", "clusters", Some("clusters"), Some("clusters")),
+            ("cpuu", "cpu", Some("cpu"), Some("cpu")),
+            ("cpu", "mem", None, None),
+            ("latency-p90-web", "latency-p99-api", Some("latency-p99-api"), None),
+            ("a", "available", None, None),
+        ];
+        for (name, known, wanted, mistyped_for) in cases {
+            assert_eq!(meant(name, [known]), wanted, "{name}");
+            assert_eq!(mistyped(name, [known]), mistyped_for, "{name}");
+        }
+    }
+
+    #[test]
+    fn names_that_no_object_can_have_are_not_compared() {
+        let (long, other) = ("a".repeat(1_000_000), "b".repeat(900_000));
+        assert_eq!(meant(&long, [other.as_str()]), None);
+        assert_eq!(meant("a", [other.as_str()]), None);
+        let (kept, near) = ("a".repeat(253), format!("{}b", "a".repeat(252)));
+        assert_eq!(meant(&kept, [near.as_str()]), Some(near.as_str()));
+    }
 }
