@@ -51,19 +51,27 @@ impl CompileError {
             (Ok(line @ 1..), Ok(column @ 1..)) => Some((line, column)),
             _ => None,
         };
-        let mut texts = String::new();
-        for error in errors.errors.iter().take(PARSE_ERRORS) {
-            let separator = if texts.is_empty() { "" } else { "; " };
-            texts = format!(
-                "{texts}{separator}{}",
-                cut(&plain(&error.msg), MESSAGE_CHARS / PARSE_ERRORS)
-            );
-        }
-        let error = CompileError::new(format!("syntax error: {texts}"));
-        match errors.errors.first().and_then(|first| place(first.pos)) {
+        let first = errors.errors.first().and_then(|first| place(first.pos));
+        let placed = |error: CompileError| match first {
             Some(first) => error.at(first),
             None => error,
+        };
+        // The parser then finds more that is wrong with the rest, and a macro wraps the errors of its arguments in others.
+        if errors
+            .errors
+            .iter()
+            .any(|error| error.msg.contains("Recursion limit of "))
+        {
+            return placed(CompileError::new("the expression is nested too deeply"));
         }
+        let mut texts: Vec<String> = Vec::new();
+        for error in errors.errors.iter().take(PARSE_ERRORS) {
+            let text = cut(&plain(&error.msg), MESSAGE_CHARS / PARSE_ERRORS);
+            if !texts.contains(&text) {
+                texts.push(text);
+            }
+        }
+        placed(CompileError::new(format!("syntax error: {}", texts.join("; "))))
     }
 }
 
@@ -231,7 +239,7 @@ fn method_overload(method: &str, types: &str) -> EvalError {
 
 /// What the parser says in words that need no knowledge of it, and without the thirty tokens that it expected instead.
 fn plain(message: &str) -> String {
-    const KNOWN: [(&str, &str); 7] = [
+    const KNOWN: [(&str, &str); 6] = [
         (
             "invalid argument to has() macro",
             "has() takes a member, for example has(object.version)",
@@ -242,7 +250,7 @@ fn plain(message: &str) -> String {
         ),
         (
             "invalid string literal",
-            "an escape in this text is not known: write \\\\ for a backslash",
+            "an escape in this string is not known: write \\\\ for a backslash",
         ),
         (
             "invalid bytes literal",
@@ -250,7 +258,6 @@ fn plain(message: &str) -> String {
         ),
         ("invalid int literal", "this number is too large for an int"),
         ("invalid uint literal", "this number is too large for a uint"),
-        ("Recursion limit", "the expression is nested too deeply"),
     ];
     let message = message.strip_prefix("Syntax error: ").unwrap_or(message);
     if let Some((_, known)) = KNOWN.iter().find(|(begin, _)| message.starts_with(begin)) {

@@ -1,9 +1,11 @@
 //! Why a text does not parse, for people who know other languages better: found in its tokens, after the parser has refused it. Must
 //! not decide whether a text parses.
 
+mod foreign;
 mod tokens;
 
 use crate::error::CompileError;
+use foreign::not_an_operator;
 use tokens::{Token, What};
 
 /// What is wrong, and with which character of the text.
@@ -30,52 +32,14 @@ impl Slip {
     }
 }
 
-/// The slip that is recognised: a character that means nothing, else a bracket, else the order of operands and operators.
+/// The slip that is recognised: what CEL does not have, else a bracket, else the order of operands and operators.
 pub(crate) fn slip(text: &str) -> Option<Slip> {
     let tokens = tokens::of(text);
     if tokens.is_empty() {
         return Some(Slip::new(0, "the expression is empty"));
     }
-    let lexical = tokens.iter().find_map(meaningless);
+    let lexical = (0..tokens.len()).find_map(|at| foreign::slip(&tokens, at));
     lexical.or_else(|| brackets(&tokens)).or_else(|| order(&tokens))
-}
-
-/// Operators of other languages, and what they are called here.
-const FOREIGN: [(&str, &str); 8] = [
-    ("===", "=="),
-    ("!==", "!="),
-    ("<>", "!="),
-    ("=>", ">="),
-    ("=<", "<="),
-    ("=", "=="),
-    ("&", "&&"),
-    ("|", "||"),
-];
-
-/// Words of other languages.
-const WORDS: [(&str, &str); 4] = [("and", "&&"), ("or", "||"), ("not", "!"), ("is", "==")];
-
-fn not_an_operator(shown: &str, meant: &str) -> String {
-    format!("`{shown}` is not an operator: write `{meant}`")
-}
-
-fn meaningless(token: &Token) -> Option<Slip> {
-    let message = match &token.what {
-        What::Unclosed(quote) => format!("the text that begins here has no end: close it with {quote}"),
-        What::Sign(sign) => {
-            let (_, meant) = FOREIGN.iter().find(|(foreign, _)| foreign == sign)?;
-            not_an_operator(sign, meant)
-        }
-        What::Unknown('#') => "`#` does not begin a comment: write `//`".to_owned(),
-        What::Unknown('`') => "names cannot be quoted like this: write [\"…\"] for a member of such a name".to_owned(),
-        What::Unknown(quote @ ('“' | '”' | '„' | '‘' | '’')) => {
-            format!("{quote} is not a quotation mark of CEL: write \" or '")
-        }
-        What::Unknown(character) if character.is_control() => "this character has no meaning: remove it".to_owned(),
-        What::Unknown(character) => format!("{character:?} has no meaning in an expression: remove it"),
-        _ => return None,
-    };
-    Some(Slip::new(token.start, message))
 }
 
 /// What is between two brackets, or outside of all, and the `?` in it that have no `:` yet.
@@ -150,6 +114,9 @@ const fn other(bracket: char) -> char {
     }
 }
 
+/// Words of other languages.
+const WORDS: [(&str, &str); 4] = [("and", "&&"), ("or", "||"), ("not", "!"), ("is", "==")];
+
 /// Operands and operators take turns.
 fn order(tokens: &[Token]) -> Option<Slip> {
     let mut has_operand = false;
@@ -160,7 +127,7 @@ fn order(tokens: &[Token]) -> Option<Slip> {
         let seen = if is_member {
             member(token)
         } else if has_operand {
-            after_operand(token, before)
+            after_operand(token, (before, next))
         } else {
             before_operand(token, (before, next))
         };
@@ -173,7 +140,7 @@ fn order(tokens: &[Token]) -> Option<Slip> {
     let last = before.filter(|_| !has_operand)?;
     let message = match &last.what {
         What::Sign("." | ".?") => "the expression ends after a dot: the name of a member must follow".to_owned(),
-        what => format!("the expression ends after {}: something must follow it", shown(what)),
+        what => format!("the expression ends after {}: an operand must follow it", shown(what)),
     };
     Some(Slip::new(last.start, message))
 }
@@ -184,7 +151,7 @@ type Seen = Result<bool, String>;
 fn member(token: &Token) -> Seen {
     match &token.what {
         What::Name(word) if matches!(word.as_str(), "in" | "true" | "false" | "null") => Err(format!(
-            "`{word}` is a word of the language: write [\"{word}\"] for a member of that name"
+            "`{word}` is a reserved word of CEL: write [\"{word}\"] for a member of that name"
         )),
         What::Name(_) => Ok(true),
         what => Err(format!(
@@ -194,16 +161,25 @@ fn member(token: &Token) -> Seen {
     }
 }
 
-fn after_operand(token: &Token, before: Option<&Token>) -> Seen {
+fn after_operand(token: &Token, (before, next): (Option<&Token>, Option<&Token>)) -> Seen {
+    let is_next = |word: &str| next.is_some_and(|next| matches!(&next.what, What::Name(name) if name == word));
+    let is_indexed = |before: Option<&Token>| before.is_some_and(|before| !matches!(before.what, What::Number(_)));
     let is_named = before.is_some_and(|before| matches!(before.what, What::Name(_)));
     match &token.what {
         What::Name(word) if word == "in" => Ok(false),
+        What::Name(word) if word == "not" && is_next("in") => Err(not_an_operator("not in", "!(x in …)")),
+        What::Name(word) if word == "is" && is_next("not") => Err(not_an_operator("is not", "!=")),
         What::Name(word) => Err(match WORDS.iter().find(|(foreign, _)| foreign == word) {
             Some((foreign, meant)) => not_an_operator(foreign, meant),
             None => "an operator is missing before this name".to_owned(),
         }),
-        What::Number => Err("an operator is missing before this number".to_owned()),
-        What::Text => Err("an operator is missing before this text".to_owned()),
+        What::Number(number) => Err(match number.strip_prefix('.') {
+            Some(index) if is_indexed(before) && index.chars().all(|c| c.is_ascii_digit()) => {
+                format!("an index stands in brackets: write `[{index}]` instead of `{number}`")
+            }
+            _ => "an operator is missing before this number".to_owned(),
+        }),
+        What::Text => Err("an operator is missing before this string".to_owned()),
         What::Open('[') => Ok(false),
         What::Open('(' | '{') if is_named => Ok(false),
         What::Sign("!") | What::Open(_) => Err(format!("an operator is missing before {}", shown(&token.what))),
@@ -216,13 +192,13 @@ fn before_operand(token: &Token, (before, next): (Option<&Token>, Option<&Token>
     let begins_operand = |what: &What| {
         matches!(
             what,
-            What::Name(_) | What::Number | What::Text | What::Open(_) | What::Sign("!")
+            What::Name(_) | What::Number(_) | What::Text | What::Open(_) | What::Sign("!")
         )
     };
     let nothing_before = || match before.map(|before| &before.what) {
-        None | Some(What::Open(_)) => format!("{} has nothing before it", shown(&token.what)),
+        None | Some(What::Open(_)) => format!("an operand is missing before {}", shown(&token.what)),
         Some(what) => format!(
-            "something is missing between {} and {}",
+            "an operand is missing between {} and {}",
             shown(what),
             shown(&token.what)
         ),
@@ -232,13 +208,13 @@ fn before_operand(token: &Token, (before, next): (Option<&Token>, Option<&Token>
             Err(not_an_operator("not", "!"))
         }
         What::Name(word) if matches!(word.as_str(), "and" | "or" | "in") => Err(nothing_before()),
-        What::Name(_) | What::Number | What::Text => Ok(true),
+        What::Name(_) | What::Number(_) | What::Text => Ok(true),
         What::Open(_) | What::Sign("!" | "-" | ".") => Ok(false),
         What::Close(_) => match before.map(|before| &before.what) {
             // Lists and maps may end with a comma, and be empty.
             Some(What::Open(_) | What::Sign(",")) => Ok(true),
             Some(what) => Err(format!(
-                "something is missing between {} and {}",
+                "an operand is missing between {} and {}",
                 shown(what),
                 shown(&token.what)
             )),
@@ -251,8 +227,8 @@ fn before_operand(token: &Token, (before, next): (Option<&Token>, Option<&Token>
 fn shown(what: &What) -> String {
     match what {
         What::Name(word) => format!("`{word}`"),
-        What::Number => "a number".to_owned(),
-        What::Text | What::Unclosed(_) => "a text".to_owned(),
+        What::Number(_) => "a number".to_owned(),
+        What::Text | What::Unclosed(_) | What::BadEscape(..) => "a string".to_owned(),
         What::Open(c) | What::Close(c) | What::Unknown(c) => format!("`{c}`"),
         What::Sign(sign) => format!("`{sign}`"),
     }

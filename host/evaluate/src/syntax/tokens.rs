@@ -1,5 +1,5 @@
 //! The tokens of a text that does not parse, with all that no expression has: other languages' operators, characters without a
-//! meaning, texts without an end. Must not judge them.
+//! meaning, strings without an end. Must not judge them.
 
 /// One token and where its first character stands, counted in characters from 0.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -12,10 +12,13 @@ pub(super) struct Token {
 pub(super) enum What {
     /// A variable, member or function, or a word of the language.
     Name(String),
-    Number,
+    /// As it is written.
+    Number(String),
     Text,
-    /// A text without an end; its quote.
-    Unclosed(char),
+    /// A string without an end, and what would close it.
+    Unclosed(String),
+    /// A string with an escape that is none, as it is written, and how far from the string's beginning that stands.
+    BadEscape(String, usize),
     Open(char),
     Close(char),
     /// An operator, also of another language.
@@ -24,9 +27,9 @@ pub(super) enum What {
 }
 
 /// Longer ones first.
-const SIGNS: [&str; 26] = [
-    "===", "!==", "==", "!=", "<=", ">=", "&&", "||", "<>", "=>", "=<", ".?", "<", ">", "=", "&", "|", ".", ",", "+",
-    "-", "*", "/", "%", "!", "?",
+const SIGNS: [&str; 30] = [
+    "===", "!==", "==", "!=", "<=", ">=", "&&", "||", "<>", "=>", "->", "=<", "=~", "??", "/*", ".?", "<", ">", "=",
+    "&", "|", ".", ",", "+", "-", "*", "/", "%", "!", "?",
 ];
 
 /// The tokens; comments are none.
@@ -52,7 +55,8 @@ pub(super) fn of(text: &str) -> Vec<Token> {
 /// The token that the text begins with, if it begins with one, and how many characters to go on.
 fn next(rest: &[char]) -> (Option<What>, usize) {
     let first = rest[0];
-    if first.is_whitespace() {
+    // Other blanks, such as a no-break space, are none to the parser.
+    if matches!(first, ' ' | '\t' | '\n' | '\r' | '\u{c}') {
         return (None, 1);
     }
     if rest.starts_with(&['/', '/']) {
@@ -61,11 +65,15 @@ fn next(rest: &[char]) -> (Option<What>, usize) {
     let prefix = length_of(rest, |c| matches!(c, 'r' | 'R' | 'b' | 'B'));
     if prefix <= 2 && matches!(rest.get(prefix), Some('\'' | '"')) {
         let is_raw = rest[..prefix].iter().any(|c| matches!(c, 'r' | 'R'));
-        let (what, length) = quoted(&rest[prefix..], is_raw);
+        let (what, length) = match quoted(&rest[prefix..], is_raw) {
+            (What::BadEscape(escape, further), length) => (What::BadEscape(escape, prefix + further), length),
+            other => other,
+        };
         return (Some(what), prefix + length);
     }
     if first.is_ascii_digit() || first == '.' && rest.get(1).is_some_and(char::is_ascii_digit) {
-        return (Some(What::Number), number(rest));
+        let length = number(rest);
+        return (Some(What::Number(rest[..length].iter().collect())), length);
     }
     if is_of_name(first) {
         let length = length_of(rest, is_of_name);
@@ -84,22 +92,46 @@ fn next(rest: &[char]) -> (Option<What>, usize) {
     }
 }
 
-/// The text that a quote begins.
+/// The string that a quote begins.
 fn quoted(rest: &[char], is_raw: bool) -> (What, usize) {
     let quote = rest[0];
     let is_triple = rest.starts_with(&[quote; 3]);
     let end = &[quote; 3][..if is_triple { 3 } else { 1 }];
     let mut at = end.len();
+    let mut bad = None;
     while let Some(left) = rest.get(at..).filter(|left| !left.is_empty()) {
         if left.starts_with(end) {
-            return (What::Text, at + end.len());
+            return (bad.unwrap_or(What::Text), at + end.len());
         }
         if !is_triple && matches!(left[0], '\n' | '\r') {
-            return (What::Unclosed(quote), at);
+            return (What::Unclosed(end.iter().collect()), at);
         }
-        at += if left[0] == '\\' && !is_raw { 2 } else { 1 };
+        if left[0] != '\\' || is_raw {
+            at += 1;
+            continue;
+        }
+        if !is_escape(left) && bad.is_none() {
+            bad = Some(What::BadEscape(left.iter().take(2).collect(), at));
+        }
+        at += 2;
     }
-    (What::Unclosed(quote), rest.len())
+    (What::Unclosed(end.iter().collect()), rest.len())
+}
+
+/// Whether an escape begins here.
+fn is_escape(rest: &[char]) -> bool {
+    let digits = |from: usize, count: usize, radix: u32| {
+        let digits = rest.get(from..from + count);
+        digits.is_some_and(|digits| digits.iter().all(|digit| digit.is_digit(radix)))
+    };
+    match rest.get(1) {
+        Some('a' | 'b' | 'f' | 'n' | 'r' | 't' | 'v' | '\\' | '?' | '"' | '\'' | '`') => true,
+        Some('x' | 'X') => digits(2, 2, 16),
+        Some('u') => digits(2, 4, 16),
+        Some('U') => digits(2, 8, 16),
+        Some('0'..='3') => digits(2, 2, 8),
+        _ => false,
+    }
 }
 
 /// `1`, `0x1f`, `1.5`, `1e-3`, `7u`.

@@ -21,6 +21,15 @@ fn every_text_of_the_table_is_refused_with_its_message() {
 }
 
 #[test]
+fn an_expression_that_is_nested_too_deeply_is_refused_in_plain_words() {
+    for (open, close) in [("(", ")"), ("[", "]"), ("obj.all(x, ", ")"), ("obj.map(i, x, ", ")")] {
+        let text = format!("{}true{}", open.repeat(300), close.repeat(300));
+        let error = crate::functions::compile(&text).expect_err("nested too deeply");
+        assert_eq!(error.message, "the expression is nested too deeply", "{open}");
+    }
+}
+
+#[test]
 fn every_failure_of_the_table_has_its_kind_and_message() {
     let table: Vec<(String, String, String)> =
         serde_json::from_str(include_str!("../data/failures.json")).expect("the table is a list of triples");
