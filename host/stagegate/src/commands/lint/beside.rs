@@ -93,6 +93,17 @@ impl Source {
         }
     }
 
+    /// Whether it can have the component of a gate that names this key.
+    pub fn has_key(&self, key: &str) -> bool {
+        match self {
+            Self::Wasm { .. } => true,
+            Self::ConfigMap { decoded, .. } => decoded.as_ref().is_ok_and(|map| {
+                let mut entries = map.binary_data.iter().flatten();
+                entries.any(|(known, _)| known == key)
+            }),
+        }
+    }
+
     /// Whether it has what looks like a component, plain or packed.
     pub fn has_component(&self) -> bool {
         let looks_like_one = |bytes: &[u8]| bytes.starts_with(b"\0asm") || bytes.starts_with(b"\x1f\x8b");

@@ -28,7 +28,7 @@ pub const WITHOUT_STATUS: [Kind; 7] = [
 ];
 
 /// Kinds of Kubernetes that have a status and no replicas in it.
-pub const COUNT_NOTHING: [&str; 8] = [
+pub const WITHOUT_REPLICAS: [&str; 8] = [
     "cronjobs",
     "horizontalpodautoscalers",
     "ingresses",

@@ -43,6 +43,8 @@ pub struct CollectorRead {
     pub place: Place,
     /// Whether there is such a collector is asked first, so that it may be missing.
     pub is_tested: bool,
+    /// It is the name that a result's is compared with.
+    pub is_compared: bool,
 }
 
 /// The StatusCollectors that the expression reads: `collectors['x']`, `collectors.x`, and those that it compares a result's name with:
@@ -51,7 +53,7 @@ pub fn collectors_read(reading: &Reading) -> Vec<CollectorRead> {
     let of_collectors = |member: &&Member| member.of == Variable::Collectors.name() && !member.is_of_elements;
     let members = reading.members.iter().filter(of_collectors);
     let is_tested = |name: &str| members.clone().any(|member| member.is_tested && member.name == name);
-    let indexed = members.clone().map(|member| (&member.name, member.place));
+    let indexed = members.clone().map(|member| (&member.name, member.place, false));
     let compared = reading
         .comparisons
         .iter()
@@ -61,15 +63,19 @@ pub fn collectors_read(reading: &Reading) -> Vec<CollectorRead> {
                     && comparison.member == "name"
                     && comparison.list.as_deref() == Some("results") =>
             {
-                Some((name, comparison.place))
+                Some((name, comparison.place, true))
             }
             _ => None,
         });
     let mut read: Vec<CollectorRead> = Vec::new();
-    for (name, place) in indexed.chain(compared) {
+    for (name, place, is_compared) in indexed.chain(compared) {
         if read.iter().all(|known| known.name != *name) {
-            let (name, is_tested) = (name.clone(), is_tested(name));
-            read.push(CollectorRead { name, place, is_tested });
+            read.push(CollectorRead {
+                is_tested: is_tested(name),
+                name: name.clone(),
+                place,
+                is_compared,
+            });
         }
     }
     read
@@ -82,7 +88,11 @@ pub fn reads_results(reading: &Reading) -> bool {
 
 /// Where a cell's number, which travels as text in its member `float`, is compared with a number: it is never equal, and never orders.
 pub fn float_compared_with_a_number(reading: &Reading) -> Option<Place> {
-    let is_it = |comparison: &&Comparison| comparison.member == "float" && comparison.with == Written::Number;
+    // A column of a StatusCollector may be called so, too, and `collectors` has its numbers as doubles.
+    let is_of_collectors = |comparison: &Comparison| comparison.root.as_deref() == Some(Variable::Collectors.name());
+    let is_it = |comparison: &&Comparison| {
+        comparison.member == "float" && comparison.with == Written::Number && !is_of_collectors(comparison)
+    };
     reading
         .comparisons
         .iter()
@@ -90,15 +100,15 @@ pub fn float_compared_with_a_number(reading: &Reading) -> Option<Place> {
         .map(|comparison| comparison.place)
 }
 
-/// A warning about a filter or condition that says the same about every object, whatever the clusters report.
+/// A warning about a filter or condition that gives the same result for every object, whatever the clusters report.
 pub fn constant(manifest: &Manifest, pointer: &str, (root, reading): (Root, &Reading)) -> Option<Finding> {
     let names_none = reading.variables.is_empty();
     let what = match (root, reading.always) {
         (Root::Clause, Some(true)) => "is always true: it keeps every object",
         (Root::Clause, Some(false)) => "is always false: it keeps no object",
-        (Root::CombinedStatus, Some(true)) => "is always true: it holds nothing back",
+        (Root::CombinedStatus, Some(true)) => "is always true: it never holds the stage",
         (Root::CombinedStatus, Some(false)) => "is always false: the stage never passes",
-        (_, None) if names_none => "names no variable, so it says the same about every object",
+        (_, None) if names_none => "names no variable, so it gives the same result for every object",
         (_, None) => return None,
     };
     let expression = match root {

@@ -1,4 +1,4 @@
-//! One thing that is wrong with a file, and how it is told.
+//! One thing that is wrong with a file, and how it is printed.
 
 use std::fmt;
 use std::sync::Arc;

@@ -77,16 +77,21 @@ impl Gates {
                 "gate {name} is in namespace {namespace}, and the controller runs gates of {GATE_NAMESPACE} only, unless its \
                  flag --gate-namespaces says otherwise"
             );
-            let advice =
-                format!("put it into {GATE_NAMESPACE}, or start the controller with --gate-namespaces={namespace}");
+            let advice = format!(
+                "put the ConfigMap into {GATE_NAMESPACE}, or start the controller with --gate-namespaces={namespace}"
+            );
             let finding = gate.warning("/module/configMap/namespace", "gate-namespace", message);
             findings.push(finding.advise(advice));
         }
         let mut called = beside.sources.iter().filter(|source| source.name() == config_map);
-        let is_here = |source: &&Source| source.namespace().is_none_or(|of| of == namespace);
+        // A ConfigMap elsewhere that holds no component belongs to an application and has the same name by chance.
+        let is_here = |source: &&Source| match source.namespace() {
+            Some(of) => of == namespace,
+            None => source.has_component(),
+        };
         if let Some(source) = called.clone().find(is_here) {
             findings.extend(self.of_source(gate, entry, source)?);
-        } else if let Some(source) = called.next() {
+        } else if let Some(source) = called.find(|source| source.has_key(gate.key)) {
             let other = source.namespace().unwrap_or_default();
             let message = format!(
                 "gate {name} is in ConfigMap {namespace}/{config_map}, and the one in {} is {other}/{config_map}",
@@ -118,7 +123,10 @@ impl Gates {
         let mut findings = Vec::new();
         let pin = entry.pointer("/module/digest").and_then(Value::as_str);
         if pin.is_some_and(|pin| pin != format!("sha256:{digest}")) {
-            let message = format!("the component in {} is another one", source.file().display());
+            let message = format!(
+                "the component in {} has another digest than module.digest",
+                source.file().display()
+            );
             let finding = gate.error("/module/digest", "gate-digest", message);
             findings.push(finding.advise(format!(
                 "write `digest: sha256:{digest}`, or give the component that is meant"
@@ -136,7 +144,7 @@ impl Gates {
                 let path = message.split_once(": ").map_or("", |(path, _)| path);
                 let path = if path.starts_with('/') { path } else { "" };
                 let member = format!("/config{path}");
-                let message = format!("the config is not what gate {} takes: {message}", gate.name);
+                let message = format!("gate {} refuses its config: {message}", gate.name);
                 let finding = gate.error(&member, "gate-config", message);
                 findings.push(finding.advise("`stagegate gate check` prints the schema of a component"));
             }
@@ -188,11 +196,11 @@ fn component(gate: &Gate<'_>, source: &Source) -> Result<std::result::Result<Vec
                 .map(|(key, _)| key.as_str())
                 .collect();
             let has = match keys.as_slice() {
-                [] => "no binaryData".to_owned(),
-                keys => format!("only {}", keys.join(", ")),
+                [] => "it has no keys there".to_owned(),
+                keys => format!("its keys: {}", keys.join(", ")),
             };
             refused(format!(
-                "ConfigMap {} in {shown} has no {key} under binaryData: {has}",
+                "ConfigMap {} in {shown} has no key {key:?} under binaryData; {has}",
                 gate.config_map
             ))
         }

@@ -3,11 +3,11 @@
 
 use serde_json::Value;
 use stagegate_decide::staging::{Root, Variable};
-use stagegate_evaluate::{Answer, Budget, Member, Place, Reading, meant, reading};
+use stagegate_evaluate::{Answer, Budget, Member, Place, Reading, meant, mistyped, reading};
 
 use super::beside::Beside;
 use super::clauses::{self, Kind};
-use super::expression;
+use super::expression::{self, CollectorRead};
 use super::finding::{Finding, Severity};
 use crate::controllers::variables::{self, Shown};
 use crate::manifests::{Manifest, TextSpan};
@@ -16,7 +16,7 @@ pub fn findings(manifest: &Manifest, beside: &Beside) -> Vec<Finding> {
     let clauses = items(manifest, "/spec/downsync");
     let mut findings: Vec<Finding> = clauses.iter().flat_map(|clause| broad(manifest, clause)).collect();
     for clause in &clauses {
-        findings.extend(absent_collectors(manifest, clause, beside));
+        findings.extend(absent_collectors(manifest, clause, &clauses, beside));
     }
     for stage in items(manifest, "/spec/stages") {
         findings.extend(of_stage(&Stage {
@@ -166,37 +166,49 @@ fn of_reading(stage: &Stage<'_>, pointer: &str, reading: &Reading) -> Vec<Findin
         .collect();
     let mut is_any_missing = false;
     for read in expression::collectors_read(reading) {
-        let name = &read.name;
-        if named.contains(&name.as_str()) {
-            continue;
-        }
-        let near = meant(name, named.iter().copied());
-        let message = format!("the condition reads the results of {name:?}, which no clause names");
-        if !read.is_tested {
-            is_any_missing = true;
-            let add = format!("add {name:?} to the statusCollectors of the clause whose objects it judges");
-            let advice = near.map_or_else(|| add.clone(), |near| format!("did you mean {near:?}? if not, {add}"));
-            findings.push(Finding::error(manifest, within(read.place), "unnamed-collector", message).advise(advice));
-        } else if let Some(near) = near {
-            let advice = format!("did you mean {near:?}?");
-            findings.push(Finding::warning(manifest, within(read.place), "unnamed-collector", message).advise(advice));
+        if !named.contains(&read.name.as_str()) {
+            is_any_missing |= !read.is_tested;
+            findings.extend(unnamed_collector(stage, &read, (&named, within(read.place))));
         }
     }
     if !is_any_missing && expression::reads_results(reading) {
-        findings.extend(clauses_without_collectors(stage, !named.is_empty()));
+        findings.extend(clauses_without_collectors(stage, reading, !named.is_empty()));
     }
     if let Some(place) = expression::float_compared_with_a_number(reading) {
         let message = "compares `float` with a number, but a cell's number travels as text";
         let advice = "write `col.float == '1'`, or `double(col.float) >= 1.0`";
         findings.push(Finding::warning(manifest, within(place), "float-is-text", message).advise(advice));
     }
-    findings.extend(counts_of_what_counts_nothing(stage, reading, &within));
+    findings.extend(replica_counts_of_kinds_without_replicas(stage, reading, &within));
     findings
+}
+
+/// A StatusCollector that a condition reads and no clause names. That one of its results may be missing is what a test, or a comparison
+/// of the results' names, may be there for.
+fn unnamed_collector(stage: &Stage<'_>, read: &CollectorRead, (named, place): (&[&str], TextSpan)) -> Option<Finding> {
+    let name = &read.name;
+    let named = named.iter().copied();
+    let near = if read.is_compared {
+        mistyped(name, named)
+    } else {
+        meant(name, named)
+    };
+    let message = format!("the condition reads the results of {name:?}, which no clause names");
+    let add = format!("add {name:?} to the statusCollectors of the clause whose objects it judges");
+    let (severity, advice) = match (near, read.is_tested) {
+        (Some(near), true) => (Severity::Warning, format!("did you mean {near:?}?")),
+        (None, true) => return None,
+        (Some(near), false) => (Severity::Error, format!("did you mean {near:?}? if not, {add}")),
+        (None, false) if read.is_compared => (Severity::Warning, add),
+        (None, false) => (Severity::Error, add),
+    };
+    let finding = Finding::error(stage.manifest, place, "unnamed-collector", message).advise(advice);
+    Some(Finding { severity, ..finding })
 }
 
 /// A condition that reads a count of replicas while a clause names kinds that have none. Silent where it looks at the kind, tests
 /// the member first, or has a filter before it.
-fn counts_of_what_counts_nothing(
+fn replica_counts_of_kinds_without_replicas(
     stage: &Stage<'_>,
     reading: &Reading,
     within: &dyn Fn(Place) -> TextSpan,
@@ -216,18 +228,27 @@ fn counts_of_what_counts_nothing(
     });
     let without = resources
         .into_iter()
-        .find(|resource| clauses::COUNT_NOTHING.contains(resource))?;
+        .find(|resource| clauses::WITHOUT_REPLICAS.contains(resource))?;
     let name = &read.name;
     let message = format!("`{name}` is absent for {without}, which a clause names: reading it is an error there");
-    let advice = format!("exclude {without} by the stage's filter, or ask `has(c.{name})` first");
+    let advice = format!(
+        "exclude {without} with the stage's filter, or begin the condition with `object.resource == \"{without}\" || …`"
+    );
     Some(Finding::warning(stage.manifest, within(read.place), "absent-member", message).advise(advice))
 }
 
-/// StatusCollectors that a clause names and that are not among the files, where the files hold any.
-fn absent_collectors(manifest: &Manifest, clause: &Item<'_>, beside: &Beside) -> Vec<Finding> {
+/// StatusCollectors that a clause names and that are not among the files, where the files hold any. A name that is nearly that of one
+/// which no clause names is a typing error; any other one may be in the cluster already.
+fn absent_collectors(manifest: &Manifest, clause: &Item<'_>, clauses: &[Item<'_>], beside: &Beside) -> Vec<Finding> {
     if beside.collectors.is_empty() {
         return Vec::new();
     }
+    let is_named = |name: &str| {
+        let mut named = clauses
+            .iter()
+            .flat_map(|clause| clauses::list(clause.value, "statusCollectors"));
+        named.any(|named| named == name)
+    };
     let names = clauses::list(clause.value, "statusCollectors").into_iter().enumerate();
     let absent = names
         .filter_map(|(index, name)| Some((index, name.as_str()?)))
@@ -236,32 +257,41 @@ fn absent_collectors(manifest: &Manifest, clause: &Item<'_>, beside: &Beside) ->
         .map(|(index, name)| {
             let place = manifest.place(&format!("{}/statusCollectors/{index}", clause.pointer));
             let message = format!("there is no StatusCollector {name:?} among the files");
-            let known = beside.collectors.iter().map(String::as_str);
-            match meant(name, known) {
+            let unnamed = beside.collectors.iter().map(String::as_str);
+            match mistyped(name, unnamed.filter(|known| !is_named(known))) {
                 Some(near) => Finding::error(manifest, place, "absent-collector", message)
                     .advise(format!("did you mean {near:?}?")),
                 None => Finding::warning(manifest, place, "absent-collector", message)
-                    .advise("create it, or take the name out"),
+                    .advise("give its manifest as well, or make sure that the cluster has it"),
             }
         })
         .collect()
 }
 
-/// Clauses whose objects have no results. Silent about a stage with a filter, which may leave those objects out.
-fn clauses_without_collectors(stage: &Stage<'_>, others_have: bool) -> Vec<Finding> {
+/// Clauses whose objects have no results. Silent about a stage with a filter or a condition that looks at the kind, which may leave
+/// those objects out; but `collectors` has no value for them, whatever comes first.
+fn clauses_without_collectors(stage: &Stage<'_>, reading: &Reading, others_have: bool) -> Vec<Finding> {
     let manifest = stage.manifest;
     let without = |clause: &&Item<'_>| {
         clauses::list(clause.value, "statusCollectors").is_empty()
             && !clauses::names_only_kinds_without_status(clause.value)
     };
-    if others_have && stage.text("filter").is_some() {
+    let names = |variable: Variable| reading.variables.contains(variable.name());
+    let looks_at_kind = names(Variable::Object) && !names(Variable::Collectors);
+    if others_have && (stage.text("filter").is_some() || looks_at_kind) {
         return Vec::new();
     }
     let finding = |clause: &Item<'_>| {
         let place = manifest.place(&clause.pointer);
         let message = "a condition reads results, but this clause names no statusCollectors, so its objects have none";
-        let advice = "name a StatusCollector, or exclude the clause's objects by the stage's filter";
-        Finding::error(manifest, place, "clause-without-collectors", message).advise(advice)
+        let advice = "name a StatusCollector, or exclude the clause's objects with the stage's filter";
+        let finding = Finding::error(manifest, place, "clause-without-collectors", message).advise(advice);
+        let severity = if looks_at_kind {
+            Severity::Warning
+        } else {
+            Severity::Error
+        };
+        Finding { severity, ..finding }
     };
     stage.clauses.iter().filter(without).map(finding).collect()
 }

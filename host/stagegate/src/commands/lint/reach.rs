@@ -55,7 +55,7 @@ fn impossible(group: Option<&str>, resource: &str, kinds: &Kinds) -> Option<(Str
     let groups = kinds.groups_of(resource);
     if groups.is_empty() {
         let near = kinds.meant(resource)?;
-        let message = format!("{resource:?} is no resource that Kubernetes has: resources are lower-case plurals");
+        let message = format!("{resource:?} is not a resource of Kubernetes: resources are lower-case plurals");
         return Some((message, format!("did you mean {near:?}?")));
     }
     let mut of_group = groups.iter().filter(|known| group.is_none_or(|group| group == **known));
@@ -66,12 +66,12 @@ fn impossible(group: Option<&str>, resource: &str, kinds: &Kinds) -> Option<(Str
             let message = format!("API group {group:?} has no {resource}: the clause matches none");
             Some((
                 message,
-                format!("write `apiGroup: {}`, or leave it out", shown.join(" or ")),
+                format!("write `apiGroup: {}`, or remove apiGroup", shown.join(" or ")),
             ))
         }
         _ if is_in_group && of_group.all(|group| !is_watched(group, resource)) => {
             let message = format!("KubeStellar never places {resource}");
-            Some((message, "take it out".to_owned()))
+            Some((message, "remove it from resources".to_owned()))
         }
         _ => None,
     }
@@ -91,7 +91,7 @@ fn unmatched(manifest: &Manifest, clause: &Item<'_>, beside: &Beside) -> Option<
         || {
             (
                 String::new(),
-                "name what is there, or give the files that hold what it means".to_owned(),
+                "correct the clause, or give lint the manifests that it selects".to_owned(),
             )
         },
         |(pointer, advice)| (pointer, advice),

@@ -1,4 +1,4 @@
-//! How findings are told: for people with the source around them or one a line, for programs as one JSON object. Must not find any.
+//! How findings are printed: for people with the source around them or one a line, for programs as one JSON object. Must not find any.
 
 use std::io::{self, IsTerminal as _, Write as _};
 

@@ -64,24 +64,19 @@ impl Requirements {
 impl Requirement {
     fn contradicts(&self, other: &Self) -> Option<String> {
         let key = &self.key;
-        let presence = || Some(format!("label {key} would have to be there and absent"));
+        let presence = || Some(format!("it requires label {key} and excludes it"));
         match (&self.operator, &other.operator) {
             (Operator::DoesNotExist, Operator::In(_) | Operator::Exists)
             | (Operator::In(_) | Operator::Exists, Operator::DoesNotExist) => presence(),
             (Operator::In(one), Operator::In(other)) if !one.iter().any(|value| other.contains(value)) => {
-                Some(format!(
-                    "label {key} would have to be {} and {} at once",
-                    one.join(" or "),
-                    other.join(" or ")
-                ))
+                let (one, other) = (one.join(" or "), other.join(" or "));
+                Some(format!("it requires {key}={one} and {key}={other}"))
             }
             (Operator::In(values), Operator::NotIn(not)) | (Operator::NotIn(not), Operator::In(values))
                 if values.iter().all(|value| not.contains(value)) =>
             {
-                Some(format!(
-                    "label {key} would have to be {} and must not be",
-                    values.join(" or ")
-                ))
+                let values = values.join(" or ");
+                Some(format!("it requires {key}={values} and excludes {key}={values}"))
             }
             _ => None,
         }
@@ -178,14 +173,11 @@ mod tests {
             selector["matchLabels"] = json!({"a": "1"});
             requirements(selector).contradiction()
         };
-        assert_eq!(both("In", &["2"]).unwrap(), "label a would have to be 1 and 2 at once");
-        assert_eq!(
-            both("NotIn", &["1"]).unwrap(),
-            "label a would have to be 1 and must not be"
-        );
+        assert_eq!(both("In", &["2"]).unwrap(), "it requires a=1 and a=2");
+        assert_eq!(both("NotIn", &["1"]).unwrap(), "it requires a=1 and excludes a=1");
         assert_eq!(
             both("DoesNotExist", &[]).unwrap(),
-            "label a would have to be there and absent"
+            "it requires label a and excludes it"
         );
         for (operator, values) in [("In", &["1", "2"][..]), ("NotIn", &["2"]), ("Exists", &[])] {
             assert_eq!(both(operator, values), None, "{operator}");

@@ -78,8 +78,8 @@ fn of_stage<'a>(manifest: &'a Manifest, item: &Item<'a>) -> (Stage<'a>, Vec<Find
 
 /// A warning at the later stage if every cluster that one selector of a stage selects is certainly in the other stage, too.
 fn shared(manifest: &Manifest, earlier: &Stage<'_>, later: &Stage<'_>) -> Option<Finding> {
-    // That such a stage has all clusters is said already.
-    if earlier.selects_all || later.selects_all {
+    // That such a stage has all clusters is said already, and by the schema, that two have one name.
+    if earlier.selects_all || later.selects_all || earlier.name == later.name {
         return None;
     }
     let within = |inner: &Stage<'_>, outer: &Stage<'_>| {
@@ -88,11 +88,16 @@ fn shared(manifest: &Manifest, earlier: &Stage<'_>, later: &Stage<'_>) -> Option
     };
     let (one, other) = (earlier.name, later.name);
     let message = match (within(later, earlier), within(earlier, later)) {
-        (true, true) => format!("stages {one} and {other} select the same clusters, which get both stages at once"),
+        (true, true) => format!(
+            "stages {one} and {other} select the same clusters: they get the workload with stage {one}, before stage {other} \
+             opens"
+        ),
         (true, false) => {
-            format!("clusters of stage {other} are in stage {one}, too: they get the workload with that one already")
+            format!("some clusters of stage {other} belong to stage {one}, too: they get the workload with stage {one}")
         }
-        (false, true) => format!("clusters of stage {one} are in stage {other}, too, and belong to both at once"),
+        (false, true) => {
+            format!("some clusters of stage {one} belong to stage {other}, too: they get the workload with stage {one}")
+        }
         (false, false) => return None,
     };
     let advice = "give each stage a label that only its clusters have, unless they are meant to share these";

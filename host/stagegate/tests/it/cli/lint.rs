@@ -88,7 +88,7 @@ fn strict_makes_warnings_fail() {
 }
 
 #[test]
-fn programs_are_told_in_one_object() {
+fn json_output_is_one_object() {
     let ended = stagegate_reading(&["lint", "-", "-o", "json"], WARNED);
     let told: Value = serde_json::from_slice(&ended.stdout).expect("one object");
     let finding = json!({
@@ -140,7 +140,7 @@ fn a_gates_config_is_checked_by_the_component_beside_the_policy() {
     for file in [&config_map, &component] {
         assert_eq!(beside(&gated(module, right), file), "");
         let wrong = beside(&gated(module, "{collector: numbers, atLeast: two}"), file);
-        let begin = "-:12:45: error: the config is not what gate enough takes: /atLeast: ";
+        let begin = "-:12:45: error: gate enough refuses its config: /atLeast: ";
         assert!(
             wrong.starts_with(begin) && wrong.ends_with(" [gate-config]\n"),
             "{wrong}"
@@ -150,7 +150,7 @@ fn a_gates_config_is_checked_by_the_component_beside_the_policy() {
         (
             module.replace("stagegate-gates", "gates"),
             "-:11:39: warning: gate enough is in namespace gates, and the controller runs gates of stagegate-gates only, \
-             unless its flag --gate-namespaces says otherwise; put it into stagegate-gates, or start the controller with \
+             unless its flag --gate-namespaces says otherwise; put the ConfigMap into stagegate-gates, or start the controller with \
              --gate-namespaces=gates [gate-namespace]\n\
              -:11:39: error: gate enough is in ConfigMap gates/min-available, and the one in FILE is \
              stagegate-gates/min-available; write `namespace: stagegate-gates`, or put the ConfigMap into gates \
@@ -163,7 +163,7 @@ fn a_gates_config_is_checked_by_the_component_beside_the_policy() {
         ),
         (
             module.replace("gate.wasm", "gate"),
-            "-:11:82: error: ConfigMap min-available in FILE has no gate under binaryData: only gate.wasm \
+            "-:11:82: error: ConfigMap min-available in FILE has no key \"gate\" under binaryData; its keys: gate.wasm \
              [gate-configmap]\n",
         ),
     ];
@@ -173,7 +173,25 @@ fn a_gates_config_is_checked_by_the_component_beside_the_policy() {
     }
     let pinned = module.replace("}}", &format!("}}, digest: 'sha256:{}'}}", "0".repeat(64)));
     let said = beside(&gated(&pinned, right), &config_map);
-    assert!(said.contains(" is another one; write `digest: sha256:"), "{said}");
+    assert!(
+        said.contains(" has another digest than module.digest; write `digest: sha256:"),
+        "{said}"
+    );
+    drop(std::fs::remove_dir_all(directory));
+}
+
+#[test]
+fn an_applications_config_map_of_the_same_name_is_not_taken_for_the_gates() {
+    let directory = std::env::temp_dir().join(format!("stagegate-test-{}-lint-namesake", std::process::id()));
+    std::fs::create_dir_all(&directory).expect("the temporary directory is writable");
+    let file = directory.join("configmap.yaml");
+    let module = "{configMap: {namespace: stagegate-gates, name: min-available, key: gate.wasm}}";
+    for namespace in [", namespace: shop", ""] {
+        let namesake =
+            format!("apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: min-available{namespace}}}\ndata: {{a: b}}\n");
+        std::fs::write(&file, namesake).expect("the temporary directory is writable");
+        assert_eq!(beside(&gated(module, "{}"), &file), "", "{namespace}");
+    }
     drop(std::fs::remove_dir_all(directory));
 }
 
