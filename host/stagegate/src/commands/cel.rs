@@ -22,8 +22,12 @@ mod given;
 pub fn evaluate(args: &CelArgs) -> Result {
     let expressions = expressions(args)?;
     let items = given::items(args)?;
-    for note in items.iter().filter_map(|item| item.given.note()) {
-        writeln!(io::stderr(), "note: {note}")?;
+    for item in &items {
+        if let Some(note) = item.given.note() {
+            let name = item.name.as_deref();
+            let name = name.map(|name| format!("{name}: ")).unwrap_or_default();
+            writeln!(io::stderr(), "note: {name}{note}")?;
+        }
     }
     let mut outcome = Outcome::Success;
     for expression in &expressions {
@@ -51,6 +55,7 @@ struct Expression {
 struct Problem {
     message: String,
     kind: &'static str,
+    /// In the expression, or in the file that it comes from.
     place: Option<(u32, u32)>,
 }
 
@@ -66,7 +71,7 @@ type Tried = std::result::Result<Answered, Problem>;
 
 impl Expression {
     fn answer(&self, given: &Given) -> Tried {
-        let compiled = given.compile(&self.text)?;
+        let compiled = given.compile(&self.text).map_err(|error| self.refused(error))?;
         let bound = given.bind(&compiled)?;
         let (value, fuel) = compiled.eval_metered(&bound, Budget::default())?;
         let is_false = value == Answer::Bool(false);
@@ -77,14 +82,13 @@ impl Expression {
             because: because.flatten(),
         })
     }
-}
 
-impl From<CompileError> for Problem {
-    fn from(error: CompileError) -> Self {
-        Self {
+    fn refused(&self, error: CompileError) -> Problem {
+        let place = error.line.zip(error.column);
+        Problem {
             message: error.message,
             kind: "InvalidExpression",
-            place: error.line.zip(error.column),
+            place: place.map(|(line, column)| (line + self.lines_before, column)),
         }
     }
 }
@@ -130,7 +134,6 @@ fn as_json(item: Option<&str>, answer: &Tried) -> Value {
     object
 }
 
-/// A place counts in the expression, or in the file that it comes from.
 fn text(item: Option<&str>, expression: &Expression, answer: &Tried) -> io::Result<()> {
     let item = item.map(|item| format!("{item}: ")).unwrap_or_default();
     let problem = match answer {
@@ -148,15 +151,11 @@ fn text(item: Option<&str>, expression: &Expression, answer: &Tried) -> io::Resu
         return writeln!(err, "error: {item}{}", problem.message);
     };
     let message = &problem.message;
-    writeln!(
-        err,
-        "error: {item}line {}, column {column}: {message}",
-        line + expression.lines_before
-    )?;
+    writeln!(err, "error: {item}line {line}, column {column}: {message}")?;
     let shown = expression
         .text
         .lines()
-        .nth(line.saturating_sub(1) as usize)
+        .nth(line.saturating_sub(1 + expression.lines_before) as usize)
         .unwrap_or_default();
     let shown: String = shown.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
     writeln!(err, "  {shown}\n  {:>width$}", "^", width = column as usize)

@@ -97,10 +97,25 @@ pub fn values(named: &BTreeSet<Variable>, shown: Shown<'_>) -> Result<Vec<(&'sta
 pub fn explained(error: &EvalError) -> String {
     match &error.kind {
         EvalErrorKind::NoSuchKey { name } if !name.starts_with('(') => {
-            format!("no such member: {name}; where it may be absent, test it with has() first")
+            let test = if is_simple(name) {
+                format!("has(a.{name})")
+            } else {
+                format!("{name:?} in a")
+            };
+            format!(
+                "no such member: {name}. If it may be absent, test it first: {test}; if the kind never has it, exclude the kind \
+                 with the stage's filter"
+            )
         }
         _ => error.to_string(),
     }
+}
+
+/// Whether it can stand after a dot.
+fn is_simple(name: &str) -> bool {
+    let is_letter = |c: char| c.is_ascii_alphabetic() || c == '_';
+    let is_reserved = matches!(name, "in" | "true" | "false" | "null");
+    !is_reserved && name.starts_with(is_letter) && name.chars().all(|c| is_letter(c) || c.is_ascii_digit())
 }
 
 fn remedy(variable: Variable) -> String {

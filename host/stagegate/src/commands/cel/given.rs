@@ -1,6 +1,7 @@
 //! What the expressions of `stagegate cel` see of a manifest, and whether the controller would evaluate anything over it. Must not
 //! evaluate.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use anyhow::{Context as _, anyhow};
@@ -56,23 +57,51 @@ pub fn items(args: &CelArgs) -> Result<Vec<Item>> {
     let path = &args.with;
     let manifests = manifests::read(std::slice::from_ref(path)).map_err(|error| Failure::Input(error.into()))?;
     let [manifest] = manifests.as_slice() else {
-        let error = anyhow!("{} holds {} objects; one is needed", path.display(), manifests.len());
+        let error = anyhow!("{} holds {} objects; one is needed", shown(path), manifests.len());
         return Err(Failure::Input(error));
     };
+    let shown = shown(path);
     let listed = manifest.value.get("items").and_then(Value::as_array);
     let Some(listed) = listed.filter(|_| manifest.kind().ends_with("List")) else {
-        let given = given(args.root, &manifest.value, path)?;
+        let source = Source {
+            shown,
+            kind: kind_of(&manifest.value),
+        };
+        let given = given(args.root, &manifest.value, &source)?;
         return Ok(vec![Item { name: None, given }]);
     };
     if listed.is_empty() {
-        return Err(Failure::Input(anyhow!("the List in {} has no items", path.display())));
+        return Err(Failure::Input(anyhow!("the List in {shown} has no items")));
     }
+    // The API server leaves out the kind of the items of a list of one kind.
+    let of_list = manifest.kind().strip_suffix("List").filter(|kind| !kind.is_empty());
     let item = |(index, value): (usize, &Value)| {
-        let given = given(args.root, value, path)?;
+        let source = Source {
+            shown: format!("items[{index}] of {shown}"),
+            kind: kind_of(value).or(of_list),
+        };
+        let given = given(args.root, value, &source)?;
         let name = Some(name_of(value).unwrap_or_else(|| format!("items[{index}]")));
         Ok(Item { name, given })
     };
     listed.iter().enumerate().map(item).collect()
+}
+
+/// Where an object comes from, for messages, and what it is.
+struct Source<'a> {
+    shown: String,
+    kind: Option<&'a str>,
+}
+
+fn shown(path: &Path) -> String {
+    if path == Path::new("-") {
+        return "standard input".to_owned();
+    }
+    path.display().to_string()
+}
+
+fn kind_of(value: &Value) -> Option<&str> {
+    value.get("kind").and_then(Value::as_str)
 }
 
 fn name_of(value: &Value) -> Option<String> {
@@ -83,34 +112,34 @@ fn name_of(value: &Value) -> Option<String> {
     Some(name.chars().filter(|c| !c.is_control()).collect())
 }
 
-fn given(root: args::Root, value: &Value, path: &Path) -> Result<Given> {
+fn given(root: args::Root, value: &Value, source: &Source<'_>) -> Result<Given> {
     let root = match root {
         args::Root::CombinedStatus | args::Root::Obj => Root::CombinedStatus,
         args::Root::DownsyncClause => Root::Clause,
-        args::Root::Returned => return of_collector(value, path),
+        args::Root::Returned => return of_collector(value, source),
     };
-    let kind = value.get("kind").and_then(Value::as_str);
-    if root == Root::Clause || kind != Some("CombinedStatus") {
+    if root == Root::Clause || source.kind != Some("CombinedStatus") {
+        let note = not_taken(value, source).filter(|_| root == Root::CombinedStatus);
         return Ok(Given::Check(Box::new(Check {
             root,
             value: value.clone(),
             clusters: None,
             object: None,
             unproven: None,
-            note: None,
+            note,
         })));
     }
     // As the controller does it: without kind, apiVersion and the results of its own collector.
     let combined: CombinedStatus = serde_json::from_value(value.clone())
-        .with_context(|| format!("reading {} as a CombinedStatus", path.display()))
+        .with_context(|| format!("reading {} as a CombinedStatus", source.shown))
         .map_err(Failure::Input)?;
     let view = CombinedStatusView::of(&combined);
     let key = key_of(&view);
     let found = ours(&view);
     let note = (key.is_none() || found.is_none()).then(|| {
         format!(
-            "the CombinedStatus has not both its labels and results of the StatusCollector {}…: whether all clusters have \
-             reported is not known",
+            "the CombinedStatus lacks its labels or the results of the StatusCollector {}…, so cel cannot tell whether all \
+             clusters have reported",
             evidence::NAME_PREFIX
         )
     });
@@ -131,10 +160,28 @@ fn given(root: args::Root, value: &Value, path: &Path) -> Result<Given> {
     })))
 }
 
-fn of_collector(value: &Value, path: &Path) -> Result<Given> {
-    let map = value.as_object().ok_or_else(|| "it is no map".to_owned());
+/// Something that looks like a CombinedStatus and is none: nobody asks whether its clusters have reported.
+fn not_taken(value: &Value, source: &Source<'_>) -> Option<String> {
+    let labels = value.pointer("/metadata/labels").and_then(Value::as_object);
+    let mut labels = labels.into_iter().flatten();
+    let is_labelled = labels.any(|(key, _)| key.starts_with("status.kubestellar.io/"));
+    (value.get("results").is_some() || is_labelled).then(|| {
+        let kind = source
+            .kind
+            .map_or_else(|| "has no kind".to_owned(), |kind| format!("has the kind {kind:?}"));
+        format!(
+            "the object {kind}, so it was not taken as a CombinedStatus, and cel cannot tell whether all clusters have reported: if \
+             it is one, write `kind: CombinedStatus`"
+        )
+    })
+}
+
+fn of_collector(value: &Value, source: &Source<'_>) -> Result<Given> {
+    let map = value
+        .as_object()
+        .ok_or_else(|| format!("a map is needed, with members of {}", collector::VARIABLES.join(", ")));
     let given = map.and_then(collector::given);
-    let given = given.map_err(|message| anyhow!("reading {}: {message}", path.display()));
+    let given = given.map_err(|message| anyhow!("reading {}: {message}", source.shown));
     given.map(Given::Collector).map_err(Failure::Input)
 }
 
@@ -231,12 +278,29 @@ fn clusters_of(key: &ObjectKey, found: &EvidenceView) -> Option<Vec<ClusterRepor
 fn unproven(key: &ObjectKey, found: Option<&EvidenceView>, view: &CombinedStatusView) -> Option<Unproven> {
     let refuse = |reason: Reason, why: String| Unproven {
         kind: reason.as_str(),
-        message: format!("the controller evaluates nothing here: {why}"),
+        message: format!("the controller would not evaluate this CombinedStatus: {why}"),
     };
+    let malformed = |text: &str| {
+        let why = format!("the evidence about {key} cannot be read: {text}");
+        Some(refuse(Reason::EvidenceMalformed, why))
+    };
+    let mut names = BTreeSet::new();
+    let evidence = view.evidence.iter().map(|found| &found.collector);
+    let mut all = evidence.chain(view.collectors.iter().map(|found| &found.name));
+    if let Some(twice) = all.find(|name| !names.insert(*name)) {
+        return malformed(&format!("StatusCollector {twice} has several results"));
+    }
     if let Some(found) = found {
         if let Some(text) = &found.malformed {
-            let why = format!("the evidence about {key} cannot be read: {text}");
-            return Some(refuse(Reason::EvidenceMalformed, why));
+            return malformed(text);
+        }
+        if found.rows.is_empty() {
+            let why = format!("the evidence about {key} has no row for any cluster");
+            return Some(refuse(Reason::DestinationsDiffer, why));
+        }
+        let mut clusters = BTreeSet::new();
+        if let Some(twice) = found.rows.iter().find(|row| !clusters.insert(&row.cluster)) {
+            return malformed(&format!("it has several rows for cluster {}", twice.cluster));
         }
         if let Some(why) = found.rows.iter().find_map(|row| unreported(key, row)) {
             return Some(refuse(Reason::NotReported, why));

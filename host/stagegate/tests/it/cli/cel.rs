@@ -112,6 +112,12 @@ fn a_file_has_an_expression_a_line_and_places_count_in_the_file() {
         text(&ended.stderr),
         "error: line 5, column 7: `=` is not an operator: write `==`\n  obj.a = 1\n        ^\n"
     );
+    let ended = stagegate(&["cel", "-f", &expressions.path(), "--with", &object.path(), "-o", "json"]);
+    let answers = text(&ended.stdout);
+    let second = answers.lines().nth(1).map(serde_json::from_str::<Value>);
+    let refused = second.expect("three answers").expect("a line is JSON");
+    let place = (&refused["error"]["line"], &refused["error"]["column"]);
+    assert_eq!(place, (&5.into(), &7.into()), "{refused}");
 }
 
 #[test]
@@ -140,4 +146,60 @@ fn each_item_of_a_list_has_an_answer_of_its_own() {
 fn the_object_may_come_from_standard_input() {
     let ended = stagegate_reading(&["cel", "obj.a", "--with", "-"], "a: 7\n");
     assert_eq!((ended.status.code(), text(&ended.stdout)), (Some(0), "7\n".to_owned()));
+}
+
+const REPORTED_NOTHING: &str = "metadata: {name: web, labels: {status.kubestellar.io/api-group: apps, \
+     status.kubestellar.io/resource: deployments, status.kubestellar.io/name: web}}
+  results:
+  - name: stagegate-evidence-01234567
+    columnNames: [cluster, at, gen, ready, available, desired, total, updated, phase, conditions]
+    rows: []
+";
+
+#[test]
+fn an_item_has_the_kind_of_its_list_unless_it_has_one() {
+    let list = |kind: &str| format!("kind: {kind}\nitems:\n- {REPORTED_NOTHING}");
+    let ended = stagegate_reading(
+        &["cel", "obj.metadata.name == 'web'", "--with", "-"],
+        &list("CombinedStatusList"),
+    );
+    assert_eq!(
+        (ended.status.code(), text(&ended.stderr)),
+        (
+            Some(1),
+            "error: web: the controller would not evaluate this CombinedStatus: the evidence about deployments.apps web has no row \
+             for any cluster\n"
+                .to_owned()
+        )
+    );
+    for (kind, said) in [("List", "has no kind"), ("OtherList", "has the kind \"Other\"")] {
+        let ended = stagegate_reading(&["cel", "obj.metadata.name == 'web'", "--with", "-"], &list(kind));
+        assert_eq!(
+            (ended.status.code(), text(&ended.stdout)),
+            (Some(0), "web: true\n".to_owned())
+        );
+        let note = format!(
+            "note: web: the object {said}, so it was not taken as a CombinedStatus, and cel cannot tell whether"
+        );
+        assert!(text(&ended.stderr).starts_with(&note), "{}", text(&ended.stderr));
+    }
+}
+
+#[test]
+fn what_cannot_be_read_is_named() {
+    let list = "kind: CombinedStatusList\nitems:\n- {metadata: {name: a}}\n- {metadata: {name: b}, results: 7}\n";
+    let ended = stagegate_reading(&["cel", "true", "--with", "-"], list);
+    assert_eq!(ended.status.code(), Some(2));
+    let said = text(&ended.stderr);
+    assert!(
+        said.contains("reading items[1] of standard input as a CombinedStatus: "),
+        "{said}"
+    );
+    let ended = stagegate_reading(&["cel", "true", "--root", "returned", "--with", "-"], "[1]\n");
+    assert_eq!(ended.status.code(), Some(2));
+    let said = text(&ended.stderr);
+    assert!(
+        said.contains("reading standard input: a map is needed, with members of inventory, "),
+        "{said}"
+    );
 }
