@@ -45,7 +45,7 @@ pub enum Command {
     /// Check StagedBindingPolicies and StatusCollectors without a cluster
     #[cfg(feature = "playground")]
     Lint(LintArgs),
-    /// Evaluate one CEL expression against an object, with the limits that the controller sets
+    /// Evaluate CEL expressions over an object or each item of a List, with the limits that the controller sets
     Cel(CelArgs),
     /// Check, try and pack a gate's WebAssembly component, without a cluster
     #[command(subcommand)]
@@ -162,14 +162,15 @@ pub struct WatchArgs {
 
 #[derive(Debug, ClapArgs)]
 pub struct LintArgs {
-    /// YAML files of one or many documents, or directories of them (not those below); `-` is standard input. StatusCollectors,
-    /// workload, and gates' ConfigMaps and .wasm files among them are compared with what policies name
+    /// YAML files, .wasm files, or directories (not their subdirectories); `-` is standard input
+    ///
+    /// Policies are compared with the StatusCollectors, workload, ConfigMaps and .wasm files that you give with them.
     #[arg(required = true, value_name = "FILE")]
     pub files: Vec<PathBuf>,
     /// End with exit code 1 for warnings, too
     #[arg(long)]
     pub strict: bool,
-    /// How the findings are written; json is one object
+    /// Output format
     #[arg(short, long, default_value = "text", value_name = "FORMAT")]
     pub output: Format,
 }
@@ -188,7 +189,7 @@ pub struct CelArgs {
     /// Which variable the object is
     #[arg(long, default_value = "combinedStatus", value_name = "VARIABLE")]
     pub root: Root,
-    /// How the answer is written; the value itself is JSON in both
+    /// Output format
     #[arg(short, long, default_value = "text", value_name = "FORMAT")]
     pub output: Format,
 }
