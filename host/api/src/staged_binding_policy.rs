@@ -37,6 +37,7 @@ use crate::units::parse_duration;
     printcolumn(name = "Stage", type_ = "string", json_path = ".status.activeStage"),
     printcolumn(name = "Phase", type_ = "string", json_path = ".status.phase"),
     printcolumn(name = "Reason", type_ = "string", json_path = ".status.reason"),
+    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
     printcolumn(name = "Clusters", type_ = "string", priority = 1, json_path = ".status.clusters"),
     printcolumn(
         name = "Message",
@@ -44,7 +45,6 @@ use crate::units::parse_duration;
         priority = 1,
         json_path = ".status.conditions[?(@.type==\"Ready\")].message"
     ),
-    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
     validation = Rule::new("self.spec.stages.all(s, size(self.metadata.name) + size(s.name) <= 56)").message(
         "spec.stages: metadata.name and a stage's name together may have at most 56 characters, because the \
          BindingPolicy's name becomes a label value; shorten one of them"

@@ -61,9 +61,10 @@ pub struct StoredStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 63))]
     pub active_stage: Option<String>,
-    /// In how many clusters of the active stage nothing is missing, and how many it has, as `3/4`. A cluster counts when it has reported on
-    /// every object that is checked, with every update acknowledged, and every one is healthy, unless the stage has `health: Ignored`.
-    /// Absent while reports are not looked at, for example before the set of clusters is accepted. Written every ten seconds at most.
+    /// In how many clusters of the active stage nothing is missing, of all its clusters, such as `3/4`. A cluster counts when it has
+    /// reported on every object that is checked, with every update acknowledged, and every one is healthy, unless the stage has
+    /// `health: Ignored`. Absent before the set of clusters is accepted and, after completion, when evidence is missing or health is not
+    /// checked. A change of this count alone is written every ten seconds at most.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 32))]
     pub clusters: Option<String>,

@@ -12,15 +12,22 @@ use stagegate_runtime::leader::Timing;
 use stagegate_sandbox::child::Child;
 
 const EXIT_CODES: &str = "\
-Exit codes: 0 success, 1 negative result, 2 usage or input error, 3 timeout or not decided yet, 4 environment error.
+Exit codes: 0 success, 1 negative result, 2 usage or input error, 3 timeout or
+not decided yet, 4 environment error.
 Results go to standard output, everything else to standard error.";
 
 /// Where the controller takes gates from unless it is told otherwise.
 pub const GATE_NAMESPACE: &str = "stagegate-gates";
 
 const STATUS_EXIT_CODES: &str = "\
-Exit codes: 0 completed and Ready; 1 held, failed or stalled: a person must look; 2 there is no such policy;
-3 progressing, paused, not looked at yet since the last edit, or completed but not Ready now; 4 environment error.";
+Exit codes:
+  0  completed and Ready
+  1  a check holds the stage (it may still pass), or the rollout has failed or is
+     stalled
+  2  there is no such policy
+  3  progressing, paused, not looked at since the last edit, or completed but not
+     Ready now
+  4  environment error";
 
 /// Moves Kubernetes workloads through clusters stage by stage, on proof.
 #[derive(Debug, Parser)]
@@ -37,7 +44,7 @@ pub enum Command {
     Playground(PlaygroundArgs),
     /// Run the staging controller, or those that --controllers names, against a cluster
     Run(RunArgs),
-    /// Show once how the rollout of one policy stands, what it lacks, and what a person can do
+    /// Show how the rollout of one policy stands, what is missing, and what to do
     #[command(after_help = STATUS_EXIT_CODES)]
     Status(StatusArgs),
     /// Show the rollouts of a cluster live
@@ -138,7 +145,7 @@ pub struct StatusArgs {
     pub name: String,
     #[command(flatten)]
     pub cluster: ClusterArgs,
-    /// How it is written
+    /// Output format
     #[arg(short, long, default_value = "text", value_name = "FORMAT")]
     pub output: Format,
 }
@@ -149,7 +156,8 @@ pub struct WatchArgs {
     pub name: Option<String>,
     #[command(flatten)]
     pub cluster: ClusterArgs,
-    /// End when the policy is in this phase (without a name: every policy that there is at the start)
+    /// End when the policy is in this phase, or when it has Completed or Failed instead (exit code 1); without NAME, every policy that
+    /// exists at the start
     #[arg(long, value_name = "PHASE")]
     pub until: Option<Goal>,
     /// Give up after this long (exit code 3) [default: never]

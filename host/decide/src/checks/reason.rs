@@ -96,7 +96,7 @@ reasons! {
         "Correct the gate's `config` as the message says, or put a component that accepts it into the gate's ConfigMap.";
     InvalidObject => true,
         "An object that the policy needs cannot be decoded: its fields are not those of its kind.",
-        "Correct or delete the object that the message names, and check that KubeStellar is one of the supported versions. Deleting a BindingPolicy removes what it places from its clusters; a CombinedStatus is written anew.";
+        "Correct or delete the object that the message names, and check that KubeStellar is one of the supported versions. Deleting a BindingPolicy removes what it places from its clusters; KubeStellar writes a deleted CombinedStatus again.";
     Paused => true,
         "`spec.paused` is true.",
         "Set `spec.paused` to false when the rollout may go on.";
@@ -117,14 +117,14 @@ reasons! {
         "Wait: it takes seconds. If it lasts, look for the cause in the log of the controller.";
     EvidenceExpired => false,
         "The evidence was too old when the next stage was to be opened, so it is read again.",
-        "Give the stage's gates shorter timeouts, use fewer of them, or find out why the API server is slow.";
+        "Wait: the evidence is read again. If it lasts, lower `limits.timeout` of the stage's gates, use fewer gates, or find out why the API server is slow.";
     KubeStellarSilent => false,
         "All checks pass, but KubeStellar has written nothing for 30 s: Stagegate makes a change that moves no workload and waits until KubeStellar has processed it.",
         "Wait for a minute. If it lasts, check whether KubeStellar's controller-manager runs.";
     // What stalls it until a person acts.
     BindingPolicyNotOwned => true,
         "A BindingPolicy that this policy does not own has the name that a stage needs.",
-        "Rename the stage or the policy, or delete the BindingPolicy, which removes what it places from its clusters.";
+        "Rename the stage, create the policy under another name, or delete the BindingPolicy, which removes what it places from its clusters.";
     EvidenceCollectorNotOwned => true,
         "A StatusCollector of another owner has the name of the controller's own.",
         "Delete the StatusCollector that the message names; the controller creates its own.";
@@ -161,7 +161,7 @@ reasons! {
         "Split the policy.";
     StatusTooLarge => true,
         "The status of the policy would not fit into an object of the API server.",
-        "Split the policy, or set `previousStages: Remove`.";
+        "Split the policy, or set `spec.previousStages: Remove`, which removes the workload from the clusters of earlier stages.";
     Settling => false,
         "The set of objects and clusters, or an object without generation, changed a moment ago.",
         "Wait: it takes seconds, and about half a minute after a change in place. If it lasts, something keeps changing the objects or the labels of clusters.";
@@ -204,13 +204,13 @@ reasons! {
         "Wait for about ten seconds. If it lasts for more than a minute, do what the message says, or check whether KubeStellar's controller-manager runs; without KubeStellar, start Stagegate with `--controllers staging,binding,combine`.";
     CombinedStatusNotOwned => true,
         "A CombinedStatus was not written by KubeStellar.",
-        "Delete the CombinedStatus; KubeStellar writes it anew.";
+        "Delete the CombinedStatus; KubeStellar writes it again.";
     CombinedStatusTooLarge => true,
         "A CombinedStatus is larger than the API server stores.",
         "Select fewer columns in the StatusCollectors that `spec.downsync` names, or add a filter to them.";
     CombinedStatusStale => false,
         "The CombinedStatus is older than this placement.",
-        "Wait until a cluster reports. If none does, delete the CombinedStatus that the message names; KubeStellar writes it anew.";
+        "Wait until a cluster reports. If none does, delete the CombinedStatus that the message names; KubeStellar writes it again.";
     CollectorNotCombined => false,
         "The CombinedStatus lacks the results of a StatusCollector, or has those of another one.",
         "Wait: it takes seconds. If it lasts, check whether KubeStellar's controller-manager runs; see docs/operations.md for a version that can deadlock.";
@@ -222,13 +222,13 @@ reasons! {
         "Correct `combinedFields` of the StatusCollector that the message names.";
     EvidenceMalformed => true,
         "A row of the evidence is not as the controller asked for it.",
-        "Wait: it takes seconds. If it lasts, delete the CombinedStatus of the object that the message names; KubeStellar writes it anew.";
+        "Wait: it takes seconds. If it lasts, delete the CombinedStatus of the object that the message names; KubeStellar writes it again.";
     NotReported => false,
         "A cluster has not reported on an object.",
-        "Check whether the cluster is reachable and KubeStellar's agent runs there. If the kind never has a status, exclude it in `spec.stages[].filter`. If the message says what else to do, do that.";
+        "Check whether the cluster is reachable and KubeStellar's agent runs there. If the kind never has a status, exclude it in `spec.stages[].filter`. Follow the message if it says more.";
     DestinationsDiffer => false,
         "The clusters in the evidence are not those of the Binding.",
-        "Wait: it takes seconds. If it lasts, delete the object that the message says; it is made anew.";
+        "Wait: it takes seconds. If it lasts, delete the object that the message names; KubeStellar writes it again.";
     UpdateUnacknowledged => false,
         "A cluster has not reported since an object was updated, or its report may be about an older version.",
         "Wait for about two minutes, or until the time that the message names. If the cluster does not report, check whether it is reachable.";
@@ -268,13 +268,13 @@ reasons! {
         "Wait, or do what the gate's message asks for. The gate is called again when the reports change, or after the time that it named.";
     GateFailed => true,
         "The gate says that this attempt will never pass.",
-        "Decide what to do. For another attempt, edit the gate's entry in the policy, the stage's `clusterSelectors` or `spec.downsync`.";
+        "Find out why the gate refuses. To have it called again, edit its entry in the policy, the stage's `clusterSelectors` or `spec.downsync`.";
     GateError => true,
         "The gate gave no verdict: it crashed, exceeded a limit, gave an invalid answer, or has not been called yet.",
         "Wait: the gate is called again after 30 s. If it lasts, correct the gate or raise its `limits`, as the message says.";
     GateNamespaceNotAllowed => true,
         "The gate's ConfigMap is in a namespace that `--gate-namespaces` does not list.",
-        "Move the ConfigMap to an allowed namespace, or start the controller with this one among `--gate-namespaces`.";
+        "Move the ConfigMap to an allowed namespace, or add its namespace to the controller's `--gate-namespaces`.";
     GateModuleMissing => true,
         "The ConfigMap, or its key, does not exist.",
         "Create the ConfigMap with the component under that key (`stagegate gate configmap` prints one), or correct the gate's `module`.";

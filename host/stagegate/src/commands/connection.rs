@@ -77,9 +77,13 @@ fn require_context(kubeconfig: &Kubeconfig, named: Option<&str>) -> anyhow::Resu
         Some(name) if known.contains(&name) => Ok(()),
         Some(name) => match stagegate_evaluate::meant(name, known) {
             Some(meant) => Err(anyhow!("there is no context {name:?}; did you mean {meant}?")),
-            None => Err(anyhow!("there is no context {name:?}: {has}; name one with --context")),
+            None => Err(anyhow!(
+                "there is no context {name:?}: {has}; choose one with --context"
+            )),
         },
-        None => Err(anyhow!("no context is the current one: {has}; name one with --context")),
+        None => Err(anyhow!(
+            "the kubeconfig has no current context ({has}): choose one with --context"
+        )),
     }
 }
 
@@ -139,11 +143,12 @@ impl Server {
         let Self(address) = self;
         match code {
             401 => Some(anyhow!(
-                "the server {address} does not accept the credentials of the kubeconfig (401 Unauthorized): log in again, or name \
-                 another context with --context"
+                "the server {address} does not accept these credentials (401 Unauthorized): log in again, choose another context \
+                 with --context, or check the pod's service account"
             )),
             403 => Some(anyhow!(
-                "the server {address} does not allow this (403 Forbidden): {message}"
+                "the server {address} does not allow this (403 Forbidden): {message}; grant this right, or choose another context \
+                 with --context"
             )),
             404 => Some(anyhow!(
                 "the StagedBindingPolicy CRD is not installed on the server {address}: `stagegate crds | kubectl apply -f -` \
@@ -205,12 +210,13 @@ mod tests {
         let refusals = [
             (
                 401,
-                "the server api.example:443 does not accept the credentials of the kubeconfig (401 Unauthorized): log in again, or \
-                 name another context with --context",
+                "the server api.example:443 does not accept these credentials (401 Unauthorized): log in again, choose another \
+                 context with --context, or check the pod's service account",
             ),
             (
                 403,
-                "the server api.example:443 does not allow this (403 Forbidden): it is forbidden",
+                "the server api.example:443 does not allow this (403 Forbidden): it is forbidden; grant this right, or choose another \
+                 context with --context",
             ),
             (
                 404,
@@ -225,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn a_context_that_is_not_there_is_told_with_those_that_are() {
+    fn an_unknown_context_is_an_error_that_lists_the_known_ones() {
         let kubeconfig = Kubeconfig::from_yaml(
             "{contexts: [{name: wds1, context: {cluster: c}}, {name: its1, context: {cluster: c}}]}",
         );
@@ -235,11 +241,11 @@ mod tests {
         assert_eq!(said(Some("wds2")), "there is no context \"wds2\"; did you mean wds1?");
         assert_eq!(
             said(Some("other")),
-            "there is no context \"other\": it has wds1, its1; name one with --context"
+            "there is no context \"other\": it has wds1, its1; choose one with --context"
         );
         assert_eq!(
             said(None),
-            "no context is the current one: it has wds1, its1; name one with --context"
+            "the kubeconfig has no current context (it has wds1, its1): choose one with --context"
         );
     }
 }

@@ -7,7 +7,7 @@ use stagegate_api::{Phase, StagedBindingPolicy};
 
 use crate::args::Goal;
 use crate::commands::Outcome;
-use crate::view::Policies;
+use crate::view::{Policies, times};
 
 /// What is waited for.
 pub enum Until {
@@ -23,8 +23,8 @@ pub enum Until {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
     Reached(Phase),
-    /// A policy is in a phase that leads nowhere, and not in the one wished for.
-    InVain(Phase),
+    /// A policy has completed or failed, and that was not the goal.
+    Otherwise(Phase),
     TimedOut,
     Interrupted,
 }
@@ -50,7 +50,7 @@ impl Until {
             .filter(final_phase)
             .find(|phase| *phase != wished)
         {
-            Some(other) => ControlFlow::Break(Ended::InVain(other)),
+            Some(other) => ControlFlow::Break(Ended::Otherwise(other)),
             None => ControlFlow::Continue(()),
         }
     }
@@ -60,7 +60,7 @@ impl Ended {
     /// As it stands in the summary of `-o json`.
     pub fn as_str(self) -> &'static str {
         match self {
-            Self::Reached(phase) | Self::InVain(phase) => phase.as_str(),
+            Self::Reached(phase) | Self::Otherwise(phase) => phase.as_str(),
             Self::TimedOut => "TimedOut",
             Self::Interrupted => "Interrupted",
         }
@@ -69,7 +69,7 @@ impl Ended {
     pub fn outcome(self, until: &Until) -> Outcome {
         match (self, until) {
             (Self::Reached(_), _) => Outcome::Success,
-            (Self::InVain(_), _) | (Self::Interrupted, Until::Goal { .. }) => Outcome::Negative,
+            (Self::Otherwise(_), _) | (Self::Interrupted, Until::Goal { .. }) => Outcome::Negative,
             (Self::TimedOut, _) => Outcome::TimedOut,
             (Self::Interrupted, _) => Outcome::Success,
         }
@@ -84,16 +84,19 @@ fn phase(goal: Goal) -> Phase {
     }
 }
 
-/// The phase, if it is about the spec as it is now.
+/// The phase, if it is about the spec as it is now. A policy that is completed but not Ready is not at its goal, as for `status`.
 fn current_phase(policy: &StagedBindingPolicy) -> Option<Phase> {
     let status = policy.status.as_ref()?;
-    (status.observed_generation == policy.metadata.generation)
-        .then_some(status.phase)
-        .flatten()
+    let is_current = status.observed_generation == policy.metadata.generation;
+    let is_ready = || times::condition(status, "Ready").is_some_and(|ready| ready.status == "True");
+    let phase = status.phase.filter(|_| is_current)?;
+    (phase != Phase::Completed || is_ready()).then_some(phase)
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     fn policies(phases: &[(&str, Phase, i64)]) -> Policies {
@@ -103,6 +106,10 @@ mod tests {
             policy.metadata.generation = Some(2);
             let status = policy.status.insert(Default::default());
             (status.phase, status.observed_generation) = (Some(*phase), Some(*observed));
+            let is_ready = if *phase == Phase::Completed { "True" } else { "False" };
+            let ready = json!({"type": "Ready", "status": is_ready, "reason": "A", "message": "",
+                "lastTransitionTime": "2026-01-01T00:00:00Z"});
+            status.conditions = vec![serde_json::from_value(ready).unwrap()];
             ((*name).to_owned(), policy)
         };
         phases.iter().map(policy).collect()
@@ -137,17 +144,25 @@ mod tests {
     }
 
     #[test]
+    fn a_completed_policy_that_is_not_ready_is_waited_for() {
+        let mut completed = policies(&[("a", Phase::Completed, 2), ("b", Phase::Completed, 2)]);
+        let status = completed.get_mut("b").and_then(|policy| policy.status.as_mut());
+        status.unwrap().conditions[0].status = "False".to_owned();
+        assert_eq!(goal(Goal::Completed).reached(&completed), ControlFlow::Continue(()));
+    }
+
+    #[test]
     fn a_final_phase_that_is_not_the_wished_one_ends_it_in_vain() {
         let failed = policies(&[("a", Phase::Failed, 2), ("b", Phase::Holding, 2)]);
         assert_eq!(
             goal(Goal::Completed).reached(&failed),
-            ControlFlow::Break(Ended::InVain(Phase::Failed))
+            ControlFlow::Break(Ended::Otherwise(Phase::Failed))
         );
         let held = policies(&[("a", Phase::Completed, 2), ("b", Phase::Holding, 2)]);
         assert_eq!(goal(Goal::Completed).reached(&held), ControlFlow::Continue(()));
         assert_eq!(
             goal(Goal::Holding).reached(&held),
-            ControlFlow::Break(Ended::InVain(Phase::Completed))
+            ControlFlow::Break(Ended::Otherwise(Phase::Completed))
         );
     }
 

@@ -11,7 +11,7 @@ pub enum Outcome {
     Negative,
     /// Exit code 3.
     TimedOut,
-    /// Neither yes nor no so far: exit code 3.
+    /// Of `status`: neither completed and Ready nor held: exit code 3.
     Undecided,
 }
 

@@ -56,7 +56,7 @@ async fn until(args: &WatchArgs, cluster: &Cluster) -> Result<Until> {
     };
     let policies: BTreeSet<String> = known.into_iter().collect();
     if policies.is_empty() {
-        let text = "the cluster has no StagedBindingPolicy, so nothing would end; create one, or leave out --until";
+        let text = "the cluster has no StagedBindingPolicy, so --until would wait for ever: create a policy, or leave out --until";
         return Err(Failure::Input(anyhow!(text)));
     }
     Ok(Until::Goal { goal, policies })

@@ -1,5 +1,6 @@
 //! Reads policies from a cluster into a view until its caller has seen enough.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::io::{self, Write};
 use std::ops::ControlFlow;
@@ -31,7 +32,7 @@ pub struct Source<'a> {
     pub explain: &'a dyn Fn(anyhow::Error) -> anyhow::Error,
 }
 
-/// Shows the policies until `enough` breaks; it is asked after every change and every tick.
+/// Shows the policies until `enough` breaks; it is asked after every change and every tick, unless what is shown may be old.
 ///
 /// # Errors
 /// Those of the output. An error of the cluster goes to standard error, and the watch is tried again.
@@ -47,61 +48,157 @@ pub async fn follow<W: Write, B>(
     };
     let mut events = pin!(watcher::watcher(Api::<Guarded>::all(client), config).default_backoff());
     let mut ticks = tokio::time::interval(TICK);
-    let mut listed = BTreeSet::new();
+    let mut seen = Seen::default();
     loop {
         tokio::select! {
             event = events.next() => match event {
-                Some(Ok(event)) => take(event, &mut listed, view)?,
+                Some(Ok(event)) => seen.take(event, view)?,
                 Some(Err(error)) => complain(&explain(error.into()).context("watching StagedBindingPolicies")),
                 None => complain(&anyhow::anyhow!("the watch of StagedBindingPolicies ended")),
             },
             _ = ticks.tick() => view.tick()?,
         }
-        if let ControlFlow::Break(end) = enough(view.policies()) {
+        if let Some(policies) = seen.current(view.policies())
+            && let ControlFlow::Break(end) = enough(&policies)
+        {
             return Ok(end);
         }
     }
 }
 
-fn take<W: Write>(event: Event<Guarded>, listed: &mut BTreeSet<String>, view: &mut View<W>) -> io::Result<()> {
-    match event {
-        Event::Init => {
-            listed.clear();
-            Ok(())
-        }
-        Event::InitApply(object) => {
-            listed.insert(object.name_any());
-            show(object, view)
-        }
-        Event::InitDone => {
-            let gone: Vec<String> = view
-                .policies()
-                .keys()
-                .filter(|name| !listed.contains(*name))
-                .cloned()
-                .collect();
-            gone.iter().try_for_each(|name| view.remove(name))
-        }
-        Event::Apply(object) => show(object, view),
-        Event::Delete(object) => view.remove(&object.name_any()),
-    }
+/// Which of the shown policies are as the cluster has them.
+#[derive(Default)]
+struct Seen {
+    /// Those of the list that is under way; `None`: none is.
+    listed: Option<BTreeSet<String>>,
+    /// Those whose newest state does not decode: an older one is shown.
+    unreadable: BTreeSet<String>,
 }
 
-fn show<W: Write>(object: Guarded, view: &mut View<W>) -> io::Result<()> {
-    match object.0 {
-        Ok(policy) => view.show(policy),
-        Err(invalid) => {
-            let name = invalid.metadata.name.unwrap_or_default();
-            complain(&anyhow::anyhow!(
-                "StagedBindingPolicy {name} cannot be shown: {}",
-                invalid.error
-            ));
-            Ok(())
+impl Seen {
+    fn take<W: Write>(&mut self, event: Event<Guarded>, view: &mut View<W>) -> io::Result<()> {
+        match event {
+            Event::Init => {
+                self.listed = Some(BTreeSet::new());
+                Ok(())
+            }
+            Event::InitApply(object) => {
+                self.listed.get_or_insert_default().insert(object.name_any());
+                self.show(object, view)
+            }
+            Event::InitDone => {
+                let listed = self.listed.take().unwrap_or_default();
+                let shown = view.policies().keys();
+                let gone: Vec<String> = shown.filter(|name| !listed.contains(*name)).cloned().collect();
+                self.unreadable.retain(|name| listed.contains(name));
+                gone.iter().try_for_each(|name| view.remove(name))
+            }
+            Event::Apply(object) => self.show(object, view),
+            Event::Delete(object) => {
+                self.unreadable.remove(&object.name_any());
+                view.remove(&object.name_any())
+            }
         }
+    }
+
+    fn show<W: Write>(&mut self, object: Guarded, view: &mut View<W>) -> io::Result<()> {
+        match object.0 {
+            Ok(policy) => {
+                self.unreadable.remove(&policy.name_any());
+                view.show(policy)
+            }
+            Err(invalid) => {
+                let name = invalid.metadata.name.unwrap_or_default();
+                complain(&anyhow::anyhow!(
+                    "StagedBindingPolicy {name} cannot be shown: {}",
+                    invalid.error
+                ));
+                self.unreadable.insert(name);
+                Ok(())
+            }
+        }
+    }
+
+    /// The policies as the cluster has them; `None` while a list is under way, when some of them may be old or gone.
+    fn current<'p>(&self, policies: &'p Policies) -> Option<Cow<'p, Policies>> {
+        if self.listed.is_some() {
+            return None;
+        }
+        if self.unreadable.is_empty() {
+            return Some(Cow::Borrowed(policies));
+        }
+        let readable = policies.iter().filter(|(name, _)| !self.unreadable.contains(*name));
+        Some(Cow::Owned(
+            readable.map(|(name, policy)| (name.clone(), policy.clone())).collect(),
+        ))
     }
 }
 
 fn complain(error: &anyhow::Error) {
     // Nobody is left to tell when standard error is gone too.
     drop(writeln!(io::stderr(), "{error:#}"));
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Instant;
+
+    use serde_json::json;
+
+    use super::super::{Counting, Mode};
+    use super::*;
+
+    fn view() -> View<Vec<u8>> {
+        View {
+            out: Vec::new(),
+            mode: Mode::Lines,
+            started: Instant::now(),
+            counting: Counting::FromRollout,
+            policies: Policies::new(),
+        }
+    }
+
+    fn policy(name: &str, phase: &str) -> Guarded {
+        let spec = json!({"stages": [], "downsync": []});
+        let object = json!({
+            "apiVersion": "community.kubestellar.io/v1alpha1", "kind": "StagedBindingPolicy",
+            "metadata": {"name": name, "generation": 1}, "spec": spec, "status": {"phase": phase, "observedGeneration": 1},
+        });
+        serde_json::from_value(object).unwrap()
+    }
+
+    fn names(seen: &Seen, view: &View<Vec<u8>>) -> Option<Vec<String>> {
+        let current = seen.current(view.policies())?;
+        Some(current.keys().cloned().collect())
+    }
+
+    #[test]
+    fn while_a_list_is_under_way_nothing_is_current() {
+        let (mut seen, mut view) = (Seen::default(), view());
+        let mut take = |seen: &mut Seen, event| {
+            seen.take(event, &mut view).unwrap();
+            names(seen, &view)
+        };
+        assert_eq!(take(&mut seen, Event::Init), None);
+        assert_eq!(take(&mut seen, Event::InitApply(policy("a", "Progressing"))), None);
+        assert_eq!(take(&mut seen, Event::InitApply(policy("b", "Completed"))), None);
+        let both = Some(vec!["a".to_owned(), "b".to_owned()]);
+        assert_eq!(take(&mut seen, Event::InitDone), both);
+        // The watch was lost, and `b` was deleted meanwhile.
+        assert_eq!(take(&mut seen, Event::Init), None);
+        assert_eq!(take(&mut seen, Event::InitApply(policy("a", "Completed"))), None);
+        assert_eq!(take(&mut seen, Event::InitDone), Some(vec!["a".to_owned()]));
+    }
+
+    #[test]
+    fn a_policy_whose_newest_state_does_not_decode_is_not_current() {
+        let (mut seen, mut view) = (Seen::default(), view());
+        let mut take = |event| {
+            seen.take(event, &mut view).unwrap();
+            names(&seen, &view)
+        };
+        assert_eq!(take(Event::Apply(policy("a", "Completed"))), Some(vec!["a".to_owned()]));
+        assert_eq!(take(Event::Apply(policy("a", "Unheard"))), Some(Vec::new()));
+        assert_eq!(take(Event::Apply(policy("a", "Completed"))), Some(vec!["a".to_owned()]));
+    }
 }

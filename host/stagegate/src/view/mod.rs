@@ -24,7 +24,7 @@ pub mod overview;
 pub mod screen;
 mod shown;
 mod text;
-mod times;
+pub mod times;
 pub mod verdicts;
 
 /// Shows policies as they change.

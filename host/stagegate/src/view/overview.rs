@@ -19,6 +19,8 @@ use super::verdicts::PolicySummary;
 pub struct Overview<'a> {
     #[serde(skip)]
     policy: &'a StagedBindingPolicy,
+    /// What the exit code says.
+    state: RolloutState,
     #[serde(flatten)]
     summary: PolicySummary<'a>,
     /// What a person can do, the most important first; empty: nothing.
@@ -39,14 +41,30 @@ struct Advice<'a> {
 }
 
 /// Whether a rollout has come to its end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub enum RolloutState {
     /// Completed, and the last stage is ready now.
     Completed,
-    /// Held, failed or stalled: it does not go on by itself, or not before something changes in the clusters.
+    /// A check holds the stage, or the rollout has failed or is stalled.
     Held,
     /// It goes on, or nobody knows yet.
     Undecided,
+}
+
+impl RolloutState {
+    /// A status about an older generation than the policy's decides nothing.
+    fn of(policy: &StagedBindingPolicy) -> Self {
+        let Some(status) = policy.status.as_ref().filter(|_| !is_outdated(policy)) else {
+            return Self::Undecided;
+        };
+        let is_ready = times::condition(status, "Ready").is_some_and(|ready| ready.status == "True");
+        match status.phase {
+            Some(Phase::Completed) if is_ready => Self::Completed,
+            Some(Phase::Holding | Phase::Failed | Phase::Stalled) => Self::Held,
+            Some(Phase::Completed | Phase::Progressing | Phase::Paused) | None => Self::Undecided,
+        }
+    }
 }
 
 impl<'a> Overview<'a> {
@@ -55,22 +73,14 @@ impl<'a> Overview<'a> {
         let name = policy.metadata.name.as_deref().unwrap_or_default();
         Self {
             policy,
+            state: RolloutState::of(policy),
             summary: PolicySummary::of(name, policy),
             advice: advice(policy),
         }
     }
 
-    /// A status about an older generation than the policy's decides nothing.
     pub fn state(&self) -> RolloutState {
-        let Some(status) = self.policy.status.as_ref().filter(|_| !is_outdated(self.policy)) else {
-            return RolloutState::Undecided;
-        };
-        let is_ready = times::condition(status, "Ready").is_some_and(|ready| ready.status == "True");
-        match status.phase {
-            Some(Phase::Completed) if is_ready => RolloutState::Completed,
-            Some(Phase::Holding | Phase::Failed | Phase::Stalled) => RolloutState::Held,
-            Some(Phase::Completed | Phase::Progressing | Phase::Paused) | None => RolloutState::Undecided,
-        }
+        self.state
     }
 
     /// For people.
@@ -105,7 +115,7 @@ impl<'a> Overview<'a> {
         };
         let took = span(times::duration(self.policy, now));
         match self.summary.phase {
-            Some(Phase::Completed) => head.and(DIM, &format!(", after {took}")),
+            Some(Phase::Completed) => head.and(DIM, &format!("; the rollout took {took}")),
             Some(_) => head.and(DIM, &format!(", rollout began {took} ago")),
             None => head,
         }
@@ -170,7 +180,7 @@ impl<'a> Overview<'a> {
 
     fn advice_lines(&self) -> Vec<Line> {
         if self.advice.is_empty() {
-            return vec![Line::default().and(Style::new(), "Nothing has to be done.")];
+            return vec![Line::default().and(Style::new(), "Nothing to do.")];
         }
         let mut lines = vec![Line::default().and(Style::new(), "What to do:")];
         lines.extend(self.advice.iter().map(|advice| {
@@ -229,7 +239,7 @@ fn advice(policy: &StagedBindingPolicy) -> Vec<Advice<'_>> {
 fn advice_of(reason: &str) -> Option<&'static str> {
     match Reason::named(reason) {
         Some(reason) => reason.advice(),
-        None => Some("This version of stagegate does not know the reason: use the one that the controller has."),
+        None => Some("This stagegate does not know the reason: use the version that the controller runs."),
     }
 }
 
@@ -244,8 +254,8 @@ fn unseen(policy: &StagedBindingPolicy) -> Option<Advice<'_>> {
             policy.name_any()
         ),
         (Some(status), generation) => format!(
-            "All of this is about generation {} of the policy, which has generation {} now: wait for the controller, and if it lasts, \
-             check whether `stagegate run` runs.",
+            "This status is about generation {}; the policy has generation {}. Wait for the controller; if the status stays old, check whether \
+             `stagegate run` runs.",
             status.observed_generation.unwrap_or_default(),
             generation.unwrap_or_default()
         ),

@@ -57,6 +57,7 @@ fn flow(line: &Line, columns: usize) -> Vec<Line> {
                 let here = if is_too_long { room } else { 0 };
                 text.extend(rest.drain(..here));
                 push(&mut flowing, piece, std::mem::take(&mut text));
+                trim_end(&mut flowing);
                 flowing.push(Line(vec![Piece {
                     style: Style::new(),
                     text: INDENTATION.to_owned(),
@@ -73,7 +74,19 @@ fn flow(line: &Line, columns: usize) -> Vec<Line> {
             });
         }
     }
+    trim_end(&mut flowing);
     flowing
+}
+
+/// Takes the blanks from the end of the last line, which may come from several pieces: they would count as letters.
+fn trim_end(lines: &mut [Line]) {
+    let pieces = lines.last_mut().map(|line| line.0.iter_mut().rev());
+    for piece in pieces.into_iter().flatten() {
+        piece.text.truncate(piece.text.trim_end().len());
+        if !piece.text.is_empty() {
+            return;
+        }
+    }
 }
 
 impl Screen {
@@ -227,6 +240,13 @@ mod tests {
             &format!("        {}y end", "x".repeat(20)),
         ];
         assert_eq!(page, expected);
+    }
+
+    #[test]
+    fn blanks_at_the_end_of_a_full_line_cut_nothing() {
+        let padded = line(&["  ", &"x".repeat(28), "  ", "  Active", "    ", "at once"]);
+        let first = format!("  {}    Active", "x".repeat(28));
+        assert_eq!(paginate(&[padded], 40, false), [&first, "        at once"]);
     }
 
     #[test]

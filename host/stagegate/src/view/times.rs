@@ -57,7 +57,7 @@ pub(super) fn phase_since(status: &StagedBindingPolicyStatus) -> Option<&Time> {
     condition(status, type_).map(|condition| &condition.last_transition_time)
 }
 
-pub(super) fn condition<'s>(status: &'s StagedBindingPolicyStatus, type_: &str) -> Option<&'s Condition> {
+pub fn condition<'s>(status: &'s StagedBindingPolicyStatus, type_: &str) -> Option<&'s Condition> {
     status.conditions.iter().find(|condition| condition.type_ == type_)
 }
 

@@ -110,7 +110,8 @@ clusters: [{name: nobody, cluster: {server: 'http://127.0.0.1:9'}}]
     }
     let wrong_context = stagegate(&["watch", "--kubeconfig", &path, "--context", "other"]);
     assert_eq!(wrong_context.status.code(), Some(2));
-    let said = format!("error: using {path}: there is no context \"other\": it has nobody; name one with --context\n");
+    let said =
+        format!("error: using {path}: there is no context \"other\": it has nobody; choose one with --context\n");
     assert_eq!(text(&wrong_context.stderr), said);
     drop(std::fs::remove_file(kubeconfig));
 }

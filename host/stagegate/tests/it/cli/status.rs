@@ -97,7 +97,7 @@ async fn a_policy_that_is_not_there_is_an_error_at_once_with_the_name_that_was_m
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_server_without_the_definition_is_told_with_how_to_install_it() {
+async fn a_missing_crd_is_an_error_that_says_how_to_install_it() {
     let served = Served::start("status-crd").await;
     let config = std::fs::read_to_string(&served.kubeconfig).unwrap();
     let (_, rest) = config.split_once("http://").unwrap();
