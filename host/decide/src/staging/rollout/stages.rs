@@ -118,16 +118,9 @@ impl<'a> Rollout<'a> {
                 is_told(index, own) && is_before
             }
             _ => true,
-        } && !self.was_placed_before(later, index);
+        };
         // What cannot be seen now may be open at another revision, or since a moment ago.
         self.is_open_at_revision(later) && is_told(later, after) && is_after && !self.slots[index].may_be_open()
-    }
-
-    /// Whether status has seen the later stage placed before this one was placed again: what is left when somebody has deleted this one.
-    fn was_placed_before(&self, later: usize, index: usize) -> bool {
-        let placed_at = |stage: usize| self.recorded(stage).and_then(|record| record.placed_at.as_ref());
-        let pair = placed_at(later).zip(placed_at(index));
-        pair.is_some_and(|(later, own)| later.0 < own.0)
     }
 
     /// One without annotations that this controller has judged, or that names its StatusCollector, has lost them.
