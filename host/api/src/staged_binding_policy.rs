@@ -8,7 +8,7 @@ use std::time::Duration;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Serialize};
 
 use crate::bounds;
 use crate::clause::DownsyncClause;
@@ -116,11 +116,7 @@ pub struct Stage {
     ///   cluster-scoped object), `name`
     /// - `downsyncClause`: the same, but `namespace` is absent for a cluster-scoped object, and `resourceVersion`,
     ///   `createOnly`, `statusCollectors` (names), `wantSingletonReportedState`, `wantMultiWECReportedState`
-    #[serde(
-        default,
-        skip_serializing_if = "Option::is_none",
-        deserialize_with = "empty_is_absent"
-    )]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 4096))]
     pub filter: Option<String>,
     /// CEL over what the clusters report: must be true for every object that `filter` keeps. For example
@@ -131,11 +127,7 @@ pub struct Stage {
     /// - `object`: as in `filter`, and `generation`
     /// - `collectors`: a map from StatusCollector names to rows; each row is a map from column names to values
     /// - `combinedStatus`, `obj`: the CombinedStatus
-    #[serde(
-        default,
-        skip_serializing_if = "Option::is_none",
-        deserialize_with = "empty_is_absent"
-    )]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 4096))]
     pub condition: Option<String>,
     /// Components that evaluate the stage in addition to its condition, in this order. All must pass.
@@ -201,9 +193,4 @@ const MAX_SOAK: Duration = Duration::from_secs(720 * 3600);
 
 fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
-}
-
-/// The Go stager reads an empty expression as none; so do we, everywhere, by reading it as absent.
-fn empty_is_absent<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
-    Ok(Option::<String>::deserialize(deserializer)?.filter(|text| !text.is_empty()))
 }

@@ -50,11 +50,13 @@ fn manifests_of_the_go_stager_decode_without_loss() {
     }
 }
 
+/// Unlike for the Go stager: whoever reads it must be able to refuse it.
 #[test]
-fn an_empty_expression_is_no_expression_as_for_the_go_stager() {
+fn an_empty_expression_is_told_from_an_absent_one() {
     let stage: stagegate_api::Stage =
         serde_json::from_value(serde_json::json!({"name": "prod", "filter": "", "condition": ""})).unwrap();
-    assert_eq!((stage.filter, stage.condition), (None, None));
+    let empty = Some(String::new());
+    assert_eq!((stage.filter, stage.condition), (empty.clone(), empty));
 }
 
 #[test]

@@ -53,6 +53,12 @@ pub(super) fn of_documents(text: &str) -> Result<Vec<Places>, (TextSpan, String)
                     ..Reading::default()
                 }
             }
+            // kubectl drops such a tag and what it is the beginning of: `condition: !has(x)` would be an empty condition.
+            Event::Scalar(_, _, _, Some(tag)) if !tag.is_yaml_core_schema() => {
+                let place = TextSpan::at(text, span.start.line(), span.start.col() + 1);
+                let message = "a value that begins with `!` is a tag in YAML: quote it, or write it below `|`";
+                return Err((place, message.to_owned()));
+            }
             Event::DocumentEnd => documents.extend(std::mem::take(&mut reading).finish()),
             event => reading.take(&event, &span),
         }

@@ -119,6 +119,7 @@ fn check(policy: &StagedBindingPolicy) -> Result<Checked, Vec<String>> {
             ));
             None
         });
+        findings.extend(empty_expressions(stage, &field));
         if index != last && !stage.has_checks() {
             findings.push(format!(
                 "{field} has health Ignored and neither condition nor gates nor soak, so nothing would hold the workload \
@@ -149,6 +150,21 @@ fn check(policy: &StagedBindingPolicy) -> Result<Checked, Vec<String>> {
     } else {
         Err(findings)
     }
+}
+
+/// The Go stager reads an empty expression as none. In YAML `condition: !has(x)` is a tag and an empty text, so a check that its author has
+/// written would be none, too.
+fn empty_expressions<'a>(stage: &'a stagegate_api::Stage, field: &'a str) -> impl Iterator<Item = String> + 'a {
+    let expressions = [("filter", &stage.filter), ("condition", &stage.condition)];
+    let empty = expressions
+        .into_iter()
+        .filter(|(_, text)| text.as_deref().is_some_and(str::is_empty));
+    empty.map(move |(name, _)| {
+        format!(
+            "{field}.{name} is empty: remove it, or write an expression; put one that begins with `!` below `{name}: |`, because YAML \
+            reads `!` as a tag"
+        )
+    })
 }
 
 /// Which expressions nobody has tried to compile yet.

@@ -29,6 +29,20 @@ pub fn findings(manifest: &Manifest) -> Vec<Finding> {
     findings
 }
 
+/// An expression without a text: the API server drops one with nothing behind it, and the controller refuses an empty one.
+fn without_text(manifest: &Manifest, item: &Item<'_>) -> Vec<Finding> {
+    let is_empty = |value: &Value| value.is_null() || value.as_str() == Some("");
+    let is_without = |name: &&str| item.value.get(*name).is_some_and(is_empty);
+    let empty = ["filter", "condition"].into_iter().filter(is_without);
+    empty
+        .map(|name| {
+            let place = manifest.place(&format!("{}/{name}", item.pointer));
+            let message = format!("{name} is empty: remove it, or write an expression");
+            Finding::error(manifest, place, "empty-expression", message)
+        })
+        .collect()
+}
+
 /// What is wrong with each selector of a list: it cannot be read, or it matches nothing.
 pub fn of_selectors(manifest: &Manifest, pointer: &str) -> (Vec<LabelSelector>, Vec<Finding>) {
     let (mut readable, mut findings) = (Vec::new(), Vec::new());
@@ -55,6 +69,7 @@ fn of_stage<'a>(manifest: &'a Manifest, item: &Item<'a>) -> (Stage<'a>, Vec<Find
     let name = item.value.get("name").and_then(Value::as_str).unwrap_or_default();
     let pointer = format!("{}/clusterSelectors", item.pointer);
     let (selectors, mut findings) = of_selectors(manifest, &pointer);
+    findings.extend(without_text(manifest, item));
     let place = || manifest.place(&pointer);
     let selects_all = selectors.contains(&LabelSelector::default());
     if items(manifest, &pointer).is_empty() {
