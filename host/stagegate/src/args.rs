@@ -16,7 +16,7 @@ Exit codes: 0 success, 1 negative result, 2 usage or input error, 3 timeout or
 not decided yet, 4 environment error.
 Results go to standard output, everything else to standard error.";
 
-/// Where the controller takes gates from unless it is told otherwise.
+/// Where the controller takes gates from by default.
 pub const GATE_NAMESPACE: &str = "stagegate-gates";
 
 const STATUS_EXIT_CODES: &str = "\

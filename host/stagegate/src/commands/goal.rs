@@ -88,9 +88,8 @@ fn phase(goal: Goal) -> Phase {
 fn current_phase(policy: &StagedBindingPolicy) -> Option<Phase> {
     let status = policy.status.as_ref()?;
     let is_current = status.observed_generation == policy.metadata.generation;
-    let is_ready = || times::condition(status, "Ready").is_some_and(|ready| ready.status == "True");
     let phase = status.phase.filter(|_| is_current)?;
-    (phase != Phase::Completed || is_ready()).then_some(phase)
+    (phase != Phase::Completed || times::is_ready(status)).then_some(phase)
 }
 
 #[cfg(test)]

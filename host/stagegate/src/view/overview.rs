@@ -48,7 +48,7 @@ pub enum RolloutState {
     Completed,
     /// A check holds the stage, or the rollout has failed or is stalled.
     Held,
-    /// It goes on, or nobody knows yet.
+    /// It goes on, or status does not tell yet.
     Undecided,
 }
 
@@ -58,7 +58,7 @@ impl RolloutState {
         let Some(status) = policy.status.as_ref().filter(|_| !is_outdated(policy)) else {
             return Self::Undecided;
         };
-        let is_ready = times::condition(status, "Ready").is_some_and(|ready| ready.status == "True");
+        let is_ready = times::is_ready(status);
         match status.phase {
             Some(Phase::Completed) if is_ready => Self::Completed,
             Some(Phase::Holding | Phase::Failed | Phase::Stalled) => Self::Held,

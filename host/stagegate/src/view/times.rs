@@ -32,7 +32,7 @@ fn first_placement(status: &StagedBindingPolicyStatus) -> Option<&Time> {
     placed.min_by_key(|time| time.0)
 }
 
-/// How long ago the rollout began; zero where nobody knows.
+/// How long ago the rollout began; zero where that is not known.
 pub(super) fn since_beginning(policy: &StagedBindingPolicy, now: Timestamp) -> Duration {
     began(policy).map_or(Duration::ZERO, |began| between(began, now))
 }
@@ -57,7 +57,12 @@ pub(super) fn phase_since(status: &StagedBindingPolicyStatus) -> Option<&Time> {
     condition(status, type_).map(|condition| &condition.last_transition_time)
 }
 
-pub fn condition<'s>(status: &'s StagedBindingPolicyStatus, type_: &str) -> Option<&'s Condition> {
+/// Whether the workload is placed and passes now, by the condition `Ready`.
+pub fn is_ready(status: &StagedBindingPolicyStatus) -> bool {
+    condition(status, "Ready").is_some_and(|ready| ready.status == "True")
+}
+
+pub(super) fn condition<'s>(status: &'s StagedBindingPolicyStatus, type_: &str) -> Option<&'s Condition> {
     status.conditions.iter().find(|condition| condition.type_ == type_)
 }
 

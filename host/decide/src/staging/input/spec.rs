@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use jiff::SignedDuration;
 use kube::ResourceExt as _;
 use stagegate_api::{
-    MAX_POLICY_AND_STAGE_NAME, PreviousStages, StageHealth, StagedBindingPolicy, UnacknowledgedUpdates,
+    MAX_POLICY_AND_STAGE_NAME, PreviousStages, Stage, StageHealth, StagedBindingPolicy, UnacknowledgedUpdates,
 };
 
 use crate::checks::answers::{Answers, Compilation};
@@ -154,7 +154,7 @@ fn check(policy: &StagedBindingPolicy) -> Result<Checked, Vec<String>> {
 
 /// The Go stager reads an empty expression as none. In YAML `condition: !has(x)` is a tag and an empty text, so a check that its author has
 /// written would be none, too.
-fn empty_expressions<'a>(stage: &'a stagegate_api::Stage, field: &'a str) -> impl Iterator<Item = String> + 'a {
+fn empty_expressions<'a>(stage: &'a Stage, field: &'a str) -> impl Iterator<Item = String> + 'a {
     let expressions = [("filter", &stage.filter), ("condition", &stage.condition)];
     let empty = expressions
         .into_iter()

@@ -160,7 +160,7 @@ fn given(root: args::Root, value: &Value, source: &Source<'_>) -> Result<Given> 
     })))
 }
 
-/// Something that looks like a CombinedStatus and is none: nobody asks whether its clusters have reported.
+/// Something that looks like a CombinedStatus and is none: whether its clusters have reported is not checked.
 fn not_taken(value: &Value, source: &Source<'_>) -> Option<String> {
     let labels = value.pointer("/metadata/labels").and_then(Value::as_object);
     let mut labels = labels.into_iter().flatten();
