@@ -191,7 +191,10 @@ impl Step {
             }
             Step::NeverMissing { resource, name } => world.never_missing(resource, name),
             Step::Contend(policy) => contend(&client, policy, world).await,
-            Step::Kill(part) => world.kill(*part),
+            Step::Kill(part) => {
+                world.story().catch_up(&client).await?;
+                world.kill(*part)
+            }
             Step::Start(part) => world.start_again(*part).await,
             Step::Pause(seconds) => {
                 tokio::time::sleep(Duration::from_secs(*seconds)).await;

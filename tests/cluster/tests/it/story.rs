@@ -3,8 +3,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
+use anyhow::Context as _;
 use futures::StreamExt as _;
+use kube::api::ListParams;
 use kube::runtime::WatchStreamExt as _;
 use kube::runtime::watcher::{self, Event};
 use kube::{Api, Client, ResourceExt as _};
@@ -62,6 +65,32 @@ impl Story {
     /// The active stages of a policy, each when it became so.
     pub fn stages_of(&self, policy: &str) -> Vec<String> {
         self.seen().stages.get(policy).cloned().unwrap_or_default()
+    }
+
+    /// Waits until the active stage of each policy has been seen: a server that is killed now may never tell of it again.
+    ///
+    /// # Errors
+    /// The watch has not told of a stage for half a minute.
+    pub async fn catch_up(&self, client: &Client) -> anyhow::Result<()> {
+        let policies = Api::<StagedBindingPolicy>::all(client.clone());
+        // What does not answer has nothing to tell.
+        let Ok(policies) = policies.list(&ListParams::default()).await else {
+            return Ok(());
+        };
+        for policy in policies {
+            let name = policy.name_any();
+            let Some(active) = policy.status.and_then(|status| status.active_stage) else {
+                continue;
+            };
+            let seen = async {
+                while !self.stages_of(&name).contains(&active) {
+                    tokio::time::sleep(Duration::from_millis(20)).await;
+                }
+            };
+            let seen = tokio::time::timeout(Duration::from_secs(30), seen).await;
+            seen.with_context(|| format!("the watch has not told of stage {active} of {name}"))?;
+        }
+        Ok(())
     }
 
     /// A plan is placed at most once for each stage and attempt.
