@@ -243,7 +243,8 @@ pub struct StageStatus {
     /// - Outdated: it is still placed at an older revision.
     /// - Failed: a gate has said that this attempt will never pass; it stays placed.
     pub state: StageState,
-    /// The revision that this record is about: a digest of the policy's `downsync`.
+    /// The revision that this record is about: a digest of the policy's `downsync`. Of a stage that is not placed any more and has not
+    /// passed, the one that it was placed at.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 128))]
     pub revision: Option<String>,

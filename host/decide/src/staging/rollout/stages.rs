@@ -70,6 +70,20 @@ impl<'a> Rollout<'a> {
         })
     }
 
+    /// Whether status says that the stage was placed at the revision and has not passed.
+    fn is_recorded_as_unpassed(&self, index: usize) -> bool {
+        self.recorded(index).is_some_and(|record| {
+            record.state != StageState::Passed && record.revision.as_deref() == Some(self.checked.revision.as_str())
+        })
+    }
+
+    /// Whether status knows this attempt of the stage. What it says of other stages is then not older than the attempt: a pass is
+    /// written before the next stage is opened.
+    fn is_on_record(&self, index: usize, own: &OwnedPlacement<'_>) -> bool {
+        self.recorded(index)
+            .is_some_and(|record| stage::is_of(record, own) && record.attempt == Some(own.attempt))
+    }
+
     pub(crate) fn has_passed(&self, index: usize) -> bool {
         self.passed[index]
     }
@@ -117,7 +131,7 @@ impl<'a> Rollout<'a> {
                 let is_before = pair.is_none_or(|(own, after)| own.is_newer_than(&after) == Some(false));
                 is_told(index, own) && is_before
             }
-            _ => true,
+            _ => !(self.is_recorded_as_unpassed(index) && self.is_on_record(later, after)),
         };
         // What cannot be seen now may be open at another revision, or since a moment ago.
         self.is_open_at_revision(later) && is_told(later, after) && is_after && !self.slots[index].may_be_open()

@@ -84,9 +84,12 @@ pub fn of_closed(recorded: &StageStatus) -> StageStatus {
 }
 
 /// What stays known of a placement that is gone: its objects, so that an edit before the next one is seen shows in the generation,
-/// and its pending updates. A cluster that is out of reach runs what it ran, whichever placement brought that.
+/// and its pending updates. A cluster that is out of reach runs what it ran, whichever placement brought that. Where the stage had
+/// not passed, its revision stays, too: a later stage that is open at it does not show the contrary.
 pub fn of_removed(recorded: &StageStatus) -> StageStatus {
+    let is_passed = recorded.state == StageState::Passed;
     StageStatus {
+        revision: recorded.revision.clone().filter(|_| !is_passed),
         objects: recorded.objects.iter().map(unbound).collect(),
         ..StageStatus::default()
     }
