@@ -2,6 +2,7 @@
 //! true, literals that are no pattern, no duration or no timestamp. An expression that passes may still fail on its values: most of
 //! them have no shape that is known.
 
+use crate::elsewhere;
 use crate::error::{CompileError, cut};
 use crate::extended;
 use crate::library::Library;
@@ -160,12 +161,17 @@ impl<'a> Check<'a> {
             | Shape::Opaque(_)
             | Shape::List(_) => {
                 let text = format!("{of} has no member {}", cut(field, NAME_CHARS));
-                return Err(self.refuse(expr, &text));
+                let is_length = matches!(of, Shape::List(_)) && elsewhere::is_length(field);
+                let hint = if is_length { ": write size() for its length" } else { "" };
+                return Err(self.refuse(expr, &format!("{text}{hint}")));
             }
         };
         members.get(field).cloned().ok_or_else(|| {
             let text = format!("unknown member: {}", cut(field, NAME_CHARS));
-            self.refuse(expr, &or_meant(text, field, members.keys().map(String::as_str)))
+            let names = || members.keys().map(String::as_str);
+            let list = || format!("{text}; its members are {}", names().collect::<Vec<_>>().join(", "));
+            let text = meant(field, names()).map_or_else(list, |meant| format!("{text}; did you mean {meant}?"));
+            self.refuse(expr, &text)
         })
     }
 
@@ -250,15 +256,7 @@ impl<'a> Check<'a> {
         };
         let given = call.args.len();
         if !known.as_ref().is_some_and(|counts| counts.contains(&given)) {
-            let shown = cut(shown, NAME_CHARS);
-            let problem = if known.is_some() || self.library.is_macro(&shown) {
-                format!("wrong number of arguments for {shown}: {given}")
-            } else if shown == "not" {
-                // `not(x)` parses, as a call.
-                "`not` is not an operator: write `!`".to_owned()
-            } else {
-                or_meant(format!("unknown function: {shown}"), &shown, self.library.names())
-            };
+            let problem = self.no_such_call(call, shown, known.is_some());
             return Err(self.refuse_call(expr, name, &problem));
         }
         self.literal(expr, name, &call.args)?;
@@ -267,6 +265,26 @@ impl<'a> Check<'a> {
             shapes.push(self.expression(argument)?);
         }
         self.returned((expr, call), (receiver, &shapes))
+    }
+
+    /// What is wrong with a call of no function, macro or method that there is, or with its number of arguments.
+    fn no_such_call(&self, call: &CallExpr, shown: &str, is_known: bool) -> String {
+        let shown = cut(shown, NAME_CHARS);
+        if call.target.is_none() && elsewhere::is_loop(&shown) {
+            return format!("{shown} is called on a list or a map: write x.{shown}(e, …)");
+        }
+        if is_known || self.library.is_macro(&shown) {
+            return format!("wrong number of arguments for {shown}: {}", call.args.len());
+        }
+        if shown == "not" {
+            // `not(x)` parses, as a call.
+            return "`not` is not an operator: write `!`".to_owned();
+        }
+        let problem = format!("unknown function: {shown}");
+        match elsewhere::call(&shown) {
+            Some(hint) => format!("{problem}: {hint}"),
+            None => or_meant(problem, &shown, self.library.names()),
+        }
     }
 
     /// What a call returns, if it can return anything for arguments of these shapes.

@@ -21,6 +21,7 @@ mod check;
 mod compile;
 #[cfg(test)]
 mod conformance;
+mod elsewhere;
 mod error;
 mod explain;
 mod extended;

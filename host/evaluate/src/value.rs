@@ -102,10 +102,31 @@ impl Value {
     }
 
     /// The elements of a list.
-    pub(crate) fn items(&self) -> Option<Vec<Value>> {
+    pub fn items(&self) -> Option<Vec<Value>> {
         let list = self.0.downcast_ref::<DataList>()?;
         let items = list.0.inner().iter();
         Some(items.map(|item| Value(Arc::from(item.clone_as_boxed()))).collect())
+    }
+
+    /// The keys of a map that are texts, in order. None of anything else.
+    pub fn keys(&self) -> Vec<String> {
+        let map = self.0.downcast_ref::<DataMap>();
+        let entries = map.into_iter().flat_map(|map| map.0.inner().keys());
+        let mut keys: Vec<String> = entries
+            .filter_map(|key| match key {
+                CelMapKey::String(key) => Some(key.inner().to_owned()),
+                _ => None,
+            })
+            .collect();
+        keys.sort_unstable();
+        keys
+    }
+
+    /// The value under a key of a map.
+    pub fn member(&self, key: &str) -> Option<Value> {
+        let map = self.0.downcast_ref::<DataMap>()?;
+        let value = map.0.inner().get(&CelMapKey::from(key.to_owned()))?;
+        Some(Value(Arc::from(value.clone_as_boxed())))
     }
 
     /// The text under a key of a map.

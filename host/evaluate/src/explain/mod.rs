@@ -149,7 +149,8 @@ impl Walk<'_> {
     fn leaf(&mut self, (expr, is): (&IdedExpr, bool), at: &str) {
         let text = self.written.quoted(expr);
         let read = self.read(expr);
-        self.note(at, format!("{text} is {is}{read}"));
+        let counted = self.counted((expr, is));
+        self.note(at, format!("{text} is {is}{read}{counted}"));
     }
 
     fn note(&mut self, at: &str, reason: String) {
@@ -186,6 +187,54 @@ impl Walk<'_> {
                     .collect();
                 format!(", {}", several.join(" and "))
             }
+        }
+    }
+
+    /// The elements that make the size of a filtered list what it is: those that it has too many of, or that are missing from it.
+    fn counted(&mut self, (expr, is): (&IdedExpr, bool)) -> String {
+        let Expr::Call(call) = &expr.expr else {
+            return String::new();
+        };
+        let (kept, is_left) = match call.args.as_slice() {
+            [one, other] => match (Kept::of(one), Kept::of(other)) {
+                (Some(kept), None) => (kept, true),
+                (None, Some(kept)) => (kept, false),
+                _ => return String::new(),
+            },
+            _ => return String::new(),
+        };
+        let is_too_few = match call.func_name.as_str() {
+            operators::GREATER | operators::GREATER_EQUALS => is_left != is,
+            operators::LESS | operators::LESS_EQUALS => is_left == is,
+            _ => false,
+        };
+        let (Some(elements), Some(range)) = (self.range(kept.range), self.written.of(kept.range)) else {
+            return String::new();
+        };
+        let is_root = matches!(&kept.range.expr, Expr::Ident(_)) && self.scope.len() == self.roots;
+        let outside = self.scope.len();
+        let body = charging(kept.body);
+        let mut labels = Vec::new();
+        for element in elements {
+            let label = element.label(&range, is_root);
+            self.scope.push((kept.variable.to_owned(), element.bound));
+            if self.gives(&body, !is_too_few) {
+                labels.push(label);
+            }
+            self.scope.truncate(outside);
+        }
+        let more = labels.len().saturating_sub(REASONS);
+        labels.truncate(REASONS);
+        let labels = labels.join(", ");
+        let and_more = if more > 0 {
+            format!(" and {more} more")
+        } else {
+            String::new()
+        };
+        match (labels.is_empty(), is_too_few) {
+            (true, _) => String::new(),
+            (false, true) => format!(", without {labels}{and_more}"),
+            (false, false) => format!(": {labels}{and_more}"),
         }
     }
 
@@ -309,6 +358,49 @@ impl<'a> Quantifier<'a> {
                     body,
                     variable: &comprehension.iter_var,
                     is_for_all,
+                })
+            }
+            _ => None,
+        }
+    }
+}
+
+/// What a list keeps by `filter`, whose size is asked.
+struct Kept<'a> {
+    range: &'a IdedExpr,
+    body: &'a IdedExpr,
+    variable: &'a str,
+}
+
+impl<'a> Kept<'a> {
+    /// Of `range.filter(variable, body).size()` or `size(range.filter(variable, body))`.
+    fn of(expr: &'a IdedExpr) -> Option<Self> {
+        let Expr::Call(call) = &expr.expr else { return None };
+        let list = match (call.func_name.as_str(), call.target.as_deref(), call.args.as_slice()) {
+            ("size", Some(list), []) | ("size", None, [list]) => list,
+            _ => return None,
+        };
+        let Expr::Comprehension(comprehension) = &list.expr else {
+            return None;
+        };
+        let is_list = matches!(&comprehension.accu_init.expr, Expr::List(list) if list.elements.is_empty());
+        let Expr::Call(step) = &comprehension.loop_step.expr else {
+            return None;
+        };
+        // `map` with a condition appends something else than the element.
+        let is_element = |appended: &IdedExpr| {
+            let Expr::Call(sum) = &appended.expr else { return false };
+            let is_variable =
+                |expr: &IdedExpr| matches!(&expr.expr, Expr::Ident(name) if *name == comprehension.iter_var);
+            let [_, added] = sum.args.as_slice() else { return false };
+            matches!(&added.expr, Expr::List(list) if list.elements.iter().all(is_variable))
+        };
+        match step.args.as_slice() {
+            [body, appended, _] if step.func_name == operators::CONDITIONAL && is_list && is_element(appended) => {
+                Some(Self {
+                    range: &comprehension.iter_range,
+                    body,
+                    variable: &comprehension.iter_var,
                 })
             }
             _ => None,
