@@ -4,7 +4,7 @@ use std::io::{self, Write as _};
 
 use anyhow::{Context as _, anyhow};
 use serde_json::{Value, json};
-use stagegate_evaluate::{Answer, Budget, CompileError, EvalError, explain};
+use stagegate_evaluate::{Answer, Budget, CompileError, EvalError, Value as CelValue, explain};
 
 use self::given::{Given, Unproven};
 use super::{Failure, Outcome, Result};
@@ -73,7 +73,8 @@ impl Expression {
     fn answer(&self, given: &Given) -> Tried {
         let compiled = given.compile(&self.text).map_err(|error| self.refused(error))?;
         let bound = given.bind(&compiled)?;
-        let (value, fuel) = compiled.eval_metered(&bound, Budget::default())?;
+        let metered = compiled.eval_metered(&bound, Budget::default());
+        let (value, fuel) = metered.map_err(|error| self.failed(&error, &bound))?;
         let is_false = value == Answer::Bool(false);
         let because = is_false.then(|| explain(&self.text, &bound, Budget::default()));
         Ok(Answered {
@@ -83,22 +84,20 @@ impl Expression {
         })
     }
 
+    fn failed(&self, error: &EvalError, bound: &[(&str, CelValue)]) -> Problem {
+        Problem {
+            message: variables::explained(error, &self.text, bound),
+            kind: error.kind.as_str(),
+            place: None,
+        }
+    }
+
     fn refused(&self, error: CompileError) -> Problem {
         let place = error.line.zip(error.column);
         Problem {
             message: error.message,
             kind: "InvalidExpression",
             place: place.map(|(line, column)| (line + self.lines_before, column)),
-        }
-    }
-}
-
-impl From<EvalError> for Problem {
-    fn from(error: EvalError) -> Self {
-        Self {
-            message: variables::explained(&error),
-            kind: error.kind.as_str(),
-            place: None,
         }
     }
 }

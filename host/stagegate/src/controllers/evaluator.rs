@@ -89,7 +89,7 @@ impl Evaluator {
             },
             Err(error) => {
                 let is_timed_out = matches!(error.kind, EvalErrorKind::DeadlineExceeded);
-                let message = cut(&variables::explained(&error), MESSAGE_CHARS_MAX);
+                let message = cut(&variables::explained(&error, text, &bound), MESSAGE_CHARS_MAX);
                 let lasting = if is_timed_out { Lasting::No } else { Lasting::Yes };
                 return (Verdict::Unknown { message }, lasting);
             }

@@ -6,7 +6,9 @@ use std::collections::BTreeSet;
 use serde_json::Value as Json;
 use stagegate_api::evidence;
 use stagegate_decide::staging::{ClusterReport, JudgedObject, Root, Variable};
-use stagegate_evaluate::{CompileError, Compiled, EvalError, EvalErrorKind, Library, Shape, Value, compile_shaped};
+use stagegate_evaluate::{
+    CompileError, Compiled, EvalError, EvalErrorKind, Library, Member, Shape, Value, compile_shaped, meant, reading,
+};
 
 /// What an expression may see; a variable whose value is not here must not be named.
 #[derive(Clone, Copy, Default)]
@@ -93,22 +95,56 @@ pub fn values(named: &BTreeSet<Variable>, shown: Shown<'_>) -> Result<Vec<(&'sta
     named.iter().map(value).collect()
 }
 
-/// Why an evaluation failed, with what to do about a member that an object need not have.
-pub fn explained(error: &EvalError) -> String {
-    match &error.kind {
-        EvalErrorKind::NoSuchKey { name } if !name.starts_with('(') => {
-            let test = if is_simple(name) {
-                format!("has(a.{name})")
-            } else {
-                format!("{name:?} in a")
-            };
-            format!(
-                "no such member: {name}. If it may be absent, test it first: {test}; if the kind never has it, exclude the kind \
-                 with the stage's filter"
-            )
-        }
-        _ => error.to_string(),
+/// Why the evaluation of `text` failed, with what to do about a member that an object need not have, and the names that there are where
+/// a StatusCollector or one of its columns is missing.
+pub fn explained(error: &EvalError, text: &str, bound: &[(&str, Value)]) -> String {
+    let EvalErrorKind::NoSuchKey { name } = &error.kind else {
+        return error.to_string();
+    };
+    if name.starts_with('(') {
+        return error.to_string();
     }
+    let collectors = bound
+        .iter()
+        .find(|(variable, _)| *variable == Variable::Collectors.name());
+    if let Some((_, collectors)) = collectors
+        && let Some(missing) = missing_of_collectors(name, text, collectors)
+    {
+        return missing;
+    }
+    let test = if is_simple(name) {
+        format!("has(a.{name})")
+    } else {
+        format!("{name:?} in a")
+    };
+    format!(
+        "no such member: {name}. If it may be absent, test it first: {test}; if the kind never has it, exclude the kind \
+         with the stage's filter"
+    )
+}
+
+/// What to say of a key that is missing below `collectors`, if it is the name of a StatusCollector or nearly that of a column.
+fn missing_of_collectors(name: &str, text: &str, collectors: &Value) -> Option<String> {
+    let names = collectors.keys();
+    let is_collector =
+        |member: &Member| member.of == Variable::Collectors.name() && !member.is_of_elements && member.name == name;
+    if !names.iter().any(|known| known == name) && reading(text)?.members.iter().any(is_collector) {
+        let near = meant(name, names.iter().map(String::as_str));
+        let hint = near.map_or_else(
+            || format!("there are results of {}.", names.join(", ")),
+            |near| format!("did you mean {near}?"),
+        );
+        return Some(format!(
+            "no result of a StatusCollector {name}: {hint} If it is right, name it in spec.downsync[].statusCollectors"
+        ));
+    }
+    let rows = names
+        .iter()
+        .filter_map(|name| collectors.member(name)?.items())
+        .flatten();
+    let columns: BTreeSet<String> = rows.flat_map(|row| row.keys()).collect();
+    let near = meant(name, columns.iter().map(String::as_str))?;
+    (near != name).then(|| format!("no such column: {name}; did you mean {near}?"))
 }
 
 /// Whether it can stand after a dot.

@@ -28,15 +28,15 @@ pub const WITHOUT_STATUS: [Kind; 7] = [
 ];
 
 /// Kinds of Kubernetes that have a status and no replicas in it.
-pub const WITHOUT_REPLICAS: [&str; 8] = [
-    "cronjobs",
-    "horizontalpodautoscalers",
-    "ingresses",
-    "jobs",
-    "namespaces",
-    "persistentvolumeclaims",
-    "pods",
-    "services",
+pub const WITHOUT_REPLICAS: [Kind; 8] = [
+    namespaced("batch", "cronjobs"),
+    namespaced("autoscaling", "horizontalpodautoscalers"),
+    namespaced("networking.k8s.io", "ingresses"),
+    namespaced("batch", "jobs"),
+    cluster_scoped("", "namespaces"),
+    namespaced("", "persistentvolumeclaims"),
+    namespaced("", "pods"),
+    namespaced("", "services"),
 ];
 
 const fn namespaced(group: &'static str, resource: &'static str) -> Kind {

@@ -9,6 +9,7 @@ use super::beside::Beside;
 use super::clauses::{self, Kind};
 use super::expression::{self, CollectorRead};
 use super::finding::{Finding, Severity};
+use super::reach;
 use crate::controllers::variables::{self, Shown};
 use crate::manifests::{Manifest, TextSpan};
 
@@ -23,6 +24,7 @@ pub fn findings(manifest: &Manifest, beside: &Beside) -> Vec<Finding> {
             manifest,
             pointer: &stage.pointer,
             clauses: &clauses,
+            beside,
         }));
     }
     findings
@@ -38,6 +40,7 @@ struct Stage<'a> {
     manifest: &'a Manifest,
     pointer: &'a str,
     clauses: &'a [Item<'a>],
+    beside: &'a Beside,
 }
 
 impl Stage<'_> {
@@ -166,7 +169,7 @@ fn of_reading(stage: &Stage<'_>, pointer: &str, reading: &Reading) -> Vec<Findin
         .collect();
     let mut is_any_missing = false;
     for read in expression::collectors_read(reading) {
-        if !named.contains(&read.name.as_str()) {
+        if !named.contains(&read.name.as_str()) && !is_misspelt_in_a_clause(&read.name, &named, stage.beside) {
             is_any_missing |= !read.is_tested;
             findings.extend(unnamed_collector(stage, &read, (&named, within(read.place))));
         }
@@ -183,15 +186,25 @@ fn of_reading(stage: &Stage<'_>, pointer: &str, reading: &Reading) -> Vec<Findin
     findings
 }
 
+/// Whether a clause probably means this StatusCollector by a name that none among the files has: then the mistake is there.
+fn is_misspelt_in_a_clause(name: &str, named: &[&str], beside: &Beside) -> bool {
+    let mut absent = named.iter().filter(|named| !beside.collectors.contains(**named));
+    beside.collectors.contains(name) && absent.any(|named| mistyped(named, [name]).is_some())
+}
+
 /// A StatusCollector that a condition reads and no clause names. That one of its results may be missing is what a test, or a comparison
 /// of the results' names, may be there for.
 fn unnamed_collector(stage: &Stage<'_>, read: &CollectorRead, (named, place): (&[&str], TextSpan)) -> Option<Finding> {
     let name = &read.name;
-    let named = named.iter().copied();
+    let collectors = &stage.beside.collectors;
+    let is_there = |named: &&str| collectors.is_empty() || collectors.contains(*named);
+    let named = named.iter().copied().filter(is_there);
+    let known = named.chain(collectors.iter().map(String::as_str));
+    let known = known.filter(|known| known != name);
     let near = if read.is_compared {
-        mistyped(name, named)
+        mistyped(name, known)
     } else {
-        meant(name, named)
+        meant(name, known)
     };
     let message = format!("the condition reads the results of {name:?}, which no clause names");
     let add = format!("add {name:?} to the statusCollectors of the clause whose objects it judges");
@@ -206,15 +219,15 @@ fn unnamed_collector(stage: &Stage<'_>, read: &CollectorRead, (named, place): (&
     Some(Finding { severity, ..finding })
 }
 
-/// A condition that reads a count of replicas while a clause names kinds that have none. Silent where it looks at the kind, tests
-/// the member first, or has a filter before it.
+/// A condition that reads a count of replicas although the stage evaluates kinds that have none. Silent where it looks at the kind or
+/// tests the member first.
 fn replica_counts_of_kinds_without_replicas(
     stage: &Stage<'_>,
     reading: &Reading,
     within: &dyn Fn(Place) -> TextSpan,
 ) -> Option<Finding> {
     const COUNTS: [&str; 4] = ["available", "ready", "replicas", "updated"];
-    if stage.text("filter").is_some() || reading.variables.contains(Variable::Object.name()) {
+    if reading.variables.contains(Variable::Object.name()) {
         return None;
     }
     let of_clusters = |member: &&Member| member.is_of_elements && member.of == Variable::Clusters.name();
@@ -222,19 +235,53 @@ fn replica_counts_of_kinds_without_replicas(
     let read = members().find(|member| {
         COUNTS.contains(&member.name.as_str()) && !members().any(|other| other.is_tested && other.name == member.name)
     })?;
-    let resources = stage.clauses.iter().flat_map(|clause| {
-        let resources = clauses::list(clause.value, "resources").into_iter();
-        resources.filter_map(Value::as_str)
-    });
-    let without = resources
-        .into_iter()
-        .find(|resource| clauses::WITHOUT_REPLICAS.contains(resource))?;
+    let (without, whence) = evaluated_without_replicas(stage)?;
     let name = &read.name;
-    let message = format!("`{name}` is absent for {without}, which a clause names: reading it is an error there");
+    let message = format!("`{name}` is absent for {without}, {whence}: reading it is an error there");
     let advice = format!(
         "exclude {without} with the stage's filter, or begin the condition with `object.resource == \"{without}\" || …`"
     );
     Some(Finding::warning(stage.manifest, within(read.place), "absent-member", message).advise(advice))
+}
+
+/// A resource without replicas that a clause names, or that is among the files and matched, and that the stage's filter keeps.
+fn evaluated_without_replicas(stage: &Stage<'_>) -> Option<(&'static str, &'static str)> {
+    let filter = stage.text("filter").map(|(_, text)| text);
+    let is_kept = |clause: &Value| filter.is_none_or(|filter| keeps(filter, clause));
+    let kinds = || clauses::WITHOUT_REPLICAS.into_iter();
+    let is_named = |kind: &Kind| {
+        let mut naming = stage
+            .clauses
+            .iter()
+            .filter(|clause| clauses::names(clause.value, *kind));
+        naming.any(|clause| is_kept(&clauses::sample(clause.value, *kind)))
+    };
+    if let Some(kind) = kinds().find(is_named) {
+        return Some((kind.resource, "which a clause names"));
+    }
+    let is_there = |kind: &Kind| {
+        let objects = stage.beside.workload.iter().map(|object| (object, &object.candidate));
+        let mut of_kind =
+            objects.filter(|(_, object)| (&*object.group, &*object.resource) == (kind.group, kind.resource));
+        of_kind.any(|(object, candidate)| {
+            let matching = stage
+                .clauses
+                .iter()
+                .filter(|clause| reach::matches(clause.value, object, stage.beside));
+            let sampled = matching.map(|clause| {
+                let mut sample = clauses::sample(clause.value, *kind);
+                sample["name"] = candidate.name.as_str().into();
+                if let Some(namespace) = &candidate.namespace {
+                    sample["namespace"] = namespace.as_str().into();
+                }
+                sample
+            });
+            sampled.into_iter().any(|sample| is_kept(&sample))
+        })
+    };
+    kinds()
+        .find(is_there)
+        .map(|kind| (kind.resource, "which are among the files"))
 }
 
 /// StatusCollectors that a clause names and that are not among the files, where the files hold any. A name that is nearly that of one

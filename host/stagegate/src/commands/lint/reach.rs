@@ -80,7 +80,8 @@ fn impossible(group: Option<&str>, resource: &str, kinds: &Kinds) -> Option<(Str
 /// A clause that matches none of the workload among the files.
 fn unmatched(manifest: &Manifest, clause: &Item<'_>, beside: &Beside) -> Option<Finding> {
     let read: DownsyncClause = serde_json::from_value(clause.value.clone()).ok()?;
-    if beside.workload.is_empty() || beside.workload.iter().any(|object| matches(&read, object, beside)) {
+    let is_matched = |object: &Workload| matches(clause.value, object, beside);
+    if beside.workload.is_empty() || beside.workload.iter().any(is_matched) {
         return None;
     }
     let message = format!(
@@ -100,9 +101,11 @@ fn unmatched(manifest: &Manifest, clause: &Item<'_>, beside: &Beside) -> Option<
     Some(Finding::warning(manifest, place, "matches-nothing", message).advise(advice))
 }
 
-/// As KubeStellar would match it; what the files leave open counts as a match.
-fn matches(clause: &DownsyncClause, object: &Workload, beside: &Beside) -> bool {
-    let mut clause = clause.clone();
+/// As KubeStellar would match it; what the files leave open counts as a match. A clause that cannot be read matches nothing.
+pub fn matches(clause: &Value, object: &Workload, beside: &Beside) -> bool {
+    let Ok(mut clause) = serde_json::from_value::<DownsyncClause>(clause.clone()) else {
+        return false;
+    };
     if object.is_of_any_namespace {
         clause.namespaces = None;
     }

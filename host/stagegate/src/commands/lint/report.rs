@@ -84,8 +84,8 @@ impl Report<'_> {
         let rest = self.skipped.len() - named.len();
         match (named.is_empty(), rest) {
             (true, _) => counts,
-            (false, 0) => format!("{counts}; skipped: {}", named.join(", ")),
-            (false, rest) => format!("{counts}; skipped: {} and {rest} more", named.join(", ")),
+            (false, 0) => format!("{counts}; not checked themselves: {}", named.join(", ")),
+            (false, rest) => format!("{counts}; not checked themselves: {} and {rest} more", named.join(", ")),
         }
     }
 }

@@ -1,12 +1,16 @@
 //! Schema, defaults and rules, judged by an API server in this process: exactly what `kubectl apply` would be told.
 
 use anyhow::Context as _;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
+    CustomResourceDefinition, JSONSchemaPropsOrArray,
+};
 use kube::api::{DynamicObject, PostParams};
 use kube::core::{ApiResource, GroupVersionKind, Status};
 use kube::{Client, Resource as _};
 use serde_json::Value;
 use stagegate_clock::TokioClock;
 use stagegate_embedded::Server;
+use stagegate_evaluate::meant;
 
 use super::finding::Finding;
 use super::kinds::Kinds;
@@ -96,13 +100,39 @@ fn creation(resource: &ApiResource, object: &Value, validation: &str) -> anyhow:
 
 fn resource(manifest: &Manifest) -> Option<ApiResource> {
     let (group, version) = manifest.api_version().split_once('/')?;
-    let served = stagegate_api::crd::all_for_playground().into_iter().find(|crd| {
+    let kind = GroupVersionKind::gvk(group, version, manifest.kind());
+    let served = definition(manifest)?;
+    Some(ApiResource::from_gvk_with_plural(&kind, &served.spec.names.plural))
+}
+
+/// The definition of the manifest's kind, if it serves the manifest's version.
+fn definition(manifest: &Manifest) -> Option<CustomResourceDefinition> {
+    let (group, version) = manifest.api_version().split_once('/')?;
+    stagegate_api::crd::all_for_playground().into_iter().find(|crd| {
         crd.spec.group == group
             && crd.spec.names.kind == manifest.kind()
             && crd.spec.versions.iter().any(|served| served.name == version)
-    })?;
-    let kind = GroupVersionKind::gvk(group, version, manifest.kind());
-    Some(ApiResource::from_gvk_with_plural(&kind, &served.spec.names.plural))
+    })
+}
+
+/// The field beside the unknown one that was probably meant.
+fn meant_field(manifest: &Manifest, field: &str) -> Option<String> {
+    let (_, version) = manifest.api_version().split_once('/')?;
+    let served = definition(manifest)?.spec.versions.into_iter();
+    let schema = served
+        .filter(|served| served.name == version)
+        .find_map(|served| served.schema)?;
+    let mut schema = schema.open_api_v3_schema?;
+    let path = pointer(field);
+    let (within, unknown) = path.rsplit_once('/')?;
+    for step in within.split('/').skip(1) {
+        schema = match (schema.items, step.parse::<usize>()) {
+            (Some(JSONSchemaPropsOrArray::Schema(element)), Ok(_)) => *element,
+            _ => schema.properties?.remove(step)?,
+        };
+    }
+    let known = schema.properties?;
+    meant(unknown, known.keys().map(String::as_str)).map(str::to_owned)
 }
 
 /// `strict decoding error: unknown field "spec.stage", unknown field "spec.x"`: one finding for each.
@@ -114,7 +144,11 @@ fn unknown_fields(manifest: &Manifest, status: &Status) -> Vec<Finding> {
         .filter_map(|rest| rest.split('"').next());
     let finding = |field: &str| {
         let place = manifest.place(&pointer(field));
-        Finding::error(manifest, place, "schema", format!("unknown field {field:?}"))
+        let finding = Finding::error(manifest, place, "schema", format!("unknown field {field:?}"));
+        match meant_field(manifest, field) {
+            Some(meant) => finding.advise(format!("did you mean {meant}?")),
+            None => finding,
+        }
     };
     let findings: Vec<Finding> = fields.map(finding).collect();
     match findings.is_empty() {
