@@ -10,7 +10,7 @@ use stagegate_api::{SimulatedClusterSpec, SourceRef};
 use super::health::{self, Health};
 use super::patient::{Patient, RunningReplicas};
 use super::soundness;
-use super::transport::{Cargo, Work};
+use super::transport::{BindingVersion, Cargo, Work};
 use super::truth::{Change, Fared, ObjectRef, Presence, Present, Truth};
 
 /// An object in a cluster, there or not.
@@ -20,7 +20,7 @@ pub(super) type ObjectInCluster = (String, ObjectRef);
 pub(super) struct Fleet {
     clusters: BTreeMap<String, Cluster>,
     /// By place: what each Binding brings there.
-    wanted: BTreeMap<ObjectInCluster, BTreeMap<String, Wish>>,
+    wanted: BTreeMap<ObjectInCluster, BTreeMap<String, Carrier>>,
     /// By Binding: the places it reaches, so that a change costs what it touches.
     reach: BTreeMap<String, BTreeSet<ObjectInCluster>>,
     /// When to look at which place: its report may be due.
@@ -38,7 +38,12 @@ struct Cluster {
     objects: BTreeMap<ObjectRef, Held>,
 }
 
-struct Wish {
+/// What stands for a ManifestWork: an object on its way to a cluster.
+struct Carrier {
+    /// Of the Binding that it was written for.
+    binding: BindingVersion,
+    /// Of the object that it carries, after which it is named.
+    object_uid: Option<String>,
     /// Counts hand-overs: of several Bindings' contents the latest wins.
     order: u64,
     create_only: bool,
@@ -104,6 +109,9 @@ impl Fleet {
 
     /// Brings what a Binding says to its clusters and takes away what nobody brings any more. An object that two Bindings
     /// bring stays when one of them lets go.
+    ///
+    /// A carrier that is there is written again only for another generation of the Binding or another object of the name: its contents
+    /// are not compared. One that is missing is made of what was just read.
     pub(super) fn hand_over(&mut self, binding: &str, work: Work, now: Timestamp) {
         self.hand_overs += 1;
         let mut left = self.reach.remove(binding).unwrap_or_default();
@@ -112,16 +120,17 @@ impl Fleet {
             for cluster in &work.destinations {
                 let place = (cluster.clone(), item.object.clone());
                 left.remove(&place);
-                if let Some(cargo) = &item.cargo {
-                    let wish = Wish {
+                let carriers = self.wanted.entry(place.clone()).or_default();
+                let is_current = |carrier: &Carrier| carrier.binding == work.binding && carrier.object_uid == item.uid;
+                if !carriers.get(binding).is_some_and(is_current) {
+                    let carrier = Carrier {
+                        binding: work.binding.clone(),
+                        object_uid: item.uid.clone(),
                         order: self.hand_overs,
                         create_only: item.create_only,
-                        cargo: cargo.clone(),
+                        cargo: item.cargo.clone(),
                     };
-                    self.wanted
-                        .entry(place.clone())
-                        .or_default()
-                        .insert(binding.to_owned(), wish);
+                    carriers.insert(binding.to_owned(), carrier);
                 }
                 reached.insert(place);
             }
@@ -133,6 +142,25 @@ impl Fleet {
             self.settle(place, now);
         }
         self.reach.insert(binding.to_owned(), reached);
+    }
+
+    /// The Bindings that bring an object to a cluster.
+    pub(super) fn bindings_of(&self, place: &ObjectInCluster) -> Vec<String> {
+        let carriers = self.wanted.get(place);
+        carriers.into_iter().flat_map(BTreeMap::keys).cloned().collect()
+    }
+
+    /// Takes a carrier away, and with it the object, unless another Binding brings it. Whether it was there.
+    pub(super) fn lose_carrier(&mut self, binding: &str, place: &ObjectInCluster, now: Timestamp) -> bool {
+        let is_there = self
+            .wanted
+            .get(place)
+            .is_some_and(|carriers| carriers.contains_key(binding));
+        if is_there {
+            self.forget(binding, place);
+            self.settle(place, now);
+        }
+        is_there
     }
 
     pub(super) fn withdraw(&mut self, binding: &str, now: Timestamp) {
@@ -256,10 +284,10 @@ impl Fleet {
         else {
             return;
         };
-        let wishes = self.wanted.get(place);
+        let carriers = self.wanted.get(place);
         // Of an object that is held back by one Binding and changed by another, the change wins.
-        let chosen = wishes.and_then(|wishes| wishes.values().max_by_key(|wish| (!wish.create_only, wish.order)));
-        let Some(wish) = chosen else {
+        let chosen = carriers.and_then(|all| all.values().max_by_key(|carrier| (!carrier.create_only, carrier.order)));
+        let Some(carrier) = chosen else {
             if cluster.objects.remove(&place.1).is_some() {
                 self.note(place.clone(), Presence::Absent, now);
             }
@@ -267,7 +295,7 @@ impl Fleet {
         };
         let Some(held) = cluster.objects.get_mut(&place.1) else {
             let held = Held {
-                cargo: wish.cargo.clone(),
+                cargo: carrier.cargo.clone(),
                 generation: 1,
                 created_at: now,
                 changed_at: now,
@@ -277,22 +305,22 @@ impl Fleet {
             self.note(place.clone(), Presence::Present, now);
             return;
         };
-        if wish.create_only || held.cargo.manifest == wish.cargo.manifest {
+        if carrier.create_only || held.cargo.manifest == carrier.cargo.manifest {
             return;
         }
-        if without_metadata(&held.cargo.manifest) != without_metadata(&wish.cargo.manifest) {
-            held.before = health::running(&held.patient(&place.1), &cluster.spec, (&wish.cargo.manifest, now));
+        if without_metadata(&held.cargo.manifest) != without_metadata(&carrier.cargo.manifest) {
+            held.before = health::running(&held.patient(&place.1), &cluster.spec, (&carrier.cargo.manifest, now));
             held.generation += 1;
             held.changed_at = now;
         }
-        held.cargo = wish.cargo.clone();
+        held.cargo = carrier.cargo.clone();
         self.agenda.insert((now, place.clone()));
     }
 
     fn forget(&mut self, binding: &str, place: &ObjectInCluster) {
-        if let Some(wishes) = self.wanted.get_mut(place) {
-            wishes.remove(binding);
-            if wishes.is_empty() {
+        if let Some(carriers) = self.wanted.get_mut(place) {
+            carriers.remove(binding);
+            if carriers.is_empty() {
                 self.wanted.remove(place);
             }
         }

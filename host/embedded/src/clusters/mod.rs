@@ -38,6 +38,8 @@ pub struct Clusters;
 pub enum Error {
     #[error("cannot make {object} anew in cluster {cluster}: it is not there")]
     NotThere { cluster: String, object: ObjectRef },
+    #[error("cannot delete the carrier of {object} to cluster {cluster}: the Binding has none")]
+    NoCarrier { cluster: String, object: ObjectRef },
 }
 
 impl Clusters {
@@ -83,6 +85,20 @@ impl RunningClusters {
         let made = self.shared.fleet().remake(cluster, object, self.shared.now());
         self.shared.wake.notify_one();
         made.then_some(()).ok_or_else(|| Error::NotThere {
+            cluster: cluster.to_owned(),
+            object: object.clone(),
+        })
+    }
+
+    /// Deletes what carries a Binding's object to a cluster, as if somebody deleted its ManifestWork. The object leaves the cluster with
+    /// it, unless another Binding brings it, and comes back as it is in the API server then.
+    ///
+    /// # Errors
+    /// When the Binding brings no such object there.
+    pub fn delete_carrier(&self, binding: &str, cluster: &str, object: &ObjectRef) -> Result<(), Error> {
+        let place = (cluster.to_owned(), object.clone());
+        let is_lost = self.shared.lose_carrier(binding, &place);
+        is_lost.then_some(()).ok_or_else(|| Error::NoCarrier {
             cluster: cluster.to_owned(),
             object: object.clone(),
         })

@@ -1,13 +1,13 @@
 //! What the task that drives the clusters and its owner both hold, each part behind a lock of its own. Must not wait.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use jiff::Timestamp;
 use stagegate_clock::SharedClock;
 use tokio::sync::Notify;
 
-use super::fleet::Fleet;
+use super::fleet::{Fleet, ObjectInCluster};
 use super::settings::{Settings, later};
 
 /// What the task and its owner both hold.
@@ -15,6 +15,8 @@ pub(super) struct Shared {
     clock: SharedClock,
     pub(super) settings: Settings,
     late: Mutex<BTreeMap<String, u64>>,
+    /// Bindings that have lost a carrier and were not looked at since.
+    carriers_lost: Mutex<BTreeSet<String>>,
     fleet: Mutex<Fleet>,
     pub(super) wake: Notify,
 }
@@ -25,6 +27,7 @@ impl Shared {
             clock,
             settings,
             late: Mutex::default(),
+            carriers_lost: Mutex::default(),
             fleet: Mutex::default(),
             wake: Notify::new(),
         }
@@ -41,6 +44,21 @@ impl Shared {
     /// From now on, changes of this Binding take `delay_ms` to reach the clusters.
     pub(super) fn delay_hand_over(&self, binding: &str, delay_ms: u64) {
         lock(&self.late).insert(binding.to_owned(), delay_ms);
+    }
+
+    /// Takes a carrier away; whether it was there.
+    pub(super) fn lose_carrier(&self, binding: &str, place: &ObjectInCluster) -> bool {
+        let is_lost = self.fleet().lose_carrier(binding, place, self.now());
+        if is_lost {
+            lock(&self.carriers_lost).insert(binding.to_owned());
+            self.wake.notify_one();
+        }
+        is_lost
+    }
+
+    /// The Bindings that have lost a carrier since the last call.
+    pub(super) fn take_lost_carriers(&self) -> BTreeSet<String> {
+        std::mem::take(&mut lock(&self.carriers_lost))
     }
 
     /// When a change of this Binding that was seen now reaches the clusters.

@@ -1,5 +1,5 @@
-//! From a Binding to what the clusters are to hold: the objects as they are now, without what does not travel. Must not
-//! touch a cluster.
+//! From a Binding to what the clusters are to hold: the objects as they are now, without what does not travel. Does what KubeStellar's
+//! transport (v0.30) does in one look at a Binding. Must not touch a cluster.
 
 use std::collections::BTreeSet;
 
@@ -10,17 +10,35 @@ use stagegate_api::{Binding, BoundObject};
 
 use super::truth::ObjectRef;
 
+/// A Binding, told apart from a later one of its name, and what it says: metadata and status do not count.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct BindingVersion {
+    uid: Option<String>,
+    generation: Option<i64>,
+}
+
+impl BindingVersion {
+    pub(super) fn of(binding: &Binding) -> Self {
+        Self {
+            uid: binding.uid(),
+            generation: binding.metadata.generation,
+        }
+    }
+}
+
 /// What one Binding brings to each of its clusters.
 pub(super) struct Work {
+    pub(super) binding: BindingVersion,
     pub(super) destinations: BTreeSet<String>,
     pub(super) items: Vec<Item>,
 }
 
 pub(super) struct Item {
     pub(super) object: ObjectRef,
+    /// Of the object that was read.
+    pub(super) uid: Option<String>,
     pub(super) create_only: bool,
-    /// `None`: the object is gone from the API server; what a cluster has of it stays until the Binding says so too.
-    pub(super) cargo: Option<Cargo>,
+    pub(super) cargo: Cargo,
 }
 
 /// An object as it travels.
@@ -33,27 +51,31 @@ pub(super) struct Cargo {
     pub(super) manifest: Value,
 }
 
-/// Reads the objects live, as KubeStellar's transport does: a clause's resourceVersion is only a trigger.
-pub(super) async fn pack(client: &kube::Client, binding: &Binding) -> kube::Result<Work> {
+/// Reads the objects live: a clause's resourceVersion is only a trigger. One that is not there ends the look, before anything of the
+/// Binding is written or taken away.
+pub(super) async fn pack(client: &kube::Client, binding: &Binding) -> kube::Result<Result<Work, ObjectRef>> {
     let mut items = Vec::new();
     for bound in binding.spec.workload.objects() {
-        let found = fetch(client, bound).await?;
+        let object = object_ref(bound);
+        let Some(found) = fetch(client, bound).await? else {
+            return Ok(Err(object));
+        };
         items.push(Item {
-            object: object_ref(bound),
+            object,
+            uid: found.uid(),
             create_only: bound.create_only,
-            cargo: found.map(|found| cargo(bound, found)),
+            cargo: cargo(bound, found),
         });
     }
-    let destinations = binding
-        .spec
-        .destinations
-        .iter()
-        .map(|destination| destination.cluster_id.clone())
-        .collect();
-    Ok(Work { destinations, items })
+    let destinations = binding.spec.destinations.iter();
+    Ok(Ok(Work {
+        binding: BindingVersion::of(binding),
+        destinations: destinations.map(|destination| destination.cluster_id.clone()).collect(),
+        items,
+    }))
 }
 
-/// Says which generation of the Binding has been handed over; the conditions are somebody else's and stay.
+/// Says which generation of the Binding is handed over; the conditions are somebody else's and stay.
 pub(super) async fn acknowledge(client: &kube::Client, binding: &Binding) -> kube::Result<()> {
     let generation = binding.metadata.generation;
     let observed = binding.status.as_ref().map(|status| status.observed_generation);

@@ -23,8 +23,12 @@ use super::settings::later;
 use super::shared::Shared;
 use super::transport;
 
-/// A write that failed is tried again after this.
+/// A request that failed is tried again after this.
 const RETRY_MS: u64 = 1_000;
+
+/// A look at a Binding that misses an object is repeated after this, doubled each time, up to the longest pause.
+const MISSING_MS: u64 = 5;
+const MISSING_MS_MAX: u64 = 1_000_000;
 
 enum Input {
     Cluster(Event<Guarded<SimulatedCluster>>),
@@ -41,7 +45,7 @@ pub(super) async fn run(client: kube::Client, shared: Arc<Shared>, stop: Cancell
         clusters: Mirror::default(),
         bindings: Mirror::default(),
         known: BTreeMap::new(),
-        handed: BTreeMap::new(),
+        missing: BTreeMap::new(),
         due: BTreeMap::new(),
         inventory: Inventory::default(),
         reporter: Reporter::default(),
@@ -59,6 +63,9 @@ pub(super) async fn run(client: kube::Client, shared: Arc<Shared>, stop: Cancell
             },
             () = shared.wake.notified() => {}
             () = tokio::time::sleep(pause) => {}
+        }
+        for binding in shared.take_lost_carriers() {
+            world.wake(binding);
         }
         world.hand_over_due().await;
         world.report_due().await;
@@ -83,9 +90,9 @@ struct World {
     clusters: Mirror,
     bindings: Mirror,
     known: BTreeMap<String, Binding>,
-    /// By name: uid and generation of the Binding that the clusters have.
-    handed: BTreeMap<String, (Option<String>, Option<i64>)>,
-    /// When a Binding's change reaches the clusters.
+    /// By Binding: how often in a row an object was missing.
+    missing: BTreeMap<String, u32>,
+    /// When a Binding is looked at.
     due: BTreeMap<String, Timestamp>,
     inventory: Inventory,
     reporter: Reporter,
@@ -148,11 +155,7 @@ impl World {
             Seen::Set(guarded) => {
                 let name = guarded.name_any();
                 let Some(binding) = decoded(guarded) else { return };
-                let is_news = self.handed.get(&name) != Some(&identity(&binding));
                 self.known.insert(name.clone(), binding);
-                if !is_news {
-                    return;
-                }
                 name
             }
             Seen::Gone(name) => {
@@ -160,8 +163,14 @@ impl World {
                 name
             }
         };
-        let at = self.shared.hand_over_at(&name);
-        self.due.entry(name).or_insert(at);
+        self.wake(name);
+    }
+
+    /// Any event of a Binding or of one of its carriers leads to a look at it, whatever has changed.
+    fn wake(&mut self, binding: String) {
+        let at = self.shared.hand_over_at(&binding);
+        let due = self.due.entry(binding).or_insert(at);
+        *due = at.min(*due);
     }
 
     async fn hand_over_due(&mut self) {
@@ -183,14 +192,26 @@ impl World {
 
     async fn hand_over(&mut self, name: &str) -> kube::Result<()> {
         let Some(binding) = self.known.get(name).cloned() else {
-            self.handed.remove(name);
+            self.missing.remove(name);
             self.shared.fleet().withdraw(name, self.shared.now());
             return Ok(());
         };
-        let work = transport::pack(&self.client, &binding).await?;
-        self.shared.fleet().hand_over(name, work, self.shared.now());
+        let work = match transport::pack(&self.client, &binding).await? {
+            Ok(work) => work,
+            Err(object) => {
+                tracing::debug!(binding = name, %object, "an object of the Binding is missing, nothing of it is handed over");
+                let times = self.missing.entry(name.to_owned()).or_default();
+                let pause = MISSING_MS
+                    .saturating_mul(2_u64.saturating_pow(*times))
+                    .min(MISSING_MS_MAX);
+                *times = times.saturating_add(1);
+                self.due.insert(name.to_owned(), later(self.shared.now(), pause));
+                return Ok(());
+            }
+        };
+        self.missing.remove(name);
         transport::acknowledge(&self.client, &binding).await?;
-        self.handed.insert(name.to_owned(), identity(&binding));
+        self.shared.fleet().hand_over(name, work, self.shared.now());
         Ok(())
     }
 
@@ -225,7 +246,12 @@ impl World {
             self.shared.fleet().look_again(place.clone(), due_at);
             return Ok(());
         }
-        self.reporter.say(&self.client, place, (source, health.status)).await
+        self.reporter.say(&self.client, place, (source, health.status)).await?;
+        let bindings = self.shared.fleet().bindings_of(place);
+        for binding in bindings {
+            self.wake(binding);
+        }
+        Ok(())
     }
 }
 
@@ -238,8 +264,4 @@ fn decoded<K: kube::Resource<DynamicType = ()>>(guarded: Guarded<K>) -> Option<K
             None
         }
     }
-}
-
-fn identity(binding: &Binding) -> (Option<String>, Option<i64>) {
-    (binding.uid(), binding.metadata.generation)
 }

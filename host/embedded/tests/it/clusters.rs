@@ -11,14 +11,14 @@ use stagegate_clock::TokioClock;
 use stagegate_embedded::Server;
 use stagegate_embedded::clusters::{Clusters, ObjectRef, RunningClusters, Settings};
 
-struct World {
-    client: Client,
-    clusters: RunningClusters,
+pub struct World {
+    pub client: Client,
+    pub clusters: RunningClusters,
     server: Server,
 }
 
 impl World {
-    fn start() -> World {
+    pub fn start() -> World {
         let clock = TokioClock::shared();
         let server = Server::new(clock.clone());
         server.install_crds(stagegate_api::crd::all_for_playground()).unwrap();
@@ -31,7 +31,7 @@ impl World {
         }
     }
 
-    async fn cluster(&self, name: &str, spec: Value) {
+    pub async fn cluster(&self, name: &str, spec: Value) {
         let cluster = serde_json::from_value(json!({
             "apiVersion": "playground.community.kubestellar.io/v1alpha1", "kind": "SimulatedCluster",
             "metadata": {"name": name, "labels": {"env": name}}, "spec": spec,
@@ -43,19 +43,19 @@ impl World {
             .unwrap();
     }
 
-    async fn edit_cluster(&self, name: &str, spec: Value) {
+    pub async fn edit_cluster(&self, name: &str, spec: Value) {
         let api: Api<SimulatedCluster> = Api::all(self.client.clone());
         api.patch(name, &PatchParams::default(), &Patch::Merge(json!({"spec": spec})))
             .await
             .unwrap();
     }
 
-    fn objects(&self, kind: &str, group: &str) -> Api<DynamicObject> {
+    pub fn objects(&self, kind: &str, group: &str) -> Api<DynamicObject> {
         let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, "v1", kind));
         Api::namespaced_with(self.client.clone(), "default", &resource)
     }
 
-    async fn workload(&self, group: &str, kind: &str, spec: Value) {
+    pub async fn workload(&self, group: &str, kind: &str, spec: Value) {
         let object = serde_json::from_value(json!({
             "apiVersion": if group.is_empty() { "v1".to_owned() } else { format!("{group}/v1") }, "kind": kind,
             "metadata": {"name": "web", "namespace": "default"}, "spec": spec,
@@ -67,7 +67,7 @@ impl World {
             .unwrap();
     }
 
-    async fn deployment(&self) {
+    pub async fn deployment(&self) {
         let template =
             json!({"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "web", "image": "web:1"}]}});
         let selector = json!({"matchLabels": {"a": "b"}});
@@ -79,7 +79,7 @@ impl World {
         .await;
     }
 
-    async fn bind(&self, name: &str, object: &ObjectRef, (clusters, create_only): (&[&str], bool)) {
+    pub async fn bind(&self, name: &str, object: &ObjectRef, (clusters, create_only): (&[&str], bool)) {
         let destinations: Vec<_> = clusters.iter().map(|cluster| json!({"clusterId": cluster})).collect();
         let binding = json!({
             "apiVersion": "control.kubestellar.io/v1alpha1", "kind": "Binding", "metadata": {"name": name},
@@ -95,7 +95,7 @@ impl World {
             .unwrap();
     }
 
-    async fn touch(&self, name: &str, version: &str) {
+    pub async fn touch(&self, name: &str, version: &str) {
         let patch =
             json!([{"op": "replace", "path": "/spec/workload/namespaceScope/0/resourceVersion", "value": version}]);
         let patch: Patch<()> = Patch::Json(serde_json::from_value(patch).unwrap());
@@ -123,7 +123,7 @@ impl World {
             .unwrap();
     }
 
-    async fn report(&self, cluster: &str) -> Option<WorkStatus> {
+    pub async fn report(&self, cluster: &str) -> Option<WorkStatus> {
         let all = Api::<WorkStatus>::namespaced(self.client.clone(), cluster)
             .list(&Default::default())
             .await
@@ -131,7 +131,7 @@ impl World {
         all.items.into_iter().next()
     }
 
-    async fn status(&self, cluster: &str) -> Value {
+    pub async fn status(&self, cluster: &str) -> Value {
         self.report(cluster)
             .await
             .and_then(|report| report.status)
@@ -139,7 +139,7 @@ impl World {
     }
 }
 
-fn web() -> ObjectRef {
+pub fn web() -> ObjectRef {
     ObjectRef::namespaced("apps", "deployments", "default", "web")
 }
 
@@ -152,7 +152,7 @@ fn rollout(status: &Value) -> (&Value, [i64; 3], String) {
     (&status["observedGeneration"], numbers, progressing)
 }
 
-async fn after(ms: u64) {
+pub async fn after(ms: u64) {
     tokio::time::sleep(Duration::from_millis(ms)).await;
 }
 

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod apply;
+mod carriers;
 mod clusters;
 mod collection;
 mod crd_rules;
