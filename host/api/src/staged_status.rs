@@ -243,8 +243,8 @@ pub struct StageStatus {
     /// - Outdated: it is still placed at an older revision.
     /// - Failed: a gate has said that this attempt will never pass; it stays placed.
     pub state: StageState,
-    /// The revision that this record is about: a digest of the policy's `downsync`. Of a stage that is not placed any more and has not
-    /// passed, the one that it was placed at.
+    /// The revision that this record is about: a digest of the policy's `downsync`. For a stage that is no longer placed
+    /// and has not passed, it is the revision at which it was last placed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 128))]
     pub revision: Option<String>,

@@ -1,10 +1,11 @@
 //! What one evaluation of a stage condition and the conversion of its object cost, as multiples of a
 //! `serde_json::Value::clone` of that object: ratios compare between machines, microseconds do not.
 //!
-//! And what the guards (fuel, deadline, threads of their own) add to the bare library, which evaluates the same text over its own values.
+//! It also measures what the guards (fuel, deadline, threads of their own) add to the bare library, which evaluates the same text over its
+//! own values.
 //!
 //! The condition is true only in the last row, so that all rows are visited. Each ratio is the median over rounds in which
-//! copy, conversion and the evaluations run right after each other, so that whatever else the machine does meets all of them.
+//! copy, conversion and the evaluations run right after each other, so that whatever else the machine does affects all of them alike.
 //! Ends with 1 when a ratio is over its bar.
 
 use serde_json::json;

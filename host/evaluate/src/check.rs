@@ -161,15 +161,21 @@ impl<'a> Check<'a> {
             | Shape::Opaque(_)
             | Shape::List(_) => {
                 let text = format!("{of} has no member {}", cut(field, NAME_CHARS));
-                let is_length = matches!(of, Shape::List(_)) && elsewhere::is_length(field);
-                let hint = if is_length { ": write size() for its length" } else { "" };
+                let has_size = matches!(of, Shape::List(_) | Shape::String);
+                let is_size = has_size && elsewhere::is_length(field);
+                let hint = if is_size { ": write .size()" } else { "" };
                 return Err(self.refuse(expr, &format!("{text}{hint}")));
             }
         };
         members.get(field).cloned().ok_or_else(|| {
             let text = format!("unknown member: {}", cut(field, NAME_CHARS));
             let names = || members.keys().map(String::as_str);
-            let list = || format!("{text}; its members are {}", names().collect::<Vec<_>>().join(", "));
+            let list = || {
+                format!(
+                    "{text}; the members here are {}",
+                    names().collect::<Vec<_>>().join(", ")
+                )
+            };
             let text = meant(field, names()).map_or_else(list, |meant| format!("{text}; did you mean {meant}?"));
             self.refuse(expr, &text)
         })
@@ -267,7 +273,7 @@ impl<'a> Check<'a> {
         self.returned((expr, call), (receiver, &shapes))
     }
 
-    /// What is wrong with a call of no function, macro or method that there is, or with its number of arguments.
+    /// What is wrong with a call: there is no function, macro or method of that name, or it takes another number of arguments.
     fn no_such_call(&self, call: &CallExpr, shown: &str, is_known: bool) -> String {
         let shown = cut(shown, NAME_CHARS);
         if call.target.is_none() && elsewhere::is_loop(&shown) {
@@ -280,9 +286,12 @@ impl<'a> Check<'a> {
             // `not(x)` parses, as a call.
             return "`not` is not an operator: write `!`".to_owned();
         }
+        if call.target.is_none() && self.library.method(&shown).is_some() {
+            return format!("{shown} is a method: write x.{shown}(…)");
+        }
         let problem = format!("unknown function: {shown}");
-        match elsewhere::call(&shown) {
-            Some(hint) => format!("{problem}: {hint}"),
+        match elsewhere::call(&shown, call.args.len()) {
+            Some(hint) => format!("{problem}; {hint}"),
             None => or_meant(problem, &shown, self.library.names()),
         }
     }

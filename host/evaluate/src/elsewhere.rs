@@ -1,30 +1,34 @@
 //! Functions and members of other languages, and what stands for them here. Must not look at an expression.
 
 /// What a call is called in other languages, and what to write.
-const CALLS: [(&[&str], &str); 5] = [
+const CALLS: [(&[&str], &str); 4] = [
     (&["every", "allMatch", "forall"], "x.all(e, …)"),
     (&["any", "some", "anyMatch"], "x.exists(e, …)"),
-    (&["where", "select"], "x.filter(e, …)"),
-    (&["count", "len", "length"], "x.size()"),
-    (&["includes"], "x.contains('…') of a string, or `'…' in x` of a list"),
+    (&["where"], "x.filter(e, …)"),
+    (&["includes"], "x.contains('…') for a string, or `'…' in x` for a list"),
 ];
 
 /// Members that hold a list's length elsewhere.
 const LENGTHS: [&str; 4] = ["count", "len", "length", "size"];
 
-/// What to do about a function that there is not, if another language has one of that name.
-pub(crate) fn call(name: &str) -> Option<String> {
+/// Advice about a function that does not exist here, if another language has one of that name.
+pub(crate) fn call(name: &str, arguments: usize) -> Option<String> {
     if matches!(name, "now" | "today") {
-        return Some(
-            "an answer follows from the evidence alone, so the time is not known: to wait, use the stage's soak"
-                .to_owned(),
-        );
+        return Some("expressions cannot read the current time: to wait, use the soak of a stage".to_owned());
+    }
+    if is_length(name) {
+        let counted = if arguments == 0 {
+            "x.size()"
+        } else {
+            "x.filter(e, …).size()"
+        };
+        return Some(format!("write {counted}"));
     }
     let (_, meant) = CALLS.iter().find(|(names, _)| names.contains(&name))?;
     Some(format!("write {meant}"))
 }
 
-/// Whether a list's length is a member of that name elsewhere.
+/// Whether other languages have a list's length as a member of that name.
 pub(crate) fn is_length(name: &str) -> bool {
     LENGTHS.contains(&name)
 }

@@ -108,7 +108,7 @@ impl Value {
         Some(items.map(|item| Value(Arc::from(item.clone_as_boxed()))).collect())
     }
 
-    /// The keys of a map that are texts, in order. None of anything else.
+    /// The text keys of a map, sorted; empty for anything else.
     pub fn keys(&self) -> Vec<String> {
         let map = self.0.downcast_ref::<DataMap>();
         let entries = map.into_iter().flat_map(|map| map.0.inner().keys());

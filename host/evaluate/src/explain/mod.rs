@@ -2,6 +2,7 @@
 //! read. Every sub-expression is evaluated anew, within one budget. Must not show a value that the expression itself does not read, other
 //! than the `name` of an element of a variable.
 
+mod kept;
 mod phrase;
 mod written;
 
@@ -10,6 +11,7 @@ use std::sync::Arc;
 use cel::Context;
 use cel::common::ast::{ComprehensionExpr, Expr, IdedExpr, LiteralValue, operators};
 
+use self::kept::Kept;
 use self::written::Written;
 use crate::answer::Answer;
 use crate::budget::{self, Budget};
@@ -38,27 +40,25 @@ pub fn explain(text: &str, vars: &[(&str, Value)], budget: Budget) -> Option<Str
 
 fn why_false(text: &str, scope: Vec<(String, Value)>, budget: Budget) -> Option<String> {
     let (tree, source) = LIBRARY.env().parser().parse_with_source_info(text).ok()?;
-    budget::open(budget);
-    let mut walk = Walk {
-        written: Written::new(&source),
-        roots: scope.len(),
-        scope,
-        reasons: Vec::new(),
-        more: 0,
-    };
-    if walk.is(&tree, false) {
-        walk.why((&tree, false), "");
-    }
-    // An exhausted budget can look like a value: nothing that was found counts then.
-    budget::settle().ok()?;
-    let Walk { mut reasons, more, .. } = walk;
-    if reasons.is_empty() {
-        return None;
-    }
-    if more > 0 {
-        reasons.push(format!("and {more} more"));
-    }
-    Some(cut(&reasons.join("; "), CHARS))
+    // To name the elements that a size counts takes more work: where the budget does not suffice for it, the rest is said without them.
+    let reasons = [true, false].into_iter().find_map(|names_counted| {
+        budget::open(budget);
+        let mut walk = Walk {
+            written: Written::new(&source),
+            roots: scope.len(),
+            scope: scope.clone(),
+            names_counted,
+            reasons: Vec::new(),
+            more: 0,
+        };
+        if walk.is(&tree, false) {
+            walk.why((&tree, false), "");
+        }
+        // An exhausted budget can look like a value: nothing that was found counts then.
+        budget::settle().ok()?;
+        Some(walk.told())
+    })?;
+    (!reasons.is_empty()).then(|| cut(&reasons.join("; "), CHARS))
 }
 
 /// Goes down from an expression whose value is known to the parts that decided it.
@@ -68,12 +68,22 @@ struct Walk<'a> {
     scope: Vec<(String, Value)>,
     /// How many of them are the caller's.
     roots: usize,
+    /// Whether the elements are named that the size of a filtered list counts.
+    names_counted: bool,
     reasons: Vec<String>,
     /// Reasons beyond the first few.
     more: usize,
 }
 
 impl Walk<'_> {
+    /// The reasons, the last one the number of those that are left out.
+    fn told(mut self) -> Vec<String> {
+        if self.more > 0 {
+            self.reasons.push(format!("and {} more", self.more));
+        }
+        self.reasons
+    }
+
     /// Notes why `expr` has the value `is`. `at`: the elements around it.
     fn why(&mut self, (expr, is): (&IdedExpr, bool), at: &str) {
         match &expr.expr {
@@ -190,23 +200,10 @@ impl Walk<'_> {
         }
     }
 
-    /// The elements that make the size of a filtered list what it is: those that it has too many of, or that are missing from it.
+    /// Which elements a filtered list counts, or does not count, where its size is too large or too small.
     fn counted(&mut self, (expr, is): (&IdedExpr, bool)) -> String {
-        let Expr::Call(call) = &expr.expr else {
+        let Some((kept, is_too_small)) = Kept::compared(expr, is).filter(|_| self.names_counted) else {
             return String::new();
-        };
-        let (kept, is_left) = match call.args.as_slice() {
-            [one, other] => match (Kept::of(one), Kept::of(other)) {
-                (Some(kept), None) => (kept, true),
-                (None, Some(kept)) => (kept, false),
-                _ => return String::new(),
-            },
-            _ => return String::new(),
-        };
-        let is_too_few = match call.func_name.as_str() {
-            operators::GREATER | operators::GREATER_EQUALS => is_left != is,
-            operators::LESS | operators::LESS_EQUALS => is_left == is,
-            _ => false,
         };
         let (Some(elements), Some(range)) = (self.range(kept.range), self.written.of(kept.range)) else {
             return String::new();
@@ -214,28 +211,28 @@ impl Walk<'_> {
         let is_root = matches!(&kept.range.expr, Expr::Ident(_)) && self.scope.len() == self.roots;
         let outside = self.scope.len();
         let body = charging(kept.body);
-        let mut labels = Vec::new();
+        let (mut labels, mut more) = (Vec::new(), 0_usize);
         for element in elements {
             let label = element.label(&range, is_root);
             self.scope.push((kept.variable.to_owned(), element.bound));
-            if self.gives(&body, !is_too_few) {
-                labels.push(label);
-            }
+            let is_named = self.gives(&body, !is_too_small);
             self.scope.truncate(outside);
+            match (is_named, labels.len() < REASONS) {
+                (true, true) => labels.push(label),
+                (true, false) => more += 1,
+                (false, _) => {}
+            }
         }
-        let more = labels.len().saturating_sub(REASONS);
-        labels.truncate(REASONS);
-        let labels = labels.join(", ");
-        let and_more = if more > 0 {
+        if labels.is_empty() {
+            return String::new();
+        }
+        let counted = if is_too_small { "not counted" } else { "counted" };
+        let more = if more > 0 {
             format!(" and {more} more")
         } else {
             String::new()
         };
-        match (labels.is_empty(), is_too_few) {
-            (true, _) => String::new(),
-            (false, true) => format!(", without {labels}{and_more}"),
-            (false, false) => format!(": {labels}{and_more}"),
-        }
+        format!("; {counted}: {}{more}", labels.join(", "))
     }
 
     fn is(&self, expr: &IdedExpr, wanted: bool) -> bool {
@@ -358,49 +355,6 @@ impl<'a> Quantifier<'a> {
                     body,
                     variable: &comprehension.iter_var,
                     is_for_all,
-                })
-            }
-            _ => None,
-        }
-    }
-}
-
-/// What a list keeps by `filter`, whose size is asked.
-struct Kept<'a> {
-    range: &'a IdedExpr,
-    body: &'a IdedExpr,
-    variable: &'a str,
-}
-
-impl<'a> Kept<'a> {
-    /// Of `range.filter(variable, body).size()` or `size(range.filter(variable, body))`.
-    fn of(expr: &'a IdedExpr) -> Option<Self> {
-        let Expr::Call(call) = &expr.expr else { return None };
-        let list = match (call.func_name.as_str(), call.target.as_deref(), call.args.as_slice()) {
-            ("size", Some(list), []) | ("size", None, [list]) => list,
-            _ => return None,
-        };
-        let Expr::Comprehension(comprehension) = &list.expr else {
-            return None;
-        };
-        let is_list = matches!(&comprehension.accu_init.expr, Expr::List(list) if list.elements.is_empty());
-        let Expr::Call(step) = &comprehension.loop_step.expr else {
-            return None;
-        };
-        // `map` with a condition appends something else than the element.
-        let is_element = |appended: &IdedExpr| {
-            let Expr::Call(sum) = &appended.expr else { return false };
-            let is_variable =
-                |expr: &IdedExpr| matches!(&expr.expr, Expr::Ident(name) if *name == comprehension.iter_var);
-            let [_, added] = sum.args.as_slice() else { return false };
-            matches!(&added.expr, Expr::List(list) if list.elements.iter().all(is_variable))
-        };
-        match step.args.as_slice() {
-            [body, appended, _] if step.func_name == operators::CONDITIONAL && is_list && is_element(appended) => {
-                Some(Self {
-                    range: &comprehension.iter_range,
-                    body,
-                    variable: &comprehension.iter_var,
                 })
             }
             _ => None,

@@ -95,8 +95,8 @@ pub fn values(named: &BTreeSet<Variable>, shown: Shown<'_>) -> Result<Vec<(&'sta
     named.iter().map(value).collect()
 }
 
-/// Why the evaluation of `text` failed, with what to do about a member that an object need not have, and the names that there are where
-/// a StatusCollector or one of its columns is missing.
+/// Why the evaluation of `text` failed, and what to do: test a member that may be absent, or use the StatusCollector or column that was
+/// probably meant.
 pub fn explained(error: &EvalError, text: &str, bound: &[(&str, Value)]) -> String {
     let EvalErrorKind::NoSuchKey { name } = &error.kind else {
         return error.to_string();
@@ -123,20 +123,26 @@ pub fn explained(error: &EvalError, text: &str, bound: &[(&str, Value)]) -> Stri
     )
 }
 
-/// What to say of a key that is missing below `collectors`, if it is the name of a StatusCollector or nearly that of a column.
+/// What to say of a key that is missing below `collectors`, if it is the name of a StatusCollector or nearly that of a column. Silent
+/// where it may be missing elsewhere.
 fn missing_of_collectors(name: &str, text: &str, collectors: &Value) -> Option<String> {
     let names = collectors.keys();
-    let is_collector =
-        |member: &Member| member.of == Variable::Collectors.name() && !member.is_of_elements && member.name == name;
-    if !names.iter().any(|known| known == name) && reading(text)?.members.iter().any(is_collector) {
-        let near = meant(name, names.iter().map(String::as_str));
-        let hint = near.map_or_else(
-            || format!("there are results of {}.", names.join(", ")),
-            |near| format!("did you mean {near}?"),
-        );
+    let reading = reading(text)?;
+    let of_collectors = |member: &Member| member.of == Variable::Collectors.name();
+    let mut named = reading.members.iter().filter(|member| member.name == name);
+    let is_collector = |member: &Member| of_collectors(member) && !member.is_of_elements && !member.is_tested;
+    if !names.iter().any(|known| known == name) && named.clone().any(is_collector) {
+        let hint = match meant(name, names.iter().map(String::as_str)) {
+            Some(near) => format!("did you mean {near}? If not, check"),
+            None => format!("there are results of {}. Check", names.join(", ")),
+        };
         return Some(format!(
-            "no result of a StatusCollector {name}: {hint} If it is right, name it in spec.downsync[].statusCollectors"
+            "no result of StatusCollector {name}: {hint} that it exists and that spec.downsync[].statusCollectors names it"
         ));
+    }
+    let whole = [Variable::CombinedStatus, Variable::Obj];
+    if named.any(|member| !of_collectors(member)) || whole.iter().any(|all| reading.variables.contains(all.name())) {
+        return None;
     }
     let rows = names
         .iter()

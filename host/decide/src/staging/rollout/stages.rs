@@ -73,12 +73,12 @@ impl<'a> Rollout<'a> {
     /// Whether status says that the stage was placed at the revision and has not passed.
     fn is_recorded_as_unpassed(&self, index: usize) -> bool {
         self.recorded(index).is_some_and(|record| {
-            record.state != StageState::Passed && record.revision.as_deref() == Some(self.checked.revision.as_str())
+            record.passed_at.is_none() && record.revision.as_deref() == Some(self.checked.revision.as_str())
         })
     }
 
-    /// Whether status knows this attempt of the stage. What it says of other stages is then not older than the attempt: a pass is
-    /// written before the next stage is opened.
+    /// Whether status knows this attempt of the stage. An attempt is first written in the status that also says that all stages before it
+    /// have passed, so what that status says of them is not older than the attempt.
     fn is_on_record(&self, index: usize, own: &OwnedPlacement<'_>) -> bool {
         self.recorded(index)
             .is_some_and(|record| stage::is_of(record, own) && record.attempt == Some(own.attempt))
@@ -125,12 +125,14 @@ impl<'a> Rollout<'a> {
         let is_told = |stage: usize, own: &OwnedPlacement<'_>| {
             self.is_made_by_the_go_stager(stage, own) || (own.attempt > 0 && opened(own).is_some())
         };
+        let is_before = |own: &OwnedPlacement<'_>| {
+            let pair = opened(own).zip(opened(after));
+            pair.is_none_or(|(own, after)| own.is_newer_than(&after) == Some(false))
+        };
         let is_after = match &self.slots[index] {
-            Slot::Open(own) | Slot::Leaving(own) => {
-                let pair = opened(own).zip(opened(after));
-                let is_before = pair.is_none_or(|(own, after)| own.is_newer_than(&after) == Some(false));
-                is_told(index, own) && is_before
-            }
+            Slot::Open(own) | Slot::Leaving(own) => is_told(index, own) && is_before(own),
+            // A person has closed it.
+            Slot::Closed(own) if opened(own).is_some() => is_before(own),
             _ => !(self.is_recorded_as_unpassed(index) && self.is_on_record(later, after)),
         };
         // What cannot be seen now may be open at another revision, or since a moment ago.

@@ -84,12 +84,12 @@ pub fn of_closed(recorded: &StageStatus) -> StageStatus {
 }
 
 /// What stays known of a placement that is gone: its objects, so that an edit before the next one is seen shows in the generation,
-/// and its pending updates. A cluster that is out of reach runs what it ran, whichever placement brought that. Where the stage had
-/// not passed, its revision stays, too: a later stage that is open at it does not show the contrary.
+/// and its pending updates. A cluster that is out of reach runs what it ran, whichever placement brought that. If the stage had not
+/// passed, its revision stays, too: then a later stage that is open at that revision is no proof that it has.
 pub fn of_removed(recorded: &StageStatus) -> StageStatus {
-    let is_passed = recorded.state == StageState::Passed;
+    let has_passed = recorded.passed_at.is_some();
     StageStatus {
-        revision: recorded.revision.clone().filter(|_| !is_passed),
+        revision: recorded.revision.clone().filter(|_| !has_passed),
         objects: recorded.objects.iter().map(unbound).collect(),
         ..StageStatus::default()
     }

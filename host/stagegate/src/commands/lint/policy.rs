@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 use stagegate_decide::staging::{Root, Variable};
-use stagegate_evaluate::{Answer, Budget, Member, Place, Reading, meant, mistyped, reading};
+use stagegate_evaluate::{Answer, Budget, Compiled, Member, Place, Reading, meant, mistyped, reading};
 
 use super::beside::Beside;
 use super::clauses::{self, Kind};
@@ -88,8 +88,9 @@ fn of_stage(stage: &Stage<'_>) -> Vec<Finding> {
 }
 
 fn keeps_kinds_without_status(stage: &Stage<'_>, pointer: &str, filter: &str) -> Option<Finding> {
+    let filter = variables::compile(filter, Root::Clause).ok();
     let kept = |clause: &Item<'_>, kind: Kind| {
-        clauses::can_match(clause.value, kind) && keeps(filter, &clauses::sample(clause.value, kind))
+        clauses::can_match(clause.value, kind) && keeps(filter.as_ref(), &clauses::sample(clause.value, kind))
     };
     let kept_by = |certain: bool| {
         let clauses = stage.clauses.iter();
@@ -120,15 +121,16 @@ fn keeps_kinds_without_status(stage: &Stage<'_>, pointer: &str, filter: &str) ->
     Some(Finding { severity, ..finding })
 }
 
-fn keeps(filter: &str, clause: &Value) -> bool {
-    let Ok(compiled) = variables::compile(filter, Root::Clause) else {
+/// Whether a filter keeps such an object; one that does not compile keeps none.
+fn keeps(filter: Option<&Compiled>, clause: &Value) -> bool {
+    let Some(compiled) = filter else {
         return false;
     };
     let shown = Shown {
         clause: Some(clause),
         ..Shown::default()
     };
-    let Ok(bound) = variables::values(&variables::named(&compiled, Root::Clause), shown) else {
+    let Ok(bound) = variables::values(&variables::named(compiled, Root::Clause), shown) else {
         return false;
     };
     matches!(compiled.eval(&bound, Budget::default()), Ok(Answer::Bool(true)))
@@ -186,7 +188,7 @@ fn of_reading(stage: &Stage<'_>, pointer: &str, reading: &Reading) -> Vec<Findin
     findings
 }
 
-/// Whether a clause probably means this StatusCollector by a name that none among the files has: then the mistake is there.
+/// Whether a clause probably means this StatusCollector by a name that none among the files has: then the mistake is in the clause.
 fn is_misspelt_in_a_clause(name: &str, named: &[&str], beside: &Beside) -> bool {
     let mut absent = named.iter().filter(|named| !beside.collectors.contains(**named));
     beside.collectors.contains(name) && absent.any(|named| mistyped(named, [name]).is_some())
@@ -197,15 +199,17 @@ fn is_misspelt_in_a_clause(name: &str, named: &[&str], beside: &Beside) -> bool 
 fn unnamed_collector(stage: &Stage<'_>, read: &CollectorRead, (named, place): (&[&str], TextSpan)) -> Option<Finding> {
     let name = &read.name;
     let collectors = &stage.beside.collectors;
-    let is_there = |named: &&str| collectors.is_empty() || collectors.contains(*named);
-    let named = named.iter().copied().filter(is_there);
-    let known = named.chain(collectors.iter().map(String::as_str));
-    let known = known.filter(|known| known != name);
-    let near = if read.is_compared {
-        mistyped(name, known)
-    } else {
-        meant(name, known)
+    let find = |known: &mut dyn Iterator<Item = &'_ str>| -> Option<String> {
+        let near = if read.is_compared {
+            mistyped(name, known)
+        } else {
+            meant(name, known)
+        };
+        near.map(str::to_owned)
     };
+    // First those that are among the files, where these hold any.
+    let near = find(&mut collectors.iter().map(String::as_str).filter(|known| known != name));
+    let near = near.or_else(|| find(&mut named.iter().copied()));
     let message = format!("the condition reads the results of {name:?}, which no clause names");
     let add = format!("add {name:?} to the statusCollectors of the clause whose objects it judges");
     let (severity, advice) = match (near, read.is_tested) {
@@ -237,7 +241,7 @@ fn replica_counts_of_kinds_without_replicas(
     })?;
     let (without, whence) = evaluated_without_replicas(stage)?;
     let name = &read.name;
-    let message = format!("`{name}` is absent for {without}, {whence}: reading it is an error there");
+    let message = format!("`{name}` is absent for {without}, {whence}: reading it for them is an error");
     let advice = format!(
         "exclude {without} with the stage's filter, or begin the condition with `object.resource == \"{without}\" || …`"
     );
@@ -246,8 +250,9 @@ fn replica_counts_of_kinds_without_replicas(
 
 /// A resource without replicas that a clause names, or that is among the files and matched, and that the stage's filter keeps.
 fn evaluated_without_replicas(stage: &Stage<'_>) -> Option<(&'static str, &'static str)> {
-    let filter = stage.text("filter").map(|(_, text)| text);
-    let is_kept = |clause: &Value| filter.is_none_or(|filter| keeps(filter, clause));
+    let filter = stage.text("filter");
+    let filter = filter.map(|(_, text)| variables::compile(text, Root::Clause).ok());
+    let is_kept = |clause: &Value| filter.as_ref().is_none_or(|filter| keeps(filter.as_ref(), clause));
     let kinds = || clauses::WITHOUT_REPLICAS.into_iter();
     let is_named = |kind: &Kind| {
         let mut naming = stage

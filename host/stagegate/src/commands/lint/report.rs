@@ -84,8 +84,8 @@ impl Report<'_> {
         let rest = self.skipped.len() - named.len();
         match (named.is_empty(), rest) {
             (true, _) => counts,
-            (false, 0) => format!("{counts}; not checked themselves: {}", named.join(", ")),
-            (false, rest) => format!("{counts}; not checked themselves: {} and {rest} more", named.join(", ")),
+            (false, 0) => format!("{counts}; only read, not checked: {}", named.join(", ")),
+            (false, rest) => format!("{counts}; only read, not checked: {} and {rest} more", named.join(", ")),
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use anyhow::Context as _;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
-    CustomResourceDefinition, JSONSchemaPropsOrArray,
+    CustomResourceDefinition, JSONSchemaProps, JSONSchemaPropsOrArray,
 };
 use kube::api::{DynamicObject, PostParams};
 use kube::core::{ApiResource, GroupVersionKind, Status};
@@ -115,24 +115,26 @@ fn definition(manifest: &Manifest) -> Option<CustomResourceDefinition> {
     })
 }
 
-/// The field beside the unknown one that was probably meant.
-fn meant_field(manifest: &Manifest, field: &str) -> Option<String> {
+/// The schema of the manifest's kind in its version.
+fn schema_of(manifest: &Manifest) -> Option<JSONSchemaProps> {
     let (_, version) = manifest.api_version().split_once('/')?;
     let served = definition(manifest)?.spec.versions.into_iter();
-    let schema = served
-        .filter(|served| served.name == version)
-        .find_map(|served| served.schema)?;
-    let mut schema = schema.open_api_v3_schema?;
+    let mut of_version = served.filter(|served| served.name == version);
+    of_version.find_map(|served| served.schema)?.open_api_v3_schema
+}
+
+/// The field beside the unknown one that was probably meant.
+fn meant_field<'s>(mut schema: &'s JSONSchemaProps, field: &str) -> Option<&'s str> {
     let path = pointer(field);
     let (within, unknown) = path.rsplit_once('/')?;
     for step in within.split('/').skip(1) {
-        schema = match (schema.items, step.parse::<usize>()) {
-            (Some(JSONSchemaPropsOrArray::Schema(element)), Ok(_)) => *element,
-            _ => schema.properties?.remove(step)?,
+        schema = match (&schema.items, step.parse::<usize>()) {
+            (Some(JSONSchemaPropsOrArray::Schema(element)), Ok(_)) => element,
+            _ => schema.properties.as_ref()?.get(step)?,
         };
     }
-    let known = schema.properties?;
-    meant(unknown, known.keys().map(String::as_str)).map(str::to_owned)
+    let known = schema.properties.as_ref()?;
+    meant(unknown, known.keys().map(String::as_str))
 }
 
 /// `strict decoding error: unknown field "spec.stage", unknown field "spec.x"`: one finding for each.
@@ -142,10 +144,11 @@ fn unknown_fields(manifest: &Manifest, status: &Status) -> Vec<Finding> {
         .split("unknown field \"")
         .skip(1)
         .filter_map(|rest| rest.split('"').next());
+    let schema = schema_of(manifest);
     let finding = |field: &str| {
         let place = manifest.place(&pointer(field));
         let finding = Finding::error(manifest, place, "schema", format!("unknown field {field:?}"));
-        match meant_field(manifest, field) {
+        match schema.as_ref().and_then(|schema| meant_field(schema, field)) {
             Some(meant) => finding.advise(format!("did you mean {meant}?")),
             None => finding,
         }

@@ -73,7 +73,7 @@ fn standard_input_is_checked_and_what_is_skipped_is_named() {
     assert!(text(&ended.stdout).starts_with("-:6:12: warning: stage dev has no clusterSelectors"));
     assert_eq!(
         text(&ended.stderr),
-        "1 object checked, 0 errors, 1 warning; not checked themselves: ConfigMap settings\n"
+        "1 object checked, 0 errors, 1 warning; only read, not checked: ConfigMap settings\n"
     );
 }
 
