@@ -59,6 +59,11 @@ impl Compiled {
         self.0.variables.iter().map(String::as_str)
     }
 
+    /// What is known of its result.
+    pub fn shape(&self) -> &Shape {
+        &self.0.shape
+    }
+
     /// The expression, if its result may be a boolean.
     ///
     /// # Errors

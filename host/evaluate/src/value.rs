@@ -67,7 +67,7 @@ impl Value {
     }
 
     /// What an expression gave, to be bound to a variable again. `None` for what is no data, such as a type.
-    pub(crate) fn from_answer(answer: &Answer) -> Option<Value> {
+    pub fn from_answer(answer: &Answer) -> Option<Value> {
         Some(match answer {
             Answer::Null => Value::null(),
             Answer::Bool(value) => Value::from(*value),
