@@ -7,6 +7,7 @@ use axum::response::{IntoResponse, Response};
 use http::{HeaderValue, StatusCode, header};
 use serde_json::{Value, json};
 
+use crate::admission::{Denial, Reason};
 use crate::cause::Cause;
 use crate::kinds::Kind;
 use crate::store::Revision;
@@ -146,6 +147,23 @@ impl Refusal {
             format!("{} \"{name}\" is forbidden: {why}", kind.resource()),
         )
         .about(kind, name)
+    }
+
+    /// What an admission policy denies; one request may be about several objects, and then names none.
+    pub(crate) fn denied(kind: &Kind, name: &str, denial: &Denial) -> Self {
+        let name = if name.is_empty() { "Unknown" } else { name };
+        let (code, reason) = match denial.reason {
+            Reason::Forbidden => (403, "Forbidden"),
+            Reason::Invalid => (422, "Invalid"),
+            Reason::RequestEntityTooLarge => (413, "RequestEntityTooLarge"),
+        };
+        let mut refusal = Self {
+            code,
+            reason,
+            ..Self::forbidden(kind, name, &denial.text)
+        };
+        refusal.details["causes"] = json!([{"message": denial.text}]);
+        refusal
     }
 
     pub(crate) fn bad_request(message: impl Into<String>) -> Self {

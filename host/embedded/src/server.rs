@@ -16,6 +16,9 @@ use crate::write::{Author, FieldValidation, Part, Writer};
 /// Namespaces that exist from the start.
 const FIRST_NAMESPACES: &[&str] = &["default", "kube-node-lease", "kube-public", "kube-system"];
 
+/// As which a real API server asks itself.
+const INTERNAL_USER: &str = "system:apiserver";
+
 /// An API server in this process. Clones are the same server.
 #[derive(Clone)]
 pub struct Server {
@@ -134,6 +137,7 @@ impl Server {
             .cloned()
             .ok_or_else(Refusal::no_such_path)?;
         let author = Author {
+            user: INTERNAL_USER.to_owned(),
             manager: "stagegate-embedded".to_owned(),
             dry_run: false,
             force: false,
@@ -142,6 +146,7 @@ impl Server {
         state.caused_by(CommitAuthor::Server, self.now());
         let mut writer = Writer {
             state: &mut state,
+            asked: kind.clone(),
             kind,
             namespace: "",
             part: Part::Main,

@@ -29,10 +29,12 @@ const KEYED_LISTS: &[(&str, &[&str])] = &[
     ("hostAliases", &["ip"]),
     ("imagePullSecrets", &["name"]),
     ("initContainers", &["name"]),
+    ("matchConditions", &["name"]),
     ("ownerReferences", &["uid"]),
     ("resourceClaims", &["name"]),
     ("secrets", &["name"]),
     ("topologySpreadConstraints", &["topologyKey", "whenUnsatisfiable"]),
+    ("variables", &["name"]),
     ("volumeDevices", &["devicePath"]),
     ("volumeMounts", &["mountPath"]),
     ("volumes", &["name"]),
@@ -45,7 +47,9 @@ const ATOMIC_MAPS: &[&str] = &[
     "fieldRef",
     "fieldsV1",
     "involvedObject",
+    "matchConstraints",
     "matchLabels",
+    "matchResources",
     "nodeSelector",
     "resourceFieldRef",
     "roleRef",
@@ -111,7 +115,10 @@ impl<'a> Typing<'a> {
                 ListKind::Set => Merge::Set,
                 ListKind::Map(keys) => Merge::Keyed(Keys::Declared(keys)),
             },
-            Typing::Named { name: "finalizers", .. } => Merge::Set,
+            Typing::Named {
+                name: "finalizers" | "validationActions",
+                ..
+            } => Merge::Set,
             Typing::Named { name: "ports", parent } if parent.ends_with("ontainers") => {
                 Merge::Keyed(Keys::Static(CONTAINER_PORT))
             }
@@ -125,6 +132,17 @@ impl<'a> Typing<'a> {
             },
             Typing::Unknown => Merge::Atomic,
         }
+    }
+
+    /// A list that a strategic merge patch replaces, though server-side apply merges it (no `x-kubernetes-patch-strategy`).
+    pub fn is_patched_whole(self) -> bool {
+        matches!(
+            self,
+            Typing::Named {
+                name: "validationActions",
+                ..
+            }
+        )
     }
 
     pub fn is_atomic_map(self) -> bool {

@@ -36,6 +36,17 @@ pub(super) fn json_response(code: u16, body: impl Into<Body>) -> Response {
     response
 }
 
+/// An answer with texts in `Warning` headers.
+pub(super) fn warned(mut response: Response, warnings: &[String]) -> Response {
+    for warning in warnings {
+        let text = format!("299 - \"{}\"", warning.replace('\\', "\\\\").replace('"', "\\\""));
+        if let Ok(value) = HeaderValue::from_bytes(text.as_bytes()) {
+            response.headers_mut().append(header::WARNING, value);
+        }
+    }
+    response
+}
+
 /// The answer to a deletion that is done.
 pub(super) fn deleted_status(kind: &SharedKind, name: &str, uid: &str) -> Value {
     json!({

@@ -3,12 +3,12 @@
 use axum::response::Response;
 use serde_json::{Value, json};
 
-use super::answers::json_response;
+use super::answers::{json_response, warned};
 use super::request::Request;
 use crate::cause::Cause;
-use crate::kinds::Scale;
+use crate::kinds::{Scale, seen_as_scale};
 use crate::refusal::Refusal;
-use crate::store::{Key, ObjectPlace, Revision};
+use crate::store::{Key, ObjectPlace};
 use crate::write::Patch;
 
 pub(super) fn answer(request: &Request<'_>) -> Result<Response, Refusal> {
@@ -31,7 +31,7 @@ pub(super) fn answer(request: &Request<'_>) -> Result<Response, Refusal> {
             };
             let found = server.state().get(&place).cloned();
             let revision = found.ok_or_else(|| Refusal::not_found(kind, &resource.name))?;
-            Ok(json_response(200, scale_of(&revision, paths).to_string()))
+            Ok(json_response(200, seen_as_scale(&revision.value(), paths).to_string()))
         }
         "update" => write(request, paths, &call.json()?),
         "patch" => match Patch::decode(call.media_type(), &call.body)? {
@@ -71,39 +71,6 @@ fn write(request: &Request<'_>, paths: &Scale, scale: &Value) -> Result<Response
     }
     let name = &request.resource.name;
     let written = request.locked(|writer| writer.patch(name, Patch::Merge(patch)))?;
-    Ok(json_response(200, scale_of(&written.revision, paths).to_string()))
-}
-
-fn scale_of(revision: &Revision, paths: &Scale) -> Value {
-    let object = revision.value();
-    let at = |path: &str| path.split('.').try_fold(&object, |value, step| value.get(step));
-    let number = |path: &str| at(path).and_then(Value::as_i64).unwrap_or(0);
-    let metadata = &object["metadata"];
-    let mut scale = json!({
-        "kind": "Scale", "apiVersion": "autoscaling/v1",
-        "metadata": {
-            "name": metadata["name"], "uid": metadata["uid"], "resourceVersion": metadata["resourceVersion"],
-            "creationTimestamp": metadata["creationTimestamp"],
-        },
-        "spec": {"replicas": number(&paths.wanted)},
-        "status": {"replicas": number(&paths.present)},
-    });
-    if !revision.key.namespace.is_empty() {
-        scale["metadata"]["namespace"] = metadata["namespace"].clone();
-    }
-    if let Some(selector) = paths.selector.as_deref().and_then(at).and_then(selector_text) {
-        scale["status"]["selector"] = Value::from(selector);
-    }
-    scale
-}
-
-fn selector_text(selector: &Value) -> Option<String> {
-    if let Some(text) = selector.as_str() {
-        return Some(text.to_owned());
-    }
-    let labels = selector.get("matchLabels").unwrap_or(selector).as_object()?;
-    let pairs = labels
-        .iter()
-        .filter_map(|(key, value)| Some(format!("{key}={}", value.as_str()?)));
-    Some(pairs.collect::<Vec<_>>().join(","))
+    let scale = seen_as_scale(&written.revision.value(), paths);
+    Ok(warned(json_response(200, scale.to_string()), &written.warnings))
 }

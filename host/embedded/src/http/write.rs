@@ -1,9 +1,8 @@
 //! Requests that change something: from query and body to a writer's call, and its answer back.
 
 use axum::response::Response;
-use http::HeaderValue;
 
-use super::answers::{deleted_status, json_response};
+use super::answers::{deleted_status, json_response, warned};
 use super::options;
 use super::request::Request;
 use super::view::View;
@@ -21,6 +20,7 @@ impl Request<'_> {
             _ => FieldValidation::Warn,
         };
         Author {
+            user: self.call.user().to_owned(),
             manager: self.call.manager(),
             dry_run: self.call.query("dryRun") == "All",
             force: self.call.flag("force"),
@@ -50,6 +50,7 @@ impl Request<'_> {
         let mut writer = Writer {
             state: &mut state,
             kind,
+            asked: self.kind.clone(),
             namespace: &self.resource.namespace,
             part,
             author: &author,
@@ -89,14 +90,8 @@ impl Request<'_> {
     fn answer(&self, written: &WriteResult) -> Result<Response, Refusal> {
         let mut body = Vec::new();
         View::of(self.kind, self.call, self.server.now())?.write_object(&written.revision, &mut body);
-        let mut response = json_response(if written.created { 201 } else { 200 }, body);
-        for warning in &written.warnings {
-            let text = format!("299 - \"{}\"", warning.replace('\\', "\\\\").replace('"', "\\\""));
-            if let Ok(value) = HeaderValue::from_str(&text) {
-                response.headers_mut().append(http::header::WARNING, value);
-            }
-        }
-        Ok(response)
+        let response = json_response(if written.created { 201 } else { 200 }, body);
+        Ok(warned(response, &written.warnings))
     }
 
     fn delete_options(&self) -> Result<DeleteOptions, Refusal> {
@@ -160,14 +155,17 @@ pub(super) fn delete(request: &Request<'_>) -> Result<Response, Refusal> {
         call,
     } = *request;
     let options = request.delete_options()?;
-    let deleted = request.locked(|writer| writer.delete(&resource.name, &options))?;
+    let (deleted, warnings) = request.locked(|writer| {
+        let deleted = writer.delete(&resource.name, &options)?;
+        Ok((deleted, std::mem::take(&mut writer.warnings)))
+    })?;
     if deleted.gone {
         let status = deleted_status(kind, &resource.name, &deleted.revision.uid);
-        return Ok(json_response(200, status.to_string()));
+        return Ok(warned(json_response(200, status.to_string()), &warnings));
     }
     let mut body = Vec::new();
     View::of(kind, call, server.now())?.write_object(&deleted.revision, &mut body);
-    Ok(json_response(200, body))
+    Ok(warned(json_response(200, body), &warnings))
 }
 
 pub(super) fn delete_all(request: &Request<'_>) -> Result<Response, Refusal> {
@@ -183,9 +181,12 @@ pub(super) fn delete_all(request: &Request<'_>) -> Result<Response, Refusal> {
     }
     let options = request.delete_options()?;
     let selector = Selector::parse(kind, call.query("labelSelector"), call.query("fieldSelector"))?;
-    let deleted = request.locked(|writer| writer.delete_all(&selector, &options))?;
+    let (deleted, warnings) = request.locked(|writer| {
+        let deleted = writer.delete_all(&selector, &options)?;
+        Ok((deleted, std::mem::take(&mut writer.warnings)))
+    })?;
     let metadata = serde_json::json!({"resourceVersion": server.state().version().to_string()});
     let mut body = Vec::new();
     View::of(kind, call, server.now())?.write_list(&deleted, &metadata, &mut body);
-    Ok(json_response(200, body))
+    Ok(warned(json_response(200, body), &warnings))
 }

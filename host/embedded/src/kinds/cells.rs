@@ -14,6 +14,8 @@ pub enum Shown {
     Text(&'static str),
     /// The same, `<none>` where there is none; several are joined.
     OrNone(&'static str),
+    /// A text, `<unset>` where there is none.
+    OrUnset(&'static str),
     /// A number; 0 where there is none.
     Number(&'static str),
     /// How many entries there are, in all of the places.
@@ -39,6 +41,10 @@ impl Shown {
         match self {
             Self::Text(path) => Value::from(joined(path)),
             Self::OrNone(path) => Value::from(or_none(joined(path))),
+            Self::OrUnset(path) => match joined(path) {
+                absent if absent.is_empty() => Value::from("<unset>"),
+                found => Value::from(found),
+            },
             Self::Number(path) => Value::from(number(&at(path))),
             Self::Entries(paths) => Value::from(paths.iter().map(|path| entries(&at(path))).sum::<usize>()),
             Self::Ratio(present, wanted) => Value::from(format!("{}/{}", number(&at(present)), number(&at(wanted)))),

@@ -4,6 +4,7 @@
 use serde_json::{Map, Value, json};
 
 use super::kind::Kind;
+use crate::admission;
 
 /// Fills in the defaults of the kind.
 pub fn fill(kind: &Kind, object: &mut Value) {
@@ -36,7 +37,28 @@ pub fn fill(kind: &Kind, object: &mut Value) {
             });
             lay_under(object, of_all);
         }
+        (admission::GROUP, admission::POLICIES) => {
+            lay_under(object, json!({"spec": {"failurePolicy": "Fail"}}));
+            if let Some(resources) = at(object, "/spec/matchConstraints") {
+                fill_match(resources);
+            }
+        }
+        (admission::GROUP, admission::BINDINGS) => {
+            if let Some(resources) = at(object, "/spec/matchResources") {
+                fill_match(resources);
+            }
+        }
         _ => {}
+    }
+}
+
+fn fill_match(resources: &mut Value) {
+    lay_under(
+        resources,
+        json!({"namespaceSelector": {}, "objectSelector": {}, "matchPolicy": "Equivalent"}),
+    );
+    for list in ["resourceRules", "excludeResourceRules"] {
+        each(resources, list, |rule| lay_under(rule, json!({"scope": "*"})));
     }
 }
 

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::columns::Column;
+use crate::admission;
 use crate::schema::Schema;
 
 /// The group of CustomResourceDefinitions.
@@ -124,6 +125,11 @@ impl Kind {
 
     pub fn is_definition(&self) -> bool {
         self.kind == "CustomResourceDefinition" && self.group == DEFINITIONS_GROUP
+    }
+
+    /// A resource of admission policies, by its plural.
+    pub fn is_admission(&self, plural: &str) -> bool {
+        self.group == admission::GROUP && self.plural == plural
     }
 
     pub fn is_namespace(&self) -> bool {

@@ -9,7 +9,9 @@ pub mod defaults;
 pub mod events;
 mod json_path;
 mod kind;
+mod scale;
 mod tables;
 pub mod validation;
 
 pub use kind::{Body, DEFINITIONS_GROUP, Document, Kind, ResourceId, Scale, SharedKind};
+pub use scale::seen_as_scale;

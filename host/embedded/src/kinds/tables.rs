@@ -83,6 +83,12 @@ const TABLES: &[Row] = &[
     ("ingresses", "Class", Shown::OrNone(".spec.ingressClassName")),
     ("ingresses", "Hosts", Shown::OrNone(".spec.rules[*].host")),
     ("ingresses", "Age", CREATED),
+    ("validatingadmissionpolicies", "Validations", Shown::Number(".spec.validations[*]")),
+    ("validatingadmissionpolicies", "ParamKind", Shown::OrUnset(".spec.paramKind.kind")),
+    ("validatingadmissionpolicies", "Age", CREATED),
+    ("validatingadmissionpolicybindings", "PolicyName", Shown::Text(".spec.policyName")),
+    ("validatingadmissionpolicybindings", "ParamRef", Shown::OrUnset(".spec.paramRef.name")),
+    ("validatingadmissionpolicybindings", "Age", CREATED),
     ("customresourcedefinitions", "Created At", Shown::Text(".metadata.creationTimestamp")),
 ];
 

@@ -5,7 +5,9 @@ use serde_json::{Map, Value, json};
 
 use super::crd;
 use super::kind::{DEFINITIONS_GROUP, Kind};
+use crate::admission;
 use crate::cause::Cause;
+use crate::labels::selects;
 use crate::names::{CONFIG_KEY, is_config_key};
 
 /// Most bytes of all values of a ConfigMap or Secret together (Kubernetes API: 1 MiB).
@@ -38,6 +40,10 @@ pub fn causes(kind: &Kind, object: &Value, old: Option<&Value>) -> Vec<Cause> {
             above(spec, ("spec", "leaseDurationSeconds", 1), &mut causes);
             above(spec, ("spec", "leaseTransitions", 0), &mut causes);
         }
+        (admission::GROUP, admission::POLICIES) => {
+            causes.extend(admission::Policy::compile(object).err().into_iter().flatten());
+        }
+        (admission::GROUP, admission::BINDINGS) => causes.extend(admission::binding_causes(object)),
         (DEFINITIONS_GROUP, _) => causes.extend(old.map(|old| crd::immutable(object, old)).unwrap_or_default()),
         _ => {}
     }
@@ -142,27 +148,6 @@ fn workload(object: &Value, causes: &mut Vec<Cause>) {
     {
         causes.push(Cause::required("spec.template.spec.containers", ""));
     }
-}
-
-fn selects(selector: &Value, labels: &Value) -> bool {
-    let equal = members(selector, "matchLabels").all(|(key, value)| labels.get(key) == Some(value));
-    let expressions = selector["matchExpressions"].as_array().into_iter().flatten();
-    let mut met = expressions.map(|expression| {
-        let found = expression["key"].as_str().and_then(|key| labels.get(key));
-        let named = |value: &Value| {
-            expression["values"]
-                .as_array()
-                .is_some_and(|values| values.contains(value))
-        };
-        match expression["operator"].as_str() {
-            Some("In") => found.is_some_and(named),
-            Some("NotIn") => !found.is_some_and(named),
-            Some("Exists") => found.is_some(),
-            Some("DoesNotExist") => found.is_none(),
-            _ => false,
-        }
-    });
-    equal && met.all(|met| met)
 }
 
 fn replicas(status: &Value, causes: &mut Vec<Cause>) {

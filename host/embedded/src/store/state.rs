@@ -13,6 +13,7 @@ use super::history::Change;
 use super::place::{Key, ObjectPlace};
 use super::propagation::{PROPAGATION_FINALIZERS, Propagation};
 use super::revision::Revision;
+use crate::admission::{self, Policies};
 use crate::kinds::{Kind, ResourceId, SharedKind, crd};
 use crate::time::seconds;
 
@@ -23,6 +24,8 @@ pub struct State {
     pub(super) collections: BTreeMap<ResourceId, Collection>,
     /// By group, version and plural.
     served: BTreeMap<(String, String, String), SharedKind>,
+    /// The admission policies in force.
+    policies: Policies,
     /// Owner uid → its dependents.
     pub(super) dependents: HashMap<String, BTreeSet<ObjectPlace>>,
     /// Uid → where the object is.
@@ -80,6 +83,14 @@ impl State {
     fn withdraw(&mut self, resource: &ResourceId) {
         self.served.retain(|_, kind| kind.id() != *resource);
         self.collections.remove(resource);
+    }
+
+    pub fn policies(&self) -> &Policies {
+        &self.policies
+    }
+
+    pub fn policies_mut(&mut self) -> &mut Policies {
+        &mut self.policies
     }
 
     pub fn kind(&self, group: &str, version: &str, plural: &str) -> Option<&SharedKind> {
@@ -220,6 +231,9 @@ impl State {
         });
         if kind.is_definition() {
             self.withdraw(&crd::defined_by(&object));
+        }
+        if kind.group == admission::GROUP {
+            self.policies.forget(&kind.plural, &place.key.name);
         }
         Some(after)
     }

@@ -3,8 +3,10 @@
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
+use super::review::Change;
 use super::writer::{Ownership, Part, WriteResult, Writer};
-use crate::fields::{Changes, ManagedFields, Operation};
+use crate::admission::Operation;
+use crate::fields::{self, Changes, ManagedFields};
 use crate::kinds::{Kind, ResourceId};
 use crate::refusal::Refusal;
 use crate::store::{Key, ObjectPlace};
@@ -29,9 +31,6 @@ impl Writer<'_> {
     pub(super) fn insert(&mut self, mut object: Value, ownership: Ownership) -> Result<WriteResult, Refusal> {
         let name = self.name_of(&mut object)?;
         self.require_namespace(&name)?;
-        if let Some(present) = self.state.get(&self.place(&name)) {
-            return Err(Refusal::already_exists(&self.kind, present));
-        }
         if self.kind.status
             && let Some(map) = object.as_object_mut()
         {
@@ -63,8 +62,20 @@ impl Writer<'_> {
         if matches!(ownership, Ownership::Edit) {
             let kind = self.kind.clone();
             let changes = Changes::between(&blank(&kind), &object, Self::typing(&kind));
-            let owners = ManagedFields::default().updated(&changes, &self.manager(Operation::Update), Some(&now));
+            let owners =
+                ManagedFields::default().updated(&changes, &self.manager(fields::Operation::Update), Some(&now));
             owners.write_into(&mut object);
+        }
+        self.review(
+            Operation::Create,
+            &Change {
+                new: Some(&object),
+                old: None,
+            },
+        )?;
+        // The storage says it, after everything that can be said of the object alone.
+        if let Some(present) = self.state.get(&self.place(&name)) {
+            return Err(Refusal::already_exists(&self.kind, present));
         }
         self.commit(object, true)
     }

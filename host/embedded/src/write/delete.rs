@@ -69,6 +69,7 @@ impl Writer<'_> {
                 "this namespace may not be deleted",
             ));
         }
+        self.review_deletion(name, &current)?;
         if options.dry_run {
             return Ok(Deleted {
                 revision: current,
@@ -85,7 +86,7 @@ impl Writer<'_> {
         Ok(deleted)
     }
 
-    /// Deletes everything selected; the answer is what that was.
+    /// Deletes everything selected, one after the other until one may not be deleted; the answer is what that was.
     pub fn delete_all(&mut self, selector: &Selector, options: &DeleteOptions) -> Result<Vec<Arc<Revision>>, Refusal> {
         let namespace = Some(self.namespace).filter(|namespace| !namespace.is_empty());
         let selected: Vec<Arc<Revision>> = self
@@ -96,7 +97,15 @@ impl Writer<'_> {
             .filter(|revision| selector.matches(revision))
             .cloned()
             .collect();
-        for revision in selected.iter().filter(|_| !options.dry_run) {
+        let mut refused = Ok(());
+        for revision in &selected {
+            refused = self.review_deletion("", revision);
+            if refused.is_err() {
+                break;
+            }
+            if options.dry_run {
+                continue;
+            }
             let place = crate::store::ObjectPlace {
                 resource: self.kind.stored_as.clone(),
                 key: revision.key.clone(),
@@ -104,6 +113,6 @@ impl Writer<'_> {
             self.state.delete(&place, options.propagation, self.now);
         }
         self.state.settle(self.now);
-        Ok(selected)
+        refused.map(|()| selected)
     }
 }

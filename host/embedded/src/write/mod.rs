@@ -5,6 +5,7 @@ mod admit;
 mod create;
 mod delete;
 mod patch;
+mod review;
 mod strategic;
 mod update;
 mod writer;

@@ -52,7 +52,7 @@ fn merge_field(target: &mut Value, patch: Value, typing: Typing<'_>) -> Result<(
             let keys: Vec<&str> = keys.iter().collect();
             merge_list(target, patch, &keys, typing)
         }
-        (Value::Array(patch), Merge::Set) => {
+        (Value::Array(patch), Merge::Set) if !typing.is_patched_whole() => {
             let mut items = target.as_array().cloned().unwrap_or_default();
             for item in patch {
                 if !items.contains(&item) {

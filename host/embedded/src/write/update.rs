@@ -3,7 +3,9 @@
 
 use serde_json::{Map, Value};
 
+use super::review::Change;
 use super::writer::{Ownership, Part, WriteResult, Writer};
+use crate::admission;
 use crate::cause::Cause;
 use crate::fields::{Changes, ManagedFields, Operation};
 use crate::refusal::Refusal;
@@ -94,6 +96,15 @@ impl Writer<'_> {
                 self.time_of_ownership().as_deref(),
             )
         });
+        object["metadata"]["resourceVersion"] = old["metadata"]["resourceVersion"].clone();
+        owners.write_into(&mut object);
+        self.review(
+            admission::Operation::Update,
+            &Change {
+                new: Some(&object),
+                old: Some(&old),
+            },
+        )?;
         if self.is_unchanged(&old, &mut object) && owners.same_owners(&before) {
             let revision = self.current(&name)?;
             return Ok(WriteResult {
@@ -188,9 +199,8 @@ impl Writer<'_> {
         ))
     }
 
-    /// Same object but for who owns what. Also makes the resourceVersion comparable.
+    /// Same object but for who owns what.
     fn is_unchanged(&self, old: &Value, object: &mut Value) -> bool {
-        object["metadata"]["resourceVersion"] = old["metadata"]["resourceVersion"].clone();
         let managed = old["metadata"].get("managedFields").cloned();
         set_or_remove(&mut object["metadata"], "managedFields", managed);
         *old == *object

@@ -5,6 +5,8 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use serde_json::Value;
 
+use crate::admission::{self, Policy};
+use crate::cause::Cause;
 use crate::fields::{Manager, Operation, Typing};
 use crate::kinds::{SharedKind, crd};
 use crate::refusal::Refusal;
@@ -30,7 +32,7 @@ pub enum Part {
 }
 
 impl Part {
-    fn subresource(self) -> Option<&'static str> {
+    pub(super) fn subresource(self) -> Option<&'static str> {
         match self {
             Part::Main => None,
             Part::Status => Some("status"),
@@ -42,6 +44,8 @@ impl Part {
 /// Who writes, and how.
 #[derive(Clone, Debug)]
 pub struct Author {
+    /// Empty: nobody is named.
+    pub user: String,
     pub manager: String,
     pub dry_run: bool,
     pub force: bool,
@@ -59,7 +63,10 @@ pub struct WriteResult {
 /// One write request on one resource.
 pub struct Writer<'a> {
     pub state: &'a mut State,
+    /// Under which the objects are stored.
     pub kind: SharedKind,
+    /// As it was asked for.
+    pub asked: SharedKind,
     /// Empty for cluster-scoped kinds.
     pub namespace: &'a str,
     pub part: Part,
@@ -120,16 +127,24 @@ impl Writer<'_> {
 
     /// Stores the object, unless this is a dry run.
     pub(super) fn commit(&mut self, mut object: Value, created: bool) -> Result<WriteResult, Refusal> {
-        let mut defined = Vec::new();
+        let name = object["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+        let invalid = |causes: Vec<Cause>| Refusal::invalid(&self.kind, &name, &causes);
+        let (mut defined, mut policy) = (Vec::new(), None);
         if self.kind.is_definition() {
-            let name = object["metadata"]["name"].as_str().unwrap_or_default().to_owned();
-            defined = crd::kinds(&object).map_err(|causes| Refusal::invalid(&self.kind, &name, &causes))?;
+            defined = crd::kinds(&object).map_err(invalid)?;
             crd::establish(&mut object, &self.time());
+        } else if self.kind.is_admission(admission::POLICIES) {
+            policy = Some(Policy::compile(&object).map_err(invalid)?);
         }
         let revision = if self.author.dry_run {
             Arc::new(Revision::render(&self.kind, &object, self.state.version()))
         } else {
             let kind = self.kind.clone();
+            let in_force = self.state.policies_mut();
+            if kind.is_admission(admission::BINDINGS) {
+                in_force.bind(&object);
+            }
+            in_force.keep(policy);
             let revision = self.state.put_or_remove(&kind, object);
             if !defined.is_empty() {
                 self.state.serve(defined);
