@@ -79,7 +79,7 @@ pub mod annotation {
         REVISION = "revision", "the revision (digest of the policy's clauses) that the placement is at";
         ATTEMPT = "attempt", "the attempt that opened or last changed the placement: a decimal number";
         BASELINE_VERSION = "baseline-version", "resourceVersion of the CombinedStatuses, read before the placement was opened: evidence must be newer";
-        OPENED_AT_VERSION = "opened-at-version", "resourceVersion of the list of CombinedStatuses when the controller last began an attempt of this stage; while this stage is open, an open later stage counts as proof that this one has passed only if the later stage's value is not lower";
+        OPENED_AT_VERSION = "opened-at-version", "resourceVersion of the list of CombinedStatuses when the controller last began an attempt of this stage; while this stage is open, an open later stage counts as proof that this one has passed only if the later stage's value is not lower; while it is not open, only if status does not say that it was placed at this revision and has not passed";
         FENCING_TOKEN = "fencing-token", "policy generation and number of lease transitions, raised on a closed placement and, while paused, on an open one: a leader with an older view can no longer open or change it";
         REPLACED = "replaced", "`metadata.generation` that the last change of an open placement replaced: if the generation is still the same, nothing of the change was stored";
     }
