@@ -7,9 +7,8 @@ use super::review::Change;
 use super::writer::{Ownership, Part, WriteResult, Writer};
 use crate::admission::Operation;
 use crate::fields::{self, Changes, ManagedFields};
-use crate::kinds::{Kind, ResourceId};
+use crate::kinds::Kind;
 use crate::refusal::Refusal;
-use crate::store::{Key, ObjectPlace};
 
 /// Characters of generated suffixes: no vowels and no look-alikes, as Kubernetes has it.
 const SUFFIX_CHARACTERS: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
@@ -111,18 +110,7 @@ impl Writer<'_> {
         if !self.kind.namespaced || self.part == Part::Status {
             return Ok(());
         }
-        let namespaces = ResourceId {
-            group: String::new(),
-            plural: "namespaces".to_owned(),
-        };
-        let place = ObjectPlace {
-            resource: namespaces,
-            key: Key {
-                namespace: String::new(),
-                name: self.namespace.to_owned(),
-            },
-        };
-        let Some(namespace) = self.state.get(&place) else {
+        let Some(namespace) = self.stored_namespace(self.namespace) else {
             let kind = self
                 .state
                 .kind("", "v1", "namespaces")

@@ -127,6 +127,11 @@ impl Writer<'_> {
     }
 
     fn namespace_object(&self, name: &str) -> Option<Value> {
+        self.stored_namespace(name).map(|namespace| namespace.value())
+    }
+
+    /// The Namespace of that name.
+    pub(super) fn stored_namespace(&self, name: &str) -> Option<&Revision> {
         let namespaces = ResourceId {
             group: String::new(),
             plural: "namespaces".to_owned(),
@@ -138,6 +143,6 @@ impl Writer<'_> {
                 name: name.to_owned(),
             },
         };
-        self.state.get(&place).map(|namespace| namespace.value())
+        self.state.get(&place).map(|namespace| &**namespace)
     }
 }

@@ -9,6 +9,18 @@ use stagegate_embedded::clusters::ObjectRef;
 use crate::clusters::{World, after, web};
 
 impl World {
+    /// Binding `b` has brought the Deployment to these clusters.
+    async fn placed(clusters: &[&str]) -> World {
+        let world = World::start();
+        for cluster in clusters {
+            world.cluster(cluster, json!({})).await;
+        }
+        world.deployment().await;
+        world.bind("b", &web(), (clusters, false)).await;
+        after(500).await;
+        world
+    }
+
     async fn patch_binding(&self, name: &str, patch: Value) {
         let patch: Patch<()> = Patch::Json(serde_json::from_value(patch).unwrap());
         let bindings: Api<Binding> = Api::all(self.client.clone());
@@ -53,12 +65,8 @@ fn settings() -> ObjectRef {
 
 #[tokio::test(start_paused = true)]
 async fn one_missing_object_keeps_all_of_its_binding_where_it_is() {
-    let world = World::start();
-    world.cluster("dev", json!({})).await;
+    let world = World::placed(&["dev"]).await;
     world.cluster("prod", json!({})).await;
-    world.deployment().await;
-    world.bind("b", &web(), (&["dev"], false)).await;
-    after(500).await;
     world.add("b", &settings()).await;
     world.scale(1).await;
     let destination = json!([{"op": "replace", "path": "/spec/destinations", "value": [{"clusterId": "prod"}]}]);
@@ -84,11 +92,7 @@ async fn one_missing_object_keeps_all_of_its_binding_where_it_is() {
 
 #[tokio::test(start_paused = true)]
 async fn an_edit_travels_with_the_bindings_generation_and_not_with_reports() {
-    let world = World::start();
-    world.cluster("dev", json!({})).await;
-    world.deployment().await;
-    world.bind("b", &web(), (&["dev"], false)).await;
-    after(500).await;
+    let world = World::placed(&["dev"]).await;
     world.scale(1).await;
     let flapping = json!({"rules": [{"kind": "Deployment", "status": {"availableReplicas": 5}}]});
     world.edit_cluster("dev", flapping).await;
@@ -106,12 +110,7 @@ async fn an_edit_travels_with_the_bindings_generation_and_not_with_reports() {
 
 #[tokio::test(start_paused = true)]
 async fn an_object_that_was_made_anew_travels_at_the_next_report_of_any_cluster() {
-    let world = World::start();
-    world.cluster("dev", json!({})).await;
-    world.cluster("prod", json!({})).await;
-    world.deployment().await;
-    world.bind("b", &web(), (&["dev", "prod"], false)).await;
-    after(500).await;
+    let world = World::placed(&["dev", "prod"]).await;
     let deployments = world.objects("Deployment", "apps");
     let before = deployments.get("web").await.unwrap().uid();
     deployments.delete("web", &DeleteParams::default()).await.unwrap();
@@ -132,12 +131,7 @@ async fn an_object_that_was_made_anew_travels_at_the_next_report_of_any_cluster(
 
 #[tokio::test(start_paused = true)]
 async fn a_carrier_that_is_deleted_takes_the_object_along_and_comes_back_with_what_is_there_now() {
-    let world = World::start();
-    world.cluster("dev", json!({})).await;
-    world.cluster("prod", json!({})).await;
-    world.deployment().await;
-    world.bind("b", &web(), (&["dev", "prod"], false)).await;
-    after(500).await;
+    let world = World::placed(&["dev", "prod"]).await;
     world.scale(1).await;
     after(10_000).await;
     assert_eq!(world.replicas("prod").await, 2);
