@@ -3,7 +3,7 @@
 //!
 //! It must not become a second truth: it decides nothing that a real API server would not decide the same way, and it
 //! has no authentication. Known to differ: no RBAC, quotas or webhooks; ValidatingAdmissionPolicies act without parameters
-//! and without the authorizer, and not on what the server itself collects; built-in kinds are decoded,
+//! and without the authorizer, and not on what the server itself collects as garbage; built-in kinds are decoded,
 //! validated and completed only as far as rollouts carry them, and not run; versions of a definition are not converted,
 //! only renamed; collection by owner happens within the write that causes it; reads are never stale, and nothing fails
 //! unless a [`Fault`] says so. What else differs is listed in `tests/cluster/requests`, answer by answer.

@@ -16,7 +16,7 @@ use crate::write::{Author, FieldValidation, Part, Writer};
 /// Namespaces that exist from the start.
 const FIRST_NAMESPACES: &[&str] = &["default", "kube-node-lease", "kube-public", "kube-system"];
 
-/// As which a real API server asks itself.
+/// The user as whom a real API server sends requests to itself.
 const INTERNAL_USER: &str = "system:apiserver";
 
 /// An API server in this process. Clones are the same server.

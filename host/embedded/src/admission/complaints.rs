@@ -13,7 +13,7 @@ use crate::names::{NameRule, is_qualified_name, qualified_name_complaint};
 /// As many as Kubernetes takes.
 const CONDITIONS_MAX: usize = 64;
 
-/// Each is known to all after it, so that their number counts twice; Kubernetes does not limit it.
+/// Each is known to all after it, so the work grows with the square of their number; Kubernetes has no limit.
 pub(super) const VARIABLES_MAX: usize = 256;
 
 const REASONS: &[&str] = &["Forbidden", "Invalid", "RequestEntityTooLarge"];
@@ -123,12 +123,15 @@ pub fn binding_causes(object: &Value) -> Vec<Cause> {
         let why = "at least one validation action is required";
         causes.push(Cause::required("spec.validationActions", why));
     }
+    let mut seen = BTreeSet::new();
     for (index, action) in actions.iter().enumerate() {
         let path = format!("spec.validationActions[{index}]");
         one_of(action, (&path, ACTIONS), &mut causes);
-        if actions.iter().take(index).any(|earlier| earlier == action) {
-            causes.push(Cause::duplicate(path, &action.to_string()));
+        let shown = action.to_string();
+        if seen.contains(&shown) {
+            causes.push(Cause::duplicate(path, &shown));
         }
+        seen.insert(shown);
     }
     let has = |action: &str| actions.iter().any(|given| given == action);
     if has("Deny") && has("Warn") {
@@ -223,11 +226,13 @@ fn of_resources(resources: &Value, path: &str, causes: &mut Vec<Cause>) {
 
 fn of_rule(rule: &Value, path: &str, causes: &mut Vec<Cause>) {
     let names = items(rule, "resourceNames");
+    let mut seen = BTreeSet::new();
     for (index, name) in names.iter().enumerate() {
-        if names.iter().take(index).any(|earlier| earlier == name) {
-            let path = format!("{path}.resourceNames[{index}]");
-            causes.push(Cause::duplicate(path, &name.to_string()));
+        let shown = name.to_string();
+        if seen.contains(&shown) {
+            causes.push(Cause::duplicate(format!("{path}.resourceNames[{index}]"), &shown));
         }
+        seen.insert(shown);
     }
     for (list, called) in [
         ("operations", "operations"),
@@ -299,14 +304,14 @@ fn of_rule_resources(rule: &Value, path: &str, causes: &mut Vec<Cause>) {
     }
 }
 
-/// An absent value is said by whoever requires it.
+/// That a value is absent is said by whoever requires it.
 fn one_of(value: &Value, (path, supported): (&str, &[&str]), causes: &mut Vec<Cause>) {
     if !value.is_null() && !value.as_str().is_some_and(|value| supported.contains(&value)) {
         causes.push(Cause::not_supported(path, &value.to_string(), supported));
     }
 }
 
-/// A list of words of the policy's own is shown whole: they are no secrets.
+/// Shows the list whole: words of a policy are no secrets.
 fn whole((path, value): (&str, &Value), why: &str) -> Cause {
     Cause {
         message: format!("Invalid value: {value}: {why}"),

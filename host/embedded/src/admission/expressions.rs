@@ -14,8 +14,11 @@ use super::review::declared;
 const FUEL: u64 = 1_000_000;
 const FUEL_OF_POLICY: u64 = 10_000_000;
 const DEADLINE_MS: u64 = 10_000;
-/// What an expression that fails is taken to have cost: it does not say. A tenth where the failure is that of a variable.
+/// What a failed expression is taken to have cost, since a failure does not tell; a tenth of it where a variable failed.
 const FUEL_OF_FAILURE: u64 = 100_000;
+
+/// The longest text that is looked at, as in `stagegate-evaluate`.
+const TEXT_BYTES_MAX: usize = 10 * 1024;
 
 /// Nested lists and maps are copied and dropped one level per stack frame.
 const DEPTH_MAX: usize = 256;
@@ -49,6 +52,12 @@ pub(super) enum Wanted {
 impl Expression {
     /// Compiles an expression that may name `variables`; says what is wrong with it otherwise.
     pub fn compile(text: &str, variables: &[Variable], wanted: Wanted) -> Result<Expression, String> {
+        if text.len() > TEXT_BYTES_MAX {
+            return Err(format!(
+                "compilation failed: the expression has {} bytes, more than {TEXT_BYTES_MAX}",
+                text.len()
+            ));
+        }
         let named = named_variables(text, variables)?;
         if let Some(function) = foreign_function(text) {
             return Err(format!("compilation failed: undeclared reference to '{function}'"));
@@ -68,6 +77,9 @@ impl Expression {
             let why = foreign.map(|name| format!(" (this server has no {name})"));
             format!("compilation failed: {error}{}", why.unwrap_or_default())
         })?;
+        if let (Wanted::Anything, Shape::Opaque(what)) = (wanted, program.shape()) {
+            return Err(format!("this server keeps no value like {what} in a variable"));
+        }
         let needed = match wanted {
             Wanted::Bool => Some(("bool", Shape::Bool)),
             Wanted::Text => Some(("string", Shape::String)),
@@ -97,7 +109,7 @@ impl Expression {
     }
 }
 
-/// Levels of nesting of a shape, up to one more than count.
+/// Levels of nesting of a shape, counted up to one more than `most`.
 fn shape_depth(shape: &Shape, most: usize) -> usize {
     match shape {
         Shape::List(element) | Shape::Map(element) if most > 0 => 1 + shape_depth(element, most - 1),
@@ -142,57 +154,75 @@ fn is_word(c: char) -> bool {
     c.is_alphanumeric() || c == '_'
 }
 
-/// The text with blanks for what stands between quotes, so that every position stays.
+/// The text with blanks for comments and quotation marks for all of each string, so that every position stays.
 fn without_literals(text: &str) -> String {
-    let mut quote = None;
-    let mut escaped = false;
     let mut bare = String::with_capacity(text.len());
-    for character in text.chars() {
-        let inside = quote.is_some();
-        match quote {
-            Some(_) if escaped => escaped = false,
-            Some(_) if character == '\\' => escaped = true,
-            Some(open) if open == character => quote = None,
-            Some(_) => {}
-            None if matches!(character, '"' | '\'') => quote = Some(character),
-            None => {}
-        }
-        match inside && quote.is_some() {
-            true => bare.extend(std::iter::repeat_n(' ', character.len_utf8())),
-            false => bare.push(character),
+    while let Some(rest) = text.get(bare.len()..).filter(|rest| !rest.is_empty()) {
+        let comment = rest.starts_with("//").then(|| rest.find('\n').unwrap_or(rest.len()));
+        match (comment, string_bytes(rest, &bare)) {
+            (Some(bytes), _) => bare.extend(std::iter::repeat_n(' ', bytes)),
+            (None, Some(bytes)) => bare.extend(std::iter::repeat_n('"', bytes)),
+            (None, None) => bare.extend(rest.chars().next()),
         }
     }
     bare
 }
 
-/// Which variables a text names, wherever in it. One that it names between quotes costs an evaluation and changes no answer.
-fn named_variables(text: &str, variables: &[Variable]) -> Result<Vec<usize>, String> {
-    let mut named = BTreeSet::new();
-    let bare = without_literals(text);
-    for (at, word) in text.match_indices("variables") {
-        let (before, after) = (&text[..at], &text[at + word.len()..]);
-        if before.ends_with(is_word) || before.trim_end().ends_with('.') || after.starts_with(is_word) {
-            continue;
-        }
-        let is_code = bare[at..].starts_with(word);
-        let member = after.trim_start().strip_prefix('.').map(str::trim_start);
-        let name = member.map(|rest| rest.split(|c| !is_word(c)).next().unwrap_or_default());
-        match name {
-            Some(name) if !name.is_empty() => {
-                let rest = member.unwrap_or_default()[name.len()..].trim_start();
-                let tested = before.trim_end().strip_suffix('(').map(str::trim_end);
-                if is_code && rest.starts_with(')') && tested.is_some_and(|before| before.ends_with("has")) {
-                    return Err(format!("this server does not evaluate has(variables.{name})"));
-                }
-                named.extend(variables.iter().rposition(|variable| variable.name == name));
-            }
-            _ if is_code && after.trim_start().starts_with(['.', '[']) => {
-                return Err("this server reads variables as variables.NAME only".to_owned());
-            }
-            _ => named.extend(0..variables.len()),
+/// How long the string is that `rest` begins with, up to the end of the text if it is not closed.
+fn string_bytes(rest: &str, before: &str) -> Option<usize> {
+    let mut quotes = ["\"\"\"", "'''", "\"", "'"].into_iter();
+    let quote = quotes.find(|quote| rest.starts_with(quote))?;
+    let prefix = before.rsplit(|c| !is_word(c)).next().unwrap_or_default();
+    let is_raw = matches!(prefix.to_ascii_lowercase().as_str(), "r" | "br" | "rb");
+    let body = rest.get(quote.len()..).unwrap_or_default();
+    let mut is_escaped = false;
+    for (at, character) in body.char_indices() {
+        if is_escaped {
+            is_escaped = false;
+        } else if character == '\\' && !is_raw {
+            is_escaped = true;
+        } else if body.get(at..).is_some_and(|left| left.starts_with(quote)) {
+            return Some(at + 2 * quote.len());
         }
     }
+    Some(rest.len())
+}
+
+/// Which variables a text names. Whatever could tell that a variable is absent is refused, because one that has failed is absent, too.
+fn named_variables(text: &str, variables: &[Variable]) -> Result<Vec<usize>, String> {
+    let refused = || Err("this server reads variables as variables.NAME only".to_owned());
+    let mut named = BTreeSet::new();
+    let bare = without_literals(text);
+    for (at, word) in bare.match_indices("variables") {
+        let (before, after) = (&bare[..at], &bare[at + word.len()..]);
+        if before.ends_with(is_word) || is_member_after(before) || after.starts_with(is_word) {
+            continue;
+        }
+        let Some(member) = after.trim_start().strip_prefix('.').map(str::trim_start) else {
+            return refused();
+        };
+        let name = member.split(|c| !is_word(c)).next().unwrap_or_default();
+        let rest = member[name.len()..].trim_start();
+        if name.is_empty() || rest.starts_with('(') {
+            return refused();
+        }
+        // With a dot before it, it is the variable, too.
+        let receiver = before.trim_end().trim_end_matches('.').trim_end();
+        let tested = receiver.strip_suffix('(').map(str::trim_end);
+        if rest.starts_with(')') && tested.is_some_and(|before| before.ends_with("has")) {
+            return Err(format!("this server does not evaluate has(variables.{name})"));
+        }
+        named.extend(variables.iter().rposition(|variable| variable.name == name));
+    }
     Ok(named.into_iter().collect())
+}
+
+/// Whether a name after this text is a member of what stands before it.
+fn is_member_after(before: &str) -> bool {
+    let before = before.trim_end();
+    let receiver = before.strip_suffix(".?").or_else(|| before.strip_suffix('.'));
+    let ends_a_value = |c: char| is_word(c) || matches!(c, ')' | ']' | '}' | '"');
+    receiver.is_some_and(|receiver| receiver.trim_end().ends_with(ends_a_value))
 }
 
 /// The evaluation of one policy's expressions for one write.

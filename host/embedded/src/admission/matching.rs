@@ -41,7 +41,7 @@ impl Matching {
         }
     }
 
-    /// The form of the objects under which the write is meant, if it is. Without rules, every write is.
+    /// The form in which the rules match the write, if they do. Without rules, every write matches.
     pub fn form<'r>(&self, review: &Review<'r>) -> Option<&'r Form> {
         if review
             .namespace_labels()

@@ -1,9 +1,10 @@
 //! ValidatingAdmissionPolicies without parameters: compiled when they are stored, asked about every write while a binding names them.
 //! Must not know where objects are stored, nor refuse a request itself: it says what a policy says.
 //!
-//! Expressions run within the limits of `stagegate-evaluate`, and one that has no answer never admits: what it fails with counts as
-//! the policy's `failurePolicy` says. What a real API server has besides is refused with the policy, by the name of its field:
-//! parameters, the authorizer, audit annotations, and the options of a request.
+//! Expressions run within the limits of `stagegate-evaluate`, and one that has no answer counts as the policy's `failurePolicy`
+//! says. What a real API server has besides is refused with the policy, by the name of its field:
+//! parameters, the authorizer, audit annotations, the options of a request, `has()` of a
+//! variable, and a variable that is a quantity, an address or a version. An optional as a variable has no answer.
 
 mod complaints;
 mod expressions;

@@ -75,7 +75,7 @@ impl Policies {
         }
     }
 
-    /// Whether any policy is in force.
+    /// Whether no policy is in force.
     pub fn are_none(&self) -> bool {
         self.bindings.is_empty() || self.policies.is_empty()
     }

@@ -42,7 +42,7 @@ struct Cluster {
 struct Carrier {
     /// Of the Binding that it was written for.
     binding: BindingVersion,
-    /// Of the object that it carries, after which it is named.
+    /// Of the object that it carries; the carrier is named after it.
     object_uid: Option<String>,
     /// Counts hand-overs: of several Bindings' contents the latest wins.
     order: u64,
@@ -84,7 +84,14 @@ pub(super) enum Finding {
 }
 
 impl Fleet {
-    pub(super) fn set_cluster(&mut self, name: &str, spec: SimulatedClusterSpec, now: Timestamp) {
+    /// Returns the Bindings that have to look again: those of a cluster that is new here.
+    pub(super) fn set_cluster(&mut self, name: &str, spec: SimulatedClusterSpec, now: Timestamp) -> BTreeSet<String> {
+        let is_new = !self.clusters.contains_key(name);
+        let bereft = if is_new {
+            self.lose_carriers(name)
+        } else {
+            BTreeSet::new()
+        };
         let cluster = self.clusters.entry(name.to_owned()).or_insert_with(|| Cluster {
             spec: SimulatedClusterSpec::default(),
             edited_at: now,
@@ -96,15 +103,29 @@ impl Fleet {
             self.settle(&place, now);
             self.agenda.insert((now, place));
         }
+        bereft
     }
 
-    pub(super) fn remove_cluster(&mut self, name: &str, now: Timestamp) {
-        let Some(cluster) = self.clusters.remove(name) else {
-            return;
-        };
-        for object in cluster.objects.into_keys() {
+    /// Its carriers go with it: a cluster that comes back gets what is there then. Returns the Bindings that had some.
+    pub(super) fn remove_cluster(&mut self, name: &str, now: Timestamp) -> BTreeSet<String> {
+        let cluster = self.clusters.remove(name);
+        for object in cluster.into_iter().flat_map(|cluster| cluster.objects.into_keys()) {
             self.note((name.to_owned(), object), Presence::Absent, now);
         }
+        self.lose_carriers(name)
+    }
+
+    /// Takes away whatever is on its way to a cluster. Returns the Bindings that bring it.
+    fn lose_carriers(&mut self, cluster: &str) -> BTreeSet<String> {
+        let mut bereft = BTreeSet::new();
+        self.wanted.retain(|(destination, _), carriers| {
+            let is_lost = destination == cluster;
+            if is_lost {
+                bereft.extend(carriers.keys().cloned());
+            }
+            !is_lost
+        });
+        bereft
     }
 
     /// Brings what a Binding says to its clusters and takes away what nobody brings any more. An object that two Bindings
@@ -115,7 +136,7 @@ impl Fleet {
     pub(super) fn hand_over(&mut self, binding: &str, work: Work, now: Timestamp) {
         self.hand_overs += 1;
         let mut left = self.reach.remove(binding).unwrap_or_default();
-        let mut reached = BTreeSet::new();
+        let (mut reached, mut written) = (BTreeSet::new(), Vec::new());
         for item in work.items {
             for cluster in &work.destinations {
                 let place = (cluster.clone(), item.object.clone());
@@ -131,6 +152,7 @@ impl Fleet {
                         cargo: item.cargo.clone(),
                     };
                     carriers.insert(binding.to_owned(), carrier);
+                    written.push(place.clone());
                 }
                 reached.insert(place);
             }
@@ -138,7 +160,7 @@ impl Fleet {
         for place in &left {
             self.forget(binding, place);
         }
-        for place in left.iter().chain(&reached) {
+        for place in left.iter().chain(&written) {
             self.settle(place, now);
         }
         self.reach.insert(binding.to_owned(), reached);
@@ -161,6 +183,21 @@ impl Fleet {
             self.settle(place, now);
         }
         is_there
+    }
+
+    /// Takes away what an earlier Binding of the name brought.
+    pub(super) fn withdraw_earlier(&mut self, binding: &str, current: &BindingVersion, now: Timestamp) {
+        let is_earlier = |carrier: &Carrier| !carrier.binding.is_same_binding(current);
+        let reached = self.reach.get(binding).into_iter().flatten();
+        let carried = |place: &&ObjectInCluster| self.wanted.get(*place).and_then(|carriers| carriers.get(binding));
+        let earlier: Vec<_> = reached
+            .filter(|place| carried(place).is_some_and(is_earlier))
+            .cloned()
+            .collect();
+        for place in earlier {
+            self.forget(binding, &place);
+            self.settle(&place, now);
+        }
     }
 
     pub(super) fn withdraw(&mut self, binding: &str, now: Timestamp) {

@@ -91,7 +91,7 @@ impl RunningClusters {
     }
 
     /// Deletes what carries a Binding's object to a cluster, as if somebody deleted its ManifestWork. The object leaves the cluster with
-    /// it, unless another Binding brings it, and comes back as it is in the API server then.
+    /// it, unless another Binding brings it or the cluster cannot be reached, and comes back as it is in the API server then.
     ///
     /// # Errors
     /// When the Binding brings no such object there.
@@ -104,7 +104,7 @@ impl RunningClusters {
         })
     }
 
-    /// From now on, changes of the Binding of this name take `delay_ms` to reach the clusters.
+    /// From now on, a look at the Binding of this name happens `delay_ms` after the first event that asks for it.
     pub fn delay_hand_over(&self, binding: &str, delay_ms: u64) {
         self.shared.delay_hand_over(binding, delay_ms);
     }

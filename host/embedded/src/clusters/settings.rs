@@ -5,8 +5,8 @@ use jiff::{SignedDuration, Timestamp};
 /// The delays of the parts that are simulated.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// From a Binding's event until its workload is handed to the clusters. The first change sets the time and later
-    /// ones do not move it; the hand-over takes what the Binding says by then.
+    /// From an event of a Binding, or a report of an object that it brings, until its workload is handed to the clusters. The first event
+    /// sets the time and later ones do not move it; the hand-over takes what the Binding says by then.
     pub transport_delay_ms: u64,
     /// From a change of an object's health until its WorkStatus says so.
     pub status_delay_ms: u64,

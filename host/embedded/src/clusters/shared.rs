@@ -15,7 +15,7 @@ pub(super) struct Shared {
     clock: SharedClock,
     pub(super) settings: Settings,
     late: Mutex<BTreeMap<String, u64>>,
-    /// Bindings that have lost a carrier and were not looked at since.
+    /// Bindings that have lost a carrier and have not been looked at since.
     carriers_lost: Mutex<BTreeSet<String>>,
     fleet: Mutex<Fleet>,
     pub(super) wake: Notify,

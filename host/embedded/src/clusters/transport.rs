@@ -10,7 +10,7 @@ use stagegate_api::{Binding, BoundObject};
 
 use super::truth::ObjectRef;
 
-/// A Binding, told apart from a later one of its name, and what it says: metadata and status do not count.
+/// Which Binding, told apart from a later one of the same name, and which generation of it: metadata and status move none.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct BindingVersion {
     uid: Option<String>,
@@ -23,6 +23,10 @@ impl BindingVersion {
             uid: binding.uid(),
             generation: binding.metadata.generation,
         }
+    }
+
+    pub(super) fn is_same_binding(&self, other: &Self) -> bool {
+        self.uid == other.uid
     }
 }
 

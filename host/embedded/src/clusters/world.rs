@@ -21,7 +21,7 @@ use super::mirror::{Mirror, Seen};
 use super::report::Reporter;
 use super::settings::later;
 use super::shared::Shared;
-use super::transport;
+use super::transport::{self, BindingVersion};
 
 /// A request that failed is tried again after this.
 const RETRY_MS: u64 = 1_000;
@@ -64,9 +64,7 @@ pub(super) async fn run(client: kube::Client, shared: Arc<Shared>, stop: Cancell
             () = shared.wake.notified() => {}
             () = tokio::time::sleep(pause) => {}
         }
-        for binding in shared.take_lost_carriers() {
-            world.wake(binding);
-        }
+        world.wake_all(shared.take_lost_carriers());
         world.hand_over_due().await;
         world.report_due().await;
     }
@@ -136,11 +134,13 @@ impl World {
                 let name = guarded.name_any();
                 let Some(cluster) = decoded(guarded) else { return };
                 let result = self.inventory.keep(&self.client, &cluster).await;
-                self.shared.fleet().set_cluster(&name, cluster.spec, now);
+                let bereft = self.shared.fleet().set_cluster(&name, cluster.spec, now);
+                self.wake_all(bereft);
                 (name, result)
             }
             Seen::Gone(name) => {
-                self.shared.fleet().remove_cluster(&name, now);
+                let bereft = self.shared.fleet().remove_cluster(&name, now);
+                self.wake_all(bereft);
                 let result = self.inventory.drop(&self.client, &name).await;
                 (name, result)
             }
@@ -164,6 +164,12 @@ impl World {
             }
         };
         self.wake(name);
+    }
+
+    fn wake_all(&mut self, bindings: impl IntoIterator<Item = String>) {
+        for binding in bindings {
+            self.wake(binding);
+        }
     }
 
     /// Any event of a Binding or of one of its carriers leads to a look at it, whatever has changed.
@@ -200,6 +206,8 @@ impl World {
             Ok(work) => work,
             Err(object) => {
                 tracing::debug!(binding = name, %object, "an object of the Binding is missing, nothing of it is handed over");
+                let current = BindingVersion::of(&binding);
+                self.shared.fleet().withdraw_earlier(name, &current, self.shared.now());
                 let times = self.missing.entry(name.to_owned()).or_default();
                 let pause = MISSING_MS
                     .saturating_mul(2_u64.saturating_pow(*times))
@@ -248,9 +256,7 @@ impl World {
         }
         self.reporter.say(&self.client, place, (source, health.status)).await?;
         let bindings = self.shared.fleet().bindings_of(place);
-        for binding in bindings {
-            self.wake(binding);
-        }
+        self.wake_all(bindings);
         Ok(())
     }
 }

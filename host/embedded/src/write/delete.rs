@@ -86,7 +86,7 @@ impl Writer<'_> {
         Ok(deleted)
     }
 
-    /// Deletes everything selected, one after the other until one may not be deleted; the answer is what that was.
+    /// Deletes everything selected, one after the other up to the first that is denied; the answer is what was selected.
     pub fn delete_all(&mut self, selector: &Selector, options: &DeleteOptions) -> Result<Vec<Arc<Revision>>, Refusal> {
         let namespace = Some(self.namespace).filter(|namespace| !namespace.is_empty());
         let selected: Vec<Arc<Revision>> = self

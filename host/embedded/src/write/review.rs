@@ -1,4 +1,4 @@
-//! Every write before admission policies: what it looks like to them, and a refusal where one of them denies it. A write comes here when
+//! Puts every write before the admission policies: what it looks like to them, and a refusal where one of them denies it. A write comes here when
 //! all else about its object is in order, as in a real API server, and before it is known whether it changes anything.
 
 use std::borrow::Cow;

@@ -3,7 +3,7 @@
 use kube::ResourceExt as _;
 use kube::api::{Api, DeleteParams, Patch, PatchParams};
 use serde_json::{Value, json};
-use stagegate_api::Binding;
+use stagegate_api::{Binding, SimulatedCluster};
 use stagegate_embedded::clusters::ObjectRef;
 
 use crate::clusters::{World, after, web};
@@ -127,6 +127,29 @@ async fn an_object_that_was_made_anew_travels_at_the_next_report_of_any_cluster(
         world.clusters.truth().gaps("prod", &web()).is_empty(),
         "it is updated in place"
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cluster_that_comes_back_gets_what_is_there_then() {
+    let world = World::placed(&["dev"]).await;
+    world.scale(1).await;
+    let clusters: Api<SimulatedCluster> = Api::all(world.client.clone());
+    clusters.delete("dev", &DeleteParams::default()).await.unwrap();
+    after(1_000).await;
+    world.scale(3).await;
+    world.cluster("dev", json!({})).await;
+    after(1_000).await;
+    assert_eq!(world.replicas("dev").await, 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_binding_made_anew_withdraws_what_the_one_before_it_brought_though_an_object_is_missing() {
+    let world = World::placed(&["dev"]).await;
+    let bindings: Api<Binding> = Api::all(world.client.clone());
+    bindings.delete("b", &DeleteParams::default()).await.unwrap();
+    world.bind("b", &settings(), (&["dev"], false)).await;
+    after(500).await;
+    assert!(world.clusters.truth().present("dev", &web()).is_none());
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,4 +1,4 @@
-//! Admission policies in the embedded server: when they act, what they see, and that what they cannot evaluate never admits. The words of
+//! Admission policies in the embedded server: when they act, what they see, and that what they cannot evaluate counts as `failurePolicy` says. The words of
 //! a real server are compared in `tests/cluster/requests/admission.yaml`.
 
 mod matching;
@@ -271,6 +271,18 @@ async fn what_cannot_be_evaluated_is_refused_by_the_name_of_its_field() {
         (expressed("has(variables.x)"), "has(variables.x)"),
         (expressed("variables['x']"), "variables.NAME"),
         (expressed("variables.?x.orValue(true)"), "variables.NAME"),
+        // Whatever could tell that a variable is absent would admit where one has failed.
+        (expressed("variables.all(k, false)"), "variables.NAME"),
+        (expressed("(variables).?x.orValue(true)"), "variables.NAME"),
+        (expressed("[variables].all(v, !has(v.x))"), "variables.NAME"),
+        (expressed("true && .variables.?x.orValue(true)"), "variables.NAME"),
+        (expressed("!has(.variables.x)"), "has(variables.x)"),
+        (expressed("true // it's\n && !has(variables.x)"), "has(variables.x)"),
+        (
+            expressed("r'\\' != object.kind && !has(variables.x)"),
+            "has(variables.x)",
+        ),
+        (expressed("'''it's''' != '' && !has(variables.x)"), "has(variables.x)"),
         (expressed("variables.y"), "spec.validations[0].expression"),
         (expressed("math.abs(1) == 1"), "'math'"),
         (expressed("[1].distinct() == [1]"), "'distinct'"),
