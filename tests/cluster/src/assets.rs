@@ -18,7 +18,10 @@ pub struct Assets {
     pub kubectl: PathBuf,
     /// Kills what is left when the test process is gone.
     pub kubernetes: PathBuf,
+    /// Its controller-manager.
     pub kubestellar: PathBuf,
+    /// Its OCM transport.
+    pub transport: PathBuf,
     pub helm: PathBuf,
     /// Tells whether tools that wait for an object would take it for ready.
     pub kstatus: PathBuf,
@@ -60,6 +63,7 @@ impl Assets {
             controller_manager: built.join("kube-controller-manager"),
             kubernetes: built.join("kubernetes"),
             kubestellar: built.join("kubestellar-controller-manager"),
+            transport: built.join("ocm-transport-controller"),
             helm: built.join("helm"),
             kstatus: built.join("kstatus"),
         })

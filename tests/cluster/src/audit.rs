@@ -48,6 +48,9 @@ pub struct Used {
 struct Entry {
     verb: String,
     user: User,
+    /// Absent where the client did not say what it is.
+    #[serde(default)]
+    user_agent: String,
     /// Absent for paths that are no object, as `/version`.
     object_ref: Option<ObjectRef>,
     response_status: Option<ResponseStatus>,
@@ -65,6 +68,7 @@ struct User {
 #[serde(rename_all = "camelCase", default)]
 #[derive(Default)]
 struct ObjectRef {
+    namespace: String,
     name: String,
     resource: String,
     api_group: String,
@@ -81,8 +85,12 @@ struct ResponseStatus {
 #[derive(Clone, Debug)]
 pub struct Answered {
     pub user: String,
+    /// What the client called itself.
+    pub agent: String,
     /// What it needed.
     pub right: Right,
+    /// Empty for what is in none, and where the request is about all of them.
+    pub namespace: String,
     /// Empty where the request is about more than one object.
     pub name: String,
     /// Of HTTP.
@@ -111,7 +119,9 @@ pub fn answered(log: &Path, from: u64) -> anyhow::Result<Vec<Answered>> {
             };
             answered.push(Answered {
                 user: entry.user.username,
+                agent: entry.user_agent,
                 right,
+                namespace: of.namespace,
                 name: of.name,
                 code: entry.response_status.map_or(0, |status| status.code),
                 asked_at: entry.request_received_timestamp,

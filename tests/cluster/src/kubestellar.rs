@@ -4,11 +4,9 @@
 //! What it must find to start: a ControlPlane of type wds and one of type its whose Secret holds a kubeconfig, and the inventory's kinds. Those
 //! belong to projects that it builds on; loose definitions do.
 
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, bail};
 use base64::Engine as _;
 use kube::api::{DynamicObject, Patch, PatchParams, PostParams};
 use kube::core::{ApiResource, GroupVersionKind};
@@ -17,18 +15,17 @@ use serde_json::{Value, json};
 
 use crate::assets::Assets;
 use crate::control_plane::ControlPlane;
-use crate::process::{Process, Signal};
+use crate::controller::{Controller, Pace, Program};
+use crate::process::Signal;
 
+/// The name of the workload description space.
+pub(crate) const WDS: &str = "wds1";
+const ITS: &str = "its1";
 const NAMESPACE: &str = "spaces";
-/// It installs its definitions one after the other and begins after about 6 s; with others beside it later.
-const STARTED_MAX: Duration = Duration::from_secs(90);
 
 /// The running controller-manager.
 pub struct KubeStellar {
-    process: Option<Process>,
-    kubeconfig: PathBuf,
-    log: PathBuf,
-    starts: u32,
+    controller: Controller,
 }
 
 impl KubeStellar {
@@ -39,14 +36,25 @@ impl KubeStellar {
     pub async fn start(plane: &ControlPlane) -> anyhow::Result<KubeStellar> {
         let client = plane.client().await?;
         prepare(&client, &plane.kubeconfig()).await?;
-        let mut kubestellar = KubeStellar {
-            process: None,
-            kubeconfig: plane.kubeconfig(),
-            log: plane.folder().join("kubestellar.log"),
-            starts: 0,
+        let mut arguments = vec![
+            format!("--kubeconfig={}", plane.kubeconfig().display()),
+            format!("--wds-name={WDS}"),
+            format!("--its-name={ITS}"),
+            "--controllers=binding,status".to_owned(),
+            "--metrics-bind-address=127.0.0.1:0".to_owned(),
+            "--health-probe-bind-address=127.0.0.1:0".to_owned(),
+            "--pprof-bind-address=127.0.0.1:0".to_owned(),
+        ];
+        arguments.extend(Pace::Raised.flags("wds"));
+        let program = Program {
+            name: "kubestellar",
+            path: Assets::get()?.kubestellar.clone(),
+            arguments,
+            // Both of its controllers say so.
+            at_work: ("Started workers", 2),
         };
-        kubestellar.start_again().await?;
-        Ok(kubestellar)
+        let controller = Controller::start(program, plane.folder()).await?;
+        Ok(KubeStellar { controller })
     }
 
     /// SIGKILL.
@@ -54,12 +62,7 @@ impl KubeStellar {
     /// # Errors
     /// When it was not running.
     pub fn kill(&mut self) -> anyhow::Result<()> {
-        let Some(mut process) = self.process.take() else {
-            bail!("KubeStellar is not running");
-        };
-        process.signal(Signal::Kill);
-        process.ended(Duration::from_secs(10))?;
-        Ok(())
+        self.controller.kill()
     }
 
     /// Ends it with the stacks of its goroutines in its log. Whether it had locked itself out: its controller of CombinedStatuses takes a
@@ -69,64 +72,21 @@ impl KubeStellar {
     /// # Errors
     /// When it does not end.
     pub fn end_and_tell_whether_locked(&mut self) -> anyhow::Result<bool> {
-        let Some(mut process) = self.process.take() else {
-            return Ok(false);
-        };
-        process.signal(Signal::Quit);
-        process.ended(Duration::from_secs(10))?;
-        let log = std::fs::read(&self.log).with_context(|| format!("reading {}", self.log.display()))?;
-        Ok(is_locked(&String::from_utf8_lossy(&log)))
+        Ok(self.controller.end(Signal::Quit)? && is_locked(&self.controller.said()?))
     }
 
-    /// Gives when the first of its controllers began to work; returns when both do.
+    /// As of [`Controller::start_again`].
     ///
     /// # Errors
     /// With the end of its log.
     pub async fn start_again(&mut self) -> anyhow::Result<Instant> {
-        let mut command = Command::new(&Assets::get()?.kubestellar);
-        command.arg("--kubeconfig").arg(&self.kubeconfig).args([
-            "--wds-name=wds1",
-            "--its-name=its1",
-            "--controllers=binding,status",
-            // Its own clients' limits would only slow the tests: five requests a second.
-            "--wds-qps=200",
-            "--wds-burst=400",
-            "--metrics-bind-address=127.0.0.1:0",
-            "--health-probe-bind-address=127.0.0.1:0",
-            "--pprof-bind-address=127.0.0.1:0",
-        ]);
-        let mut process = Process::start("KubeStellar", command, &self.log)?;
-        self.starts += 1;
-        let begun = Instant::now();
-        let (mut first, before) = (None, 2 * (self.starts as usize - 1));
-        // Both its controllers say so, each time it is started.
-        loop {
-            let at_work = self.said("Started workers").saturating_sub(before);
-            if at_work > 0 {
-                first.get_or_insert_with(Instant::now);
-            }
-            if at_work > 1 {
-                break;
-            }
-            process.check()?;
-            if begun.elapsed() > STARTED_MAX {
-                bail!("KubeStellar does not get to work:\n{}", process.tail());
-            }
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        }
-        self.process = Some(process);
-        Ok(first.unwrap_or(begun))
+        self.controller.start_again().await
     }
 
     /// # Errors
     /// When it has ended: with the end of its log.
     pub fn check(&mut self) -> anyhow::Result<()> {
-        self.process.as_mut().map_or(Ok(()), Process::check)
-    }
-
-    fn said(&self, words: &str) -> usize {
-        let log = std::fs::read(&self.log).unwrap_or_default();
-        String::from_utf8_lossy(&log).matches(words).count()
+        self.controller.check()
     }
 }
 
@@ -154,7 +114,7 @@ async fn prepare(client: &Client, kubeconfig: &Path) -> anyhow::Result<()> {
         json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "space"}, "data": {"kubeconfig": config, "incluster": config}}),
     )
     .await?;
-    for (name, cptype) in [("wds1", "wds"), ("its1", "its")] {
+    for (name, cptype) in [(WDS, "wds"), (ITS, "its")] {
         let labels = json!({"kflex.kubestellar.io/cptype": cptype});
         create_when_served(
             &spaces,

@@ -10,23 +10,36 @@ use super::{BASE, HOSTING, KUSTOMIZATIONS, PLAIN, Rendered, WDS, read};
 
 const KUBESTELLAR: &str = "deploy/kustomize/kubestellar-crds/kubestellar.yaml";
 const INVENTORY: &str = "deploy/kustomize/inventory-crds/inventory.yaml";
-/// Of `pkg/crd/files/crds.yaml` in github.com/kubestellar/kubestellar v0.30.0, whose module archive is
-/// h1:h4ajAUAPZM4mMBShzLnnTCfhoaGzby1QcOE2mMrldiQ=.
-const KUBESTELLAR_SHA256: &str = "b8bf814e6dde968de011a726032cc7b902063e33592f34b1a9446084f2f216b4";
+/// Files that are somebody else's below their comments: the module's version and the SHA-256 of what stands there.
+const FOREIGN: [(&str, &str, &str); 2] = [
+    // `pkg/crd/files/crds.yaml` in github.com/kubestellar/kubestellar, whose module archive is
+    // h1:h4ajAUAPZM4mMBShzLnnTCfhoaGzby1QcOE2mMrldiQ=.
+    (
+        KUBESTELLAR,
+        "v0.30.0",
+        "b8bf814e6dde968de011a726032cc7b902063e33592f34b1a9446084f2f216b4",
+    ),
+    // In open-cluster-management.io/api, whose module archive is h1:54QllH9DTudCk6VrGt0q8CDsE3MghqJeTaTN4RHZpE0=.
+    (
+        "tests/cluster/definitions/manifestworks.yaml",
+        "v1.0.0",
+        "6172eaa7d8db07bfb9d31f953388a17b8326bb47b2a44d9ff8494eef6da15eab",
+    ),
+];
 /// Of KubeStellar's status add-on and of Open Cluster Management, not of KubeStellar's repository.
 const ELSEWHERE: [&str; 2] = ["ManagedCluster", "WorkStatus"];
 
 #[test]
-fn kubestellars_definitions_are_those_of_its_release_byte_for_byte() {
-    let text = read(KUBESTELLAR);
-    let (comment, body) = text
-        .split_once("---\n")
-        .expect("a comment, and then what KubeStellar wrote");
-    assert!(comment.lines().all(|line| line.starts_with('#')), "{comment}");
-    assert!(comment.contains("v0.30.0") && comment.contains("Apache License 2.0"));
-    let digest: String = Sha256::digest(body).iter().map(|byte| format!("{byte:02x}")).collect();
-    assert_eq!(digest, KUBESTELLAR_SHA256, "{KUBESTELLAR} was edited");
-    assert!(read("NOTICE").contains(KUBESTELLAR), "NOTICE names it");
+fn definitions_from_elsewhere_are_those_of_their_releases_byte_for_byte() {
+    for (path, version, sha256) in FOREIGN {
+        let text = read(path);
+        let (comment, body) = text.split_once("---\n").expect("a comment, and then what others wrote");
+        assert!(comment.lines().all(|line| line.starts_with('#')), "{comment}");
+        assert!(comment.contains(version) && comment.contains("Apache License 2.0"));
+        let digest: String = Sha256::digest(body).iter().map(|byte| format!("{byte:02x}")).collect();
+        assert_eq!(digest, sha256, "{path} was edited");
+        assert!(read("NOTICE").contains(path), "NOTICE names it");
+    }
 }
 
 #[test]
