@@ -1,6 +1,7 @@
 //! End to end: the program as a process, against real servers. Every scenario of `scenarios/` runs on every back end that it names.
 
 mod admission;
+mod assumptions;
 mod gates;
 mod kstatus;
 mod leaders;
@@ -33,6 +34,7 @@ const ATTEMPTS: usize = 3;
 fn main() {
     let mut arguments = Arguments::from_args();
     arguments.test_threads.get_or_insert(AT_ONCE);
+    assumptions::come_first(&arguments);
     // The longest first, so that none of them is waited for alone at the end.
     let mut trials = vec![
         Trial::test("leaders_are_killed_at_random_moments", || {
