@@ -10,7 +10,7 @@ use stagegate_api::{SimulatedClusterSpec, SourceRef};
 use super::health::{self, Health};
 use super::patient::{Patient, RunningReplicas};
 use super::soundness;
-use super::transport::{BindingVersion, Cargo, Work};
+use super::transport::{BringerVersion, Cargo, Work};
 use super::truth::{Change, Fared, ObjectRef, Presence, Present, Truth};
 
 /// An object in a cluster, there or not.
@@ -19,7 +19,7 @@ pub(super) type ObjectInCluster = (String, ObjectRef);
 #[derive(Default)]
 pub(super) struct Fleet {
     clusters: BTreeMap<String, Cluster>,
-    /// By place: what each Binding brings there.
+    /// By place: what each Binding brings there. (Where the clusters are fed by ManifestWorks, each of those stands for a Binding of its own.)
     wanted: BTreeMap<ObjectInCluster, BTreeMap<String, Carrier>>,
     /// By Binding: the places it reaches, so that a change costs what it touches.
     reach: BTreeMap<String, BTreeSet<ObjectInCluster>>,
@@ -40,8 +40,8 @@ struct Cluster {
 
 /// What stands for a ManifestWork: an object on its way to a cluster.
 struct Carrier {
-    /// Of the Binding that it was written for.
-    binding: BindingVersion,
+    /// That it was written for.
+    bringer: BringerVersion,
     /// Of the object that it carries; the carrier is named after it.
     object_uid: Option<String>,
     /// Counts hand-overs: of several Bindings' contents the latest wins.
@@ -84,6 +84,12 @@ pub(super) enum Finding {
 }
 
 impl Fleet {
+    pub(super) fn is_reachable(&self, cluster: &str) -> bool {
+        self.clusters
+            .get(cluster)
+            .is_some_and(|cluster| !cluster.spec.unreachable)
+    }
+
     /// Returns the Bindings that have to look again: those of a cluster that is new here.
     pub(super) fn set_cluster(&mut self, name: &str, spec: SimulatedClusterSpec, now: Timestamp) -> BTreeSet<String> {
         let is_new = !self.clusters.contains_key(name);
@@ -142,10 +148,10 @@ impl Fleet {
                 let place = (cluster.clone(), item.object.clone());
                 left.remove(&place);
                 let carriers = self.wanted.entry(place.clone()).or_default();
-                let is_current = |carrier: &Carrier| carrier.binding == work.binding && carrier.object_uid == item.uid;
+                let is_current = |carrier: &Carrier| carrier.bringer == work.bringer && carrier.object_uid == item.uid;
                 if !carriers.get(binding).is_some_and(is_current) {
                     let carrier = Carrier {
-                        binding: work.binding.clone(),
+                        bringer: work.bringer.clone(),
                         object_uid: item.uid.clone(),
                         order: self.hand_overs,
                         create_only: item.create_only,
@@ -186,8 +192,8 @@ impl Fleet {
     }
 
     /// Takes away what an earlier Binding of the name brought.
-    pub(super) fn withdraw_earlier(&mut self, binding: &str, current: &BindingVersion, now: Timestamp) {
-        let is_earlier = |carrier: &Carrier| !carrier.binding.is_same_binding(current);
+    pub(super) fn withdraw_earlier(&mut self, binding: &str, current: &BringerVersion, now: Timestamp) {
+        let is_earlier = |carrier: &Carrier| !carrier.bringer.is_same_bringer(current);
         let reached = self.reach.get(binding).into_iter().flatten();
         let carried = |place: &&ObjectInCluster| self.wanted.get(*place).and_then(|carriers| carriers.get(binding));
         let earlier: Vec<_> = reached

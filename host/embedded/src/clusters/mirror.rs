@@ -5,6 +5,14 @@ use std::collections::BTreeSet;
 use kube::ResourceExt;
 use kube::runtime::watcher::Event;
 
+/// What an object is called among those of its kind: `name`, or `namespace/name`.
+pub(super) fn key<K: ResourceExt>(object: &K) -> String {
+    match object.namespace() {
+        Some(namespace) => format!("{namespace}/{}", object.name_any()),
+        None => object.name_any(),
+    }
+}
+
 /// The names that a watch has shown.
 #[derive(Default)]
 pub(super) struct Mirror {
@@ -26,7 +34,7 @@ impl Mirror {
                 Vec::new()
             }
             Event::InitApply(object) | Event::Apply(object) => {
-                let name = object.name_any();
+                let name = key(&object);
                 if let Some(missing) = &mut self.missing {
                     missing.remove(&name);
                 }
@@ -34,8 +42,9 @@ impl Mirror {
                 vec![Seen::Set(object)]
             }
             Event::Delete(object) => {
-                self.known.remove(&object.name_any());
-                vec![Seen::Gone(object.name_any())]
+                let name = key(&object);
+                self.known.remove(&name);
+                vec![Seen::Gone(name)]
             }
             Event::InitDone => {
                 let missing = self.missing.take().unwrap_or_default();

@@ -5,6 +5,7 @@
 //! really in which cluster, and when, is told by [`RunningClusters::truth`]: a test that asks for a gap asks there, not the
 //! reports. The memory starts empty with the process; the time is that of the shared clock.
 
+mod agent;
 mod course;
 mod fleet;
 mod health;
@@ -27,7 +28,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use shared::Shared;
 
-pub use settings::Settings;
+pub use settings::{Settings, Source};
 pub use truth::{Change, Fared, ObjectRef, Presence, Present, Truth};
 
 /// Starts simulated clusters on any API server that serves their kinds.
@@ -43,7 +44,7 @@ pub enum Error {
 }
 
 impl Clusters {
-    /// Watches SimulatedClusters and Bindings from now on; kinds that are not served yet are waited for.
+    /// Watches SimulatedClusters and Bindings, or ManifestWorks, from now on; kinds that are not served yet are waited for.
     pub fn start(client: kube::Client, clock: SharedClock, settings: Settings) -> RunningClusters {
         let shared = Arc::new(Shared::new(clock, settings));
         let stop = CancellationToken::new();

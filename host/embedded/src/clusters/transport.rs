@@ -4,42 +4,42 @@
 use std::collections::BTreeSet;
 
 use kube::ResourceExt as _;
-use kube::api::{Api, ApiResource, DynamicObject, Patch, PatchParams};
+use kube::api::{Api, ApiResource, DynamicObject, ObjectMeta, Patch, PatchParams};
 use serde_json::{Map, Value, json};
 use stagegate_api::{Binding, BoundObject};
 
 use super::truth::ObjectRef;
 
-/// Which Binding, told apart from a later one of the same name, and which generation of it: metadata and status move none.
+/// Which Binding, or ManifestWork, told apart from a later one of the same name, and which generation of it: metadata and status move none.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct BindingVersion {
+pub(super) struct BringerVersion {
     uid: Option<String>,
     generation: Option<i64>,
 }
 
-impl BindingVersion {
-    pub(super) fn of(binding: &Binding) -> Self {
+impl BringerVersion {
+    pub(super) fn of(metadata: &ObjectMeta) -> Self {
         Self {
-            uid: binding.uid(),
-            generation: binding.metadata.generation,
+            uid: metadata.uid.clone(),
+            generation: metadata.generation,
         }
     }
 
-    pub(super) fn is_same_binding(&self, other: &Self) -> bool {
+    pub(super) fn is_same_bringer(&self, other: &Self) -> bool {
         self.uid == other.uid
     }
 }
 
-/// What one Binding brings to each of its clusters.
+/// What one Binding brings to each of its clusters, or one ManifestWork to its own.
 pub(super) struct Work {
-    pub(super) binding: BindingVersion,
+    pub(super) bringer: BringerVersion,
     pub(super) destinations: BTreeSet<String>,
     pub(super) items: Vec<Item>,
 }
 
 pub(super) struct Item {
     pub(super) object: ObjectRef,
-    /// Of the object that was read.
+    /// Of the object that was read, if it was.
     pub(super) uid: Option<String>,
     pub(super) create_only: bool,
     pub(super) cargo: Cargo,
@@ -73,7 +73,7 @@ pub(super) async fn pack(client: &kube::Client, binding: &Binding) -> kube::Resu
     }
     let destinations = binding.spec.destinations.iter();
     Ok(Ok(Work {
-        binding: BindingVersion::of(binding),
+        bringer: BringerVersion::of(&binding.metadata),
         destinations: destinations.map(|destination| destination.cluster_id.clone()).collect(),
         items,
     }))

@@ -15,13 +15,14 @@ use kube::runtime::{WatchStreamExt as _, watcher as watch};
 use stagegate_api::{Binding, SimulatedCluster};
 use tokio_util::sync::CancellationToken;
 
+use super::agent::{self, Kinds, ManifestWork};
 use super::fleet::{Finding, ObjectInCluster};
 use super::inventory::Inventory;
-use super::mirror::{Mirror, Seen};
+use super::mirror::{self, Mirror, Seen};
 use super::report::Reporter;
-use super::settings::later;
+use super::settings::{Source, later};
 use super::shared::Shared;
-use super::transport::{self, BindingVersion};
+use super::transport::{self, BringerVersion};
 
 /// A request that failed is tried again after this.
 const RETRY_MS: u64 = 1_000;
@@ -33,6 +34,14 @@ const MISSING_MS_MAX: u64 = 1_000_000;
 enum Input {
     Cluster(Event<Guarded<SimulatedCluster>>),
     Binding(Event<Guarded<Binding>>),
+    ManifestWork(Event<Guarded<ManifestWork>>),
+}
+
+/// What brings objects to clusters.
+#[derive(Clone)]
+enum Bringer {
+    Binding(Box<Binding>),
+    ManifestWork(Box<ManifestWork>),
 }
 
 /// One object that does not decode must not stop the watch.
@@ -43,16 +52,20 @@ pub(super) async fn run(client: kube::Client, shared: Arc<Shared>, stop: Cancell
         client: client.clone(),
         shared: Arc::clone(&shared),
         clusters: Mirror::default(),
-        bindings: Mirror::default(),
+        bringers: Mirror::default(),
         known: BTreeMap::new(),
         missing: BTreeMap::new(),
         due: BTreeMap::new(),
         inventory: Inventory::default(),
+        kinds: Kinds::default(),
         reporter: Reporter::default(),
     };
     let clusters = events::<SimulatedCluster>(&client).map(Input::Cluster);
-    let bindings = events::<Binding>(&client).map(Input::Binding);
-    let mut inputs = stream::select(clusters.boxed(), bindings.boxed());
+    let bringers = match shared.settings.source {
+        Source::Bindings => events::<Binding>(&client).map(Input::Binding).boxed(),
+        Source::ManifestWorks => events::<ManifestWork>(&client).map(Input::ManifestWork).boxed(),
+    };
+    let mut inputs = stream::select(clusters.boxed(), bringers);
     loop {
         let pause = world.pause();
         tokio::select! {
@@ -86,13 +99,14 @@ struct World {
     client: kube::Client,
     shared: Arc<Shared>,
     clusters: Mirror,
-    bindings: Mirror,
-    known: BTreeMap<String, Binding>,
+    bringers: Mirror,
+    known: BTreeMap<String, Bringer>,
     /// By Binding: how often in a row an object was missing.
     missing: BTreeMap<String, u32>,
     /// When a Binding is looked at.
     due: BTreeMap<String, Timestamp>,
     inventory: Inventory,
+    kinds: Kinds,
     reporter: Reporter,
 }
 
@@ -120,8 +134,13 @@ impl World {
                 }
             }
             Input::Binding(event) => {
-                for seen in self.bindings.changes(event) {
-                    self.take_binding(seen);
+                for seen in self.bringers.changes(event) {
+                    self.take_bringer(seen, |binding| Bringer::Binding(Box::new(binding)));
+                }
+            }
+            Input::ManifestWork(event) => {
+                for seen in self.bringers.changes(event) {
+                    self.take_bringer(seen, |work| Bringer::ManifestWork(Box::new(work)));
                 }
             }
         }
@@ -136,6 +155,7 @@ impl World {
                 let result = self.inventory.keep(&self.client, &cluster).await;
                 let bereft = self.shared.fleet().set_cluster(&name, cluster.spec, now);
                 self.wake_all(bereft);
+                self.wake_all(self.works_of(&name));
                 (name, result)
             }
             Seen::Gone(name) => {
@@ -150,12 +170,25 @@ impl World {
         }
     }
 
-    fn take_binding(&mut self, seen: Seen<Guarded<Binding>>) {
+    /// A cluster that can be reached again has something to say of each.
+    fn works_of(&self, cluster: &str) -> Vec<String> {
+        let of_cluster = |bringer: &Bringer| match bringer {
+            Bringer::Binding(_) => false,
+            Bringer::ManifestWork(work) => work.namespace().as_deref() == Some(cluster),
+        };
+        let own = self.known.iter().filter(|(_, bringer)| of_cluster(bringer));
+        own.map(|(name, _)| name.clone()).collect()
+    }
+
+    fn take_bringer<K>(&mut self, seen: Seen<Guarded<K>>, bringer: impl Fn(K) -> Bringer)
+    where
+        K: kube::Resource<DynamicType = ()>,
+    {
         let name = match seen {
             Seen::Set(guarded) => {
-                let name = guarded.name_any();
-                let Some(binding) = decoded(guarded) else { return };
-                self.known.insert(name.clone(), binding);
+                let name = mirror::key(&guarded);
+                let Some(object) = decoded(guarded) else { return };
+                self.known.insert(name.clone(), bringer(object));
                 name
             }
             Seen::Gone(name) => {
@@ -197,16 +230,23 @@ impl World {
     }
 
     async fn hand_over(&mut self, name: &str) -> kube::Result<()> {
-        let Some(binding) = self.known.get(name).cloned() else {
-            self.missing.remove(name);
-            self.shared.fleet().withdraw(name, self.shared.now());
-            return Ok(());
-        };
-        let work = match transport::pack(&self.client, &binding).await? {
+        match self.known.get(name).cloned() {
+            None => {
+                self.missing.remove(name);
+                self.shared.fleet().withdraw(name, self.shared.now());
+                Ok(())
+            }
+            Some(Bringer::Binding(binding)) => self.hand_over_binding(name, &binding).await,
+            Some(Bringer::ManifestWork(work)) => self.hand_over_work(name, &work).await,
+        }
+    }
+
+    async fn hand_over_binding(&mut self, name: &str, binding: &Binding) -> kube::Result<()> {
+        let work = match transport::pack(&self.client, binding).await? {
             Ok(work) => work,
             Err(object) => {
                 tracing::debug!(binding = name, %object, "an object of the Binding is missing, nothing of it is handed over");
-                let current = BindingVersion::of(&binding);
+                let current = BringerVersion::of(&binding.metadata);
                 self.shared.fleet().withdraw_earlier(name, &current, self.shared.now());
                 let times = self.missing.entry(name.to_owned()).or_default();
                 let pause = MISSING_MS
@@ -218,9 +258,23 @@ impl World {
             }
         };
         self.missing.remove(name);
-        transport::acknowledge(&self.client, &binding).await?;
+        transport::acknowledge(&self.client, binding).await?;
         self.shared.fleet().hand_over(name, work, self.shared.now());
         Ok(())
+    }
+
+    async fn hand_over_work(&mut self, name: &str, work: &ManifestWork) -> kube::Result<()> {
+        let unpacked = agent::unpack(&self.client, work, &mut self.kinds).await?;
+        let is_reachable = unpacked
+            .destinations
+            .iter()
+            .all(|cluster| self.shared.fleet().is_reachable(cluster));
+        self.shared.fleet().hand_over(name, unpacked, self.shared.now());
+        match is_reachable {
+            true => agent::acknowledge(&self.client, work, self.shared.now()).await,
+            // Nobody is there who could.
+            false => Ok(()),
+        }
     }
 
     async fn report_due(&mut self) {

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::Client;
 use kube::api::{Api, DeleteParams, DynamicObject, Patch, PatchParams, PostParams};
 use kube::core::{ApiResource, GroupVersionKind};
@@ -9,7 +10,7 @@ use serde_json::{Value, json};
 use stagegate_api::{Binding, ManagedCluster, SimulatedCluster, WorkStatus};
 use stagegate_clock::TokioClock;
 use stagegate_embedded::Server;
-use stagegate_embedded::clusters::{Clusters, ObjectRef, RunningClusters, Settings};
+use stagegate_embedded::clusters::{Clusters, ObjectRef, RunningClusters, Settings, Source};
 
 pub struct World {
     pub client: Client,
@@ -19,11 +20,22 @@ pub struct World {
 
 impl World {
     pub fn start() -> World {
+        World::fed_by(Source::Bindings)
+    }
+
+    pub fn fed_by(source: Source) -> World {
         let clock = TokioClock::shared();
         let server = Server::new(clock.clone());
-        server.install_crds(stagegate_api::crd::all_for_playground()).unwrap();
+        let definitions = stagegate_api::crd::all_for_playground().into_iter();
+        server
+            .install_crds(definitions.chain([manifest_works()]).collect())
+            .unwrap();
         let client = server.client();
-        let clusters = Clusters::start(client.clone(), clock, Settings::default());
+        let settings = Settings {
+            source,
+            ..Settings::default()
+        };
+        let clusters = Clusters::start(client.clone(), clock, settings);
         World {
             client,
             clusters,
@@ -137,6 +149,22 @@ impl World {
             .and_then(|report| report.status)
             .unwrap_or_default()
     }
+}
+
+/// The playground has no ManifestWorks.
+fn manifest_works() -> CustomResourceDefinition {
+    let open = json!({"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}});
+    serde_json::from_value(json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": "manifestworks.work.open-cluster-management.io"},
+        "spec": {
+            "group": "work.open-cluster-management.io",
+            "scope": "Namespaced",
+            "names": {"kind": "ManifestWork", "plural": "manifestworks"},
+            "versions": [{"name": "v1", "served": true, "storage": true, "subresources": {"status": {}}, "schema": open}],
+        },
+    }))
+    .unwrap()
 }
 
 pub fn web() -> ObjectRef {

@@ -11,6 +11,7 @@ mod crd_rules;
 mod faults;
 mod fixture;
 mod kubectl;
+mod manifest_works;
 mod objects;
 mod refusals;
 mod schema;
