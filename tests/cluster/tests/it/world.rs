@@ -16,10 +16,12 @@ use stagegate_api::crd;
 use stagegate_clock::TokioClock;
 use stagegate_cluster_tests::audit::{self, Used};
 use stagegate_cluster_tests::control_plane::{self, ControlPlane};
+use stagegate_cluster_tests::controller::{Controller, Pace};
 use stagegate_cluster_tests::host::Host;
 use stagegate_cluster_tests::installation::{Installation, Kind, USER};
 use stagegate_cluster_tests::kubestellar::KubeStellar;
-use stagegate_embedded::clusters::{Clusters, ObjectRef, Presence, RunningClusters, Settings};
+use stagegate_cluster_tests::transport;
+use stagegate_embedded::clusters::{Clusters, ObjectRef, Presence, RunningClusters, Settings, Source};
 
 use crate::scenario::apply;
 use crate::story::Story;
@@ -32,8 +34,10 @@ pub enum Backend {
     Playground,
     /// A real API server; all three controllers are ours.
     Kubernetes,
-    /// A real API server and KubeStellar; staging is ours.
+    /// A real API server and KubeStellar's controller-manager; staging is ours.
     KubeStellar,
+    /// The same, and KubeStellar's transport: the clusters take what its ManifestWorks bring.
+    Transport,
 }
 
 /// What can be killed and started again.
@@ -47,6 +51,7 @@ pub enum Part {
 }
 
 impl Backend {
+    /// Those that every scenario is run on: the transport makes no difference to most.
     pub fn all() -> Vec<Backend> {
         vec![Backend::Playground, Backend::Kubernetes, Backend::KubeStellar]
     }
@@ -56,6 +61,7 @@ impl Backend {
             Backend::Playground => "playground",
             Backend::Kubernetes => "kubernetes",
             Backend::KubeStellar => "kubestellar",
+            Backend::Transport => "transport",
         }
     }
 }
@@ -68,6 +74,7 @@ pub struct World {
     // In this order they end: nothing complains about a server that is gone.
     host: Option<Host>,
     clusters: Option<RunningClusters>,
+    transport: Option<Controller>,
     kubestellar: Option<KubeStellar>,
     plane: Option<ControlPlane>,
     installation: Option<Installation>,
@@ -80,7 +87,7 @@ impl World {
         std::fs::create_dir_all(folder)?;
         match backend {
             Backend::Playground => Self::playground(folder).await,
-            Backend::Kubernetes | Backend::KubeStellar => Self::real(backend, folder).await,
+            Backend::Kubernetes | Backend::KubeStellar | Backend::Transport => Self::real(backend, folder).await,
         }
     }
 
@@ -119,6 +126,7 @@ impl World {
             client,
             host: Some(host),
             clusters: None,
+            transport: None,
             kubestellar: None,
             plane: None,
             installation: None,
@@ -128,21 +136,26 @@ impl World {
     async fn real(backend: Backend, folder: &Path) -> anyhow::Result<World> {
         let plane = ControlPlane::start(&folder.join("server")).await?;
         let client = plane.client().await?;
-        let is_kubestellar = backend == Backend::KubeStellar;
-        for definition in definitions(is_kubestellar) {
+        let kind = kind_of(backend).context("not the playground")?;
+        for definition in definitions(kind == Kind::BesideKubeStellar) {
             install(&client, &definition).await?;
         }
         // It installs its own definitions, and so is there first.
-        let kubestellar = match backend {
-            Backend::KubeStellar => Some(KubeStellar::start(&plane).await?),
+        let kubestellar = match kind {
+            Kind::BesideKubeStellar => Some(KubeStellar::start(&plane).await?),
+            Kind::PlainCluster => None,
+        };
+        let mut settings = Settings::default();
+        let transport = match backend {
+            Backend::Transport => {
+                settings.source = Source::ManifestWorks;
+                install(&client, &transport::definition()?).await?;
+                Some(transport::start(&plane, Pace::Shipped).await?)
+            }
             _ => None,
         };
-        let kind = match is_kubestellar {
-            true => Kind::BesideKubeStellar,
-            false => Kind::PlainCluster,
-        };
         let installation = Installation::install(&plane, kind).await?;
-        let clusters = Clusters::start(client.clone(), TokioClock::shared(), Settings::default());
+        let clusters = Clusters::start(client.clone(), TokioClock::shared(), settings);
         let mut world = World {
             backend,
             folder: folder.to_owned(),
@@ -150,6 +163,7 @@ impl World {
             client,
             host: None,
             clusters: Some(clusters),
+            transport,
             kubestellar,
             plane: Some(plane),
             installation: Some(installation),
@@ -177,6 +191,7 @@ impl World {
     /// # Errors
     /// When something has ended that must not.
     pub fn check(&mut self) -> anyhow::Result<()> {
+        self.transport.as_mut().map_or(Ok(()), Controller::check)?;
         self.host.as_mut().map_or(Ok(()), |host| host.process().check())
     }
 
@@ -242,11 +257,7 @@ impl World {
 
     /// How the hosts are installed; not at all in the playground.
     pub fn kind(&self) -> Option<Kind> {
-        match self.backend {
-            Backend::Playground => None,
-            Backend::Kubernetes => Some(Kind::PlainCluster),
-            Backend::KubeStellar => Some(Kind::BesideKubeStellar),
-        }
+        kind_of(self.backend)
     }
 
     /// What the hosts have asked of the API server so far; nothing of the playground, which knows no users.
@@ -307,6 +318,14 @@ impl World {
         }
         ensure!(!within.is_empty(), "{name} was never in a cluster");
         Ok(())
+    }
+}
+
+fn kind_of(backend: Backend) -> Option<Kind> {
+    match backend {
+        Backend::Playground => None,
+        Backend::Kubernetes => Some(Kind::PlainCluster),
+        Backend::KubeStellar | Backend::Transport => Some(Kind::BesideKubeStellar),
     }
 }
 
