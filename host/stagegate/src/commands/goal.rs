@@ -13,7 +13,8 @@ use crate::view::{Policies, times};
 pub enum Until {
     /// Each of these policies is in this phase, or one ends in another.
     Goal { goal: Goal, policies: BTreeSet<String> },
-    /// Each of these policies is completed.
+    /// Each of these policies is completed: what the playground waits for, unless it is told otherwise.
+    #[cfg(feature = "playground")]
     Completed { policies: BTreeSet<String> },
     /// Nothing but Ctrl-C.
     Interrupted,
@@ -33,6 +34,7 @@ impl Until {
     pub fn reached(&self, policies: &Policies) -> ControlFlow<Ended> {
         let (wished, names) = match self {
             Self::Goal { goal, policies } => (phase(*goal), policies),
+            #[cfg(feature = "playground")]
             Self::Completed { policies } => (Phase::Completed, policies),
             Self::Interrupted => return ControlFlow::Continue(()),
         };

@@ -1,5 +1,5 @@
-//! The controller's side of gates: which ConfigMaps hold which components ([`sources`], [`modules`]), and calls of them
-//! ([`call`]). Must not judge, and must not run a component: that is the sandbox's.
+//! The controller's side of gates: which ConfigMaps hold which components ([`sources`], `modules`), and calls of them
+//! (`call`). Must not judge, and must not run a component: that is the sandbox's.
 
 mod call;
 mod columns;
