@@ -216,6 +216,7 @@ impl World {
                     began_at: None,
                 };
             }
+            Question::FreshPlacements => self.facts.read = Read::Placements,
             question => unreachable!("no gate is named, but was asked: {question:?}"),
         }
     }

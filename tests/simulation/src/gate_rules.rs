@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use jiff::Timestamp;
 use stagegate_api::{CheckStatus, Gate, Outcome, Stage, StageStatus, StagedBindingPolicyStatus};
 use stagegate_decide::names::{PlacementName, StageName};
-use stagegate_decide::staging::{CombinedRef, Decoded, Facts, GateAnswer, GateCall, Plan, Read, Reason, Write};
+use stagegate_decide::staging::{CombinedRef, Decoded, Facts, GateAnswer, GateCall, Plan, Reason, Write};
 
 use crate::gates::{Attempt, Gates, Kind, Manner, Said, config_of};
 use crate::oracle::{Oracle, Violation};
@@ -198,7 +198,7 @@ fn unsaid(facts: &Facts, stage: &str, gates: &Gates) -> Option<Broken> {
         };
         let is_said = said.any(is_good);
         let would = Manner::of(gate).is_some_and(|manner| gates.would_pass(&manner, (attempt.1, facts.now)));
-        let is_anew = !matches!(facts.read, Read::Cached);
+        let is_anew = facts.read.is_anew();
         let missing = if !is_said {
             "which has not passed this attempt on the evidence that was read"
         } else if is_anew && !would {

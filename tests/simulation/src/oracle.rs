@@ -39,7 +39,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use stagegate_api::{Phase, StageState, StagedBindingPolicy, StagedBindingPolicyStatus};
 use stagegate_decide::binding::Selector;
 use stagegate_decide::names::{PlacementName, StageName};
-use stagegate_decide::staging::{Facts, Plan, Read, Reason, Write};
+use stagegate_decide::staging::{Facts, Plan, Reason, Write};
 
 use crate::alarm::Alarm;
 use crate::claims::Claims;
@@ -261,7 +261,7 @@ impl Oracle {
             }
             _ => None,
         };
-        let is_cached = matches!(facts.read, Read::Cached) && write.places();
+        let is_cached = !facts.read.is_anew() && write.places();
         let broken = broken.or_else(|| self.claims.in_order(write, facts, parts.2));
         let broken = broken.or_else(|| is_cached.then(|| ("fresh", "something is placed on cached facts".to_owned())));
         broken.map(|(rule, text)| Violation {

@@ -1,7 +1,7 @@
 //! How the host's processes handle their events: watches, leases, reconciles and writes, with lost and refused requests.
 
 use stagegate_decide::names::Uid;
-use stagegate_decide::staging::{Decision, Facts, GateCall, Plan, Question, Write, decide};
+use stagegate_decide::staging::{Decision, Facts, GateCall, Plan, Question, Read, Write, decide};
 
 use crate::controller::seen::Watched;
 use crate::controller::talk::{Step, Talk};
@@ -260,6 +260,10 @@ impl World {
         let memory = of.memories.entry(policy.clone()).or_default();
         match talk.step.clone() {
             Step::Look => self.look(process, talk),
+            Step::ReadPlacements => {
+                talk.read_placements(&self.server, &of.seen, time);
+                Next::Request
+            }
             Step::ReadCombined => {
                 talk.read_combined(&self.server, (&of.seen, &mut self.views), time);
                 Next::Request
@@ -305,11 +309,11 @@ impl World {
             match decide(&talk.facts) {
                 Decision::Ask(questions) if questions.contains(&Question::FreshRead) => {
                     talk.step = Step::ReadCombined;
-                    let seen = &self.processes[process].seen;
-                    talk.was_refused &= talk.has_newer_policy_than(seen);
+                    talk.forget_reading();
                     return Next::Request;
                 }
                 Decision::Ask(questions) => {
+                    let is_of_placements = questions.contains(&Question::FreshPlacements);
                     let memory = self.processes[process].memories.entry(policy.clone()).or_default();
                     let answered = talk.answer(&self.server, memory, questions);
                     if !answered.wanted.is_empty() && self.queue.now() < self.reads_from {
@@ -321,6 +325,11 @@ impl World {
                     }
                     if let Some(call) = answered.call {
                         talk.step = Step::AskGate(call);
+                        return Next::Request;
+                    }
+                    if !answered.is_any && is_of_placements {
+                        talk.forget_reading();
+                        talk.step = Step::ReadPlacements;
                         return Next::Request;
                     }
                     if !answered.is_any {
@@ -421,11 +430,11 @@ impl World {
                 self.counts.conflicts += 1;
                 talk.conflicts += 1;
                 talk.was_refused = true;
-                let is_anew = !matches!(talk.facts.read, stagegate_decide::staging::Read::Cached);
-                talk.step = if is_anew {
-                    Step::ReadCombined
-                } else {
-                    Step::ReadVersions
+                talk.forget_reading();
+                talk.step = match talk.facts.read {
+                    Read::Anew { .. } => Step::ReadCombined,
+                    Read::Placements => Step::ReadPlacements,
+                    Read::Cached => Step::ReadVersions,
                 };
                 Next::Request
             }

@@ -136,7 +136,7 @@ impl Judging<'_> {
             is_of_another_policy: oracle.has_two_policies
                 && observed.is_some_and(|binding| is_first_object(binding, content)),
             binding: observed,
-            is_cached: matches!(facts.read, Read::Cached),
+            is_cached: !facts.read.is_anew(),
             now: millis(facts.now) + CLOCKS_MS,
         };
         let is_asked = condition.is_some() && !oracle.watches_are_late;

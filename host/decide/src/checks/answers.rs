@@ -39,9 +39,14 @@ pub enum Read {
     /// From watches: may be late, so nothing is placed on it.
     #[default]
     Cached,
-    /// BindingPolicies, the Bindings of open ones, the CombinedStatuses of those to judge, collectors and the kept objects' metadata, read
-    /// from the API server after the decision to read them; collectors at most a second before, and no older than the CombinedStatuses.
-    /// Other Bindings and CombinedStatuses come from the watches, and so does the policy unless a write was refused.
+    /// The BindingPolicies to judge and the Bindings of open ones were read from the API server after the decision to read them; all
+    /// else, reports included, may be late. Enough to remove a placement that shares no cluster with a later one, and for nothing else.
+    Placements,
+    /// The BindingPolicies to judge and their CombinedStatuses, the Bindings of open ones, collectors and the kept objects' metadata,
+    /// read from the API server after the decision to read them; collectors at most a second before, and no older than the
+    /// CombinedStatuses. Other Bindings and CombinedStatuses come from the watches, and so do the policy and other BindingPolicies
+    /// unless a write was refused: no stage passes on them, these BindingPolicies are as status records them, and a write to an object
+    /// is refused if it has changed.
     Anew {
         /// Collection resourceVersion of the CombinedStatus list of that reading.
         baseline: ResourceVersion,
@@ -49,6 +54,14 @@ pub enum Read {
         #[serde(default)]
         began_at: Option<Timestamp>,
     },
+}
+
+impl Read {
+    /// Whether a stage may pass, and something be placed, on these facts.
+    #[must_use]
+    pub const fn is_anew(&self) -> bool {
+        matches!(self, Self::Anew { .. })
+    }
 }
 
 /// Whether an expression compiles.

@@ -301,8 +301,8 @@ impl<'a> GateInput<'a> {
         }
         let ends = match (&verdict.answer, self.answers.read) {
             (_, Read::Anew { .. }) => return false,
-            (GateAnswer::Pass { .. }, Read::Cached) => valid_until(verdict),
-            (_, Read::Cached) => self.ask_again_at(verdict),
+            (GateAnswer::Pass { .. }, _) => valid_until(verdict),
+            _ => self.ask_again_at(verdict),
         };
         // A verdict from the future is another clock's.
         verdict.at < self.answers.now && ends.is_none_or(|ends| self.answers.now < ends)

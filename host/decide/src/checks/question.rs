@@ -59,6 +59,8 @@ pub enum Question {
     Gate(Box<GateCall>),
     /// Read again from the API server, as [`crate::checks::answers::Read::Anew`] says: cached facts never justify a placement.
     FreshRead,
+    /// Read again from the API server, as [`crate::checks::answers::Read::Placements`] says, once all else is answered.
+    FreshPlacements,
 }
 
 /// What the variables of an expression hold.

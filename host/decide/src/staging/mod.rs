@@ -35,7 +35,7 @@ pub use input::observed::{NamedVersion, Observed, observe};
 pub use input::placement::open_placements;
 pub use plan::{Decision, Event, Placement, Plan, Precondition, Write};
 pub use rollout::placing::newest_lease;
-pub use rollout::stages::placements_to_judge;
+pub use rollout::stages::{placements_to_judge, placements_to_read};
 pub use status::is_news;
 pub use status::wording::is_rewording;
 

@@ -419,11 +419,12 @@ fn one_at_a_time(world: Value, answers: &Answers, seeded: &mut Seeded) -> Result
             Decision::Ask(questions) => questions,
         };
         seeded.shuffle(&mut questions);
-        match questions.into_iter().find(|question| *question != Question::FreshRead) {
+        let is_reading = |question: &Question| matches!(question, Question::FreshRead | Question::FreshPlacements);
+        let is_whole = questions.contains(&Question::FreshRead);
+        match questions.into_iter().find(|question| !is_reading(question)) {
             Some(question) => answer(&mut facts, question, answers),
-            None => {
-                facts = world::fresh_read(&world, facts)?;
-            }
+            None if is_whole => facts = world::fresh_read(&world, facts)?,
+            None => facts = world::fresh_placements(&world, facts)?,
         }
     }
     Err("still asking".to_owned())

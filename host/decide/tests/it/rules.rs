@@ -1,13 +1,15 @@
 //! What must hold of every plan in the world it was made for, read from the facts and the plan alone: whatever is placed,
 //! is placed on proof, in its turn, under the version that was read; whatever is removed, is covered. Must not decide.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use stagegate_api::{
     BindingPolicy, CheckStatus, Outcome, PreviousStages, Stage, StageHealth, StageState, StageStatus, annotation,
 };
-use stagegate_decide::names::Digest;
-use stagegate_decide::staging::{Decoded, Facts, Placement, Plan, Precondition, Read, Root, Write, revision_of};
+use stagegate_decide::names::{Digest, PlacementName, StageName};
+use stagegate_decide::staging::{
+    BindingFacts, Decoded, Facts, Placement, Plan, Precondition, Read, Root, Write, revision_of,
+};
 
 use crate::world::{short, status_after};
 
@@ -146,7 +148,33 @@ impl<'a> Made<'a> {
 
     fn is_read_anew(&self, write: &Write) -> Option<String> {
         let takes_away = matches!(write, Write::Remove { name, .. } if self.is_open(name.as_str()));
-        ((write.places() || takes_away) && self.facts.read == Read::Cached).then(|| "decided on a cache".to_owned())
+        let is_cached = match self.facts.read {
+            Read::Cached => write.places() || takes_away,
+            Read::Placements => write.places() || (takes_away && self.shares_a_cluster(write)),
+            Read::Anew { .. } => false,
+        };
+        is_cached.then(|| "decided on a cache".to_owned())
+    }
+
+    /// Whether the last open placement has a cluster of the one that is removed, or may have one.
+    fn shares_a_cluster(&self, write: &Write) -> bool {
+        let Write::Remove { name, .. } = write else {
+            return false;
+        };
+        let clusters = |binding: &BindingFacts| -> BTreeSet<String> {
+            let binding = binding.object.as_ref().and_then(Decoded::object);
+            let destinations = binding.into_iter().flat_map(|binding| &binding.spec.destinations);
+            destinations.map(|destination| destination.cluster_id.clone()).collect()
+        };
+        let of = |placement: &PlacementName| self.facts.bindings.get(placement).map(clusters).unwrap_or_default();
+        let status = self.facts.policy.object.status.as_ref();
+        let records = status.iter().flat_map(|status| &status.stages);
+        let mut records = records.filter(|record| placement_of(self.facts, &record.name) == *name);
+        let recorded = records.next().map(|record| record.destinations.clone());
+        let own: BTreeSet<String> = of(name).into_iter().chain(recorded.unwrap_or_default()).collect();
+        let mut names = self.stages.iter().map(|stage| placement_of(self.facts, &stage.name));
+        let last = names.rfind(|name| self.is_open(name.as_str()));
+        last.is_none_or(|last| own.is_empty() || !of(&last).is_disjoint(&own))
     }
 
     /// What is placed is the policy's plan at a stage whose predecessors have all passed at it; only what the Go stager
@@ -303,4 +331,9 @@ fn differs(
         && !precondition.uid.is_empty()
         && !precondition.resource_version.is_empty();
     (!is_same).then(|| format!("{precondition:?} is not what was read"))
+}
+
+fn placement_of(facts: &Facts, stage: &str) -> PlacementName {
+    let policy = facts.policy.object.metadata.name.as_deref().unwrap_or_default();
+    PlacementName::of(policy, StageName::of(stage))
 }

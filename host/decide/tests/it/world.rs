@@ -12,7 +12,7 @@ use stagegate_decide::names::{Digest, ObjectKey};
 use stagegate_decide::staging::{
     Compilation, ConditionEvidence, ConfigAnswer, Decision, Decoded, Evidence, Facts, GateAnswer, GateCall,
     GateVerdict, Module, ModuleFacts, ObjectFacts, ObjectMeta, Plan, Question, Read, Root, SourceEntry, Variable,
-    Verdict, Write, decide, revision_of,
+    Verdict, Write, decide, open_placements, placements_to_read, revision_of,
 };
 
 const ROUNDS_MAX: usize = 16;
@@ -247,6 +247,9 @@ pub fn settle(mut world: Value, known: Option<&Facts>, answers: &Answers, anew: 
             Decision::Act(plan) if facts.read == Read::Cached && plan.writes.iter().any(|it| moves(it, &facts)) => {
                 return Err("moved something on cached facts".to_owned());
             }
+            Decision::Act(plan) if !facts.read.is_anew() && plan.writes.iter().any(Write::places) => {
+                return Err("placed something on cached evidence".to_owned());
+            }
             Decision::Act(plan) => {
                 return Ok(Outcome {
                     plan,
@@ -260,14 +263,25 @@ pub fn settle(mut world: Value, known: Option<&Facts>, answers: &Answers, anew: 
             Decision::Ask(questions) if questions.is_empty() => return Err("asked nothing".to_owned()),
             Decision::Ask(questions) => questions,
         };
+        let is_of_placements_alone = questions == [Question::FreshPlacements];
         for question in questions {
+            if question == Question::FreshPlacements && !is_of_placements_alone {
+                continue;
+            }
             asked.insert(kind(&question).to_owned());
             if question == Question::FreshRead {
-                if facts.read != Read::Cached {
+                if facts.read.is_anew() {
                     return Err("asked to read anew twice".to_owned());
                 }
                 anew.apply(&mut world)?;
                 facts = fresh_read(&world, facts)?;
+            } else if question == Question::FreshPlacements {
+                if facts.read != Read::Cached {
+                    return Err("asked to read placements twice".to_owned());
+                }
+                let mut read = world.clone();
+                anew.apply(&mut read)?;
+                facts = fresh_placements(&read, facts)?;
             } else {
                 if let Question::Check {
                     evidence: Evidence::Clause(clause),
@@ -306,6 +320,7 @@ fn kind(question: &Question) -> &'static str {
         Question::Config { .. } => "config",
         Question::Gate(_) => "gate",
         Question::FreshRead => "read anew",
+        Question::FreshPlacements => "read placements",
     }
 }
 
@@ -387,7 +402,7 @@ pub fn answer(facts: &mut Facts, question: Question, answers: &Answers) {
             };
             facts.gate_verdicts.insert(call.key, verdict);
         }
-        Question::FreshRead => {}
+        Question::FreshRead | Question::FreshPlacements => {}
     }
 }
 
@@ -437,8 +452,9 @@ pub fn status_after(plan: &Plan, facts: &Facts) -> StagedBindingPolicyStatus {
         .unwrap_or_default()
 }
 
-/// The facts of the world as a reading of everything gives them; answers about expressions and gates stay.
+/// The facts of the world as a reading gives them; answers about expressions and gates stay, and so does what a reading leaves out.
 pub fn fresh_read(world: &Value, known: Facts) -> Result<Facts, String> {
+    let facts = read_of(facts(world.clone())?, &known);
     Ok(Facts {
         read: Read::Anew {
             baseline: BASELINE.into(),
@@ -449,6 +465,42 @@ pub fn fresh_read(world: &Value, known: Facts) -> Result<Facts, String> {
         gate_verdicts: known.gate_verdicts,
         compiled: known.compiled,
         verdicts: known.verdicts,
-        ..facts(world.clone())?
+        ..facts
     })
+}
+
+/// The known facts with the placements and Bindings that a reading of these asks for.
+pub fn fresh_placements(world: &Value, known: Facts) -> Result<Facts, String> {
+    let Facts {
+        now,
+        policy,
+        placements,
+        bindings,
+        ..
+    } = read_of(facts(world.clone())?, &known);
+    Ok(Facts {
+        now,
+        read: Read::Placements,
+        policy,
+        placements,
+        bindings,
+        ..known
+    })
+}
+
+/// BindingPolicies and Bindings that a reading does not ask for are as the watches have reported them.
+fn read_of(mut read: Facts, known: &Facts) -> Facts {
+    let (names, open) = (placements_to_read(known), open_placements(known));
+    read.placements.retain(|name, _| names.contains(name.as_str()));
+    let unread = known
+        .placements
+        .iter()
+        .filter(|(name, _)| !names.contains(name.as_str()));
+    read.placements
+        .extend(unread.map(|(name, object)| (name.clone(), object.clone())));
+    read.bindings.retain(|name, _| open.contains(name.as_str()));
+    let unread = known.bindings.iter().filter(|(name, _)| !open.contains(name.as_str()));
+    read.bindings
+        .extend(unread.map(|(name, binding)| (name.clone(), binding.clone())));
+    read
 }

@@ -10,7 +10,7 @@ use stagegate_decide::names::{Digest, ObjectKey, PlacementName, ResourceVersion,
 use stagegate_decide::staging::{
     BindingFacts, CombinedRef, Compilation, ConfigAnswer, ConfigKey, Decoded, Evidence, EvidenceCollectorFacts, Facts,
     GateCall, GateVerdict, ModuleFacts, ObjectFacts, Plan, PolicyFacts, Question, Read, Root, Settings, SourceEntry,
-    Variable, Verdict, VerdictKey, has_our_spec, observe, open_placements, placements_to_judge,
+    Variable, Verdict, VerdictKey, has_our_spec, observe, open_placements, placements_to_judge, placements_to_read,
 };
 
 use super::seen::{Seen, placement_of};
@@ -49,6 +49,7 @@ pub struct Memory {
 #[derive(Clone, Debug)]
 pub enum Step {
     Look,
+    ReadPlacements,
     ReadCombined,
     ReadRest,
     ReadVersions,
@@ -74,19 +75,23 @@ pub struct Talk {
     pub step: Step,
     pub rounds: u32,
     pub conflicts: u32,
-    /// A write was refused, so the policy is read from the server, too.
+    /// A write was refused, or the watch is behind what was read, so all that writes rest on is read from the server, too.
     pub was_refused: bool,
     /// What the objects were when they were read last. For the oracle alone.
     pub contents: BTreeMap<ObjectKey, (Resource, Content)>,
     began_at: Option<Timestamp>,
     baseline: ResourceVersion,
-    /// The names of the BindingPolicies that the last reading asked for.
+    /// The names of the BindingPolicies that the last reading asks the server for.
     names: BTreeSet<String>,
     /// The open ones, of which it reads Bindings.
     open: BTreeSet<String>,
     /// The ones to judge, of which it reads CombinedStatuses.
     judged: BTreeSet<String>,
     are_versions_first: bool,
+    /// The reading is of BindingPolicies and Bindings alone.
+    is_of_placements: bool,
+    /// The policy's `metadata.generation` when the reading began.
+    generation: Option<i64>,
 }
 
 impl Talk {
@@ -135,18 +140,13 @@ impl Talk {
             open: BTreeSet::new(),
             judged: BTreeSet::new(),
             are_versions_first: false,
+            is_of_placements: false,
+            generation: None,
         })
     }
 
     pub fn policy(&self) -> &str {
         self.facts.policy.object.metadata.name.as_deref().unwrap_or_default()
-    }
-
-    /// Whether it has read a policy of which the watch has not told yet.
-    pub fn has_newer_policy_than(&self, seen: &Seen) -> bool {
-        let version = |policy: &StagedBindingPolicy| policy.metadata.resource_version.as_deref()?.parse::<u64>().ok();
-        let known = seen.policies.objects.get(self.policy());
-        known.and_then(|known| version(known)) < version(&self.facts.policy.object)
     }
 
     /// The names under which placements are or may be, as the facts and the watches have it.
@@ -165,12 +165,42 @@ impl Talk {
         names
     }
 
+    /// Begins a part of a reading: what is asked for follows from what is known, and nothing that was asked for before is left out.
+    fn begin_reading(&mut self, server: &Server, seen: &Seen, now: Timestamp) {
+        self.began_at = Some(now);
+        self.names.extend(placements_to_read(&self.facts));
+        if self.was_refused {
+            self.names.extend(self.placement_names(seen));
+        }
+        self.open.extend(open_placements(&self.facts));
+        self.judged.extend(placements_to_judge(&self.facts));
+        // What is asked for at once is served in any order.
+        self.are_versions_first = server.counter.version.is_multiple_of(2);
+        self.step = if self.are_versions_first {
+            Step::ReadVersions
+        } else {
+            Step::ReadRest
+        };
+    }
+
+    /// The next reading begins with what is known then.
+    pub fn forget_reading(&mut self) {
+        self.generation = self.facts.policy.object.metadata.generation;
+        self.names.clear();
+        self.open.clear();
+        self.judged.clear();
+    }
+
+    /// A reading of BindingPolicies and Bindings alone.
+    pub fn read_placements(&mut self, server: &Server, seen: &Seen, now: Timestamp) {
+        self.is_of_placements = true;
+        self.begin_reading(server, seen, now);
+    }
+
     /// The first part of a reading. Later evidence must be newer than the resourceVersion that this list has.
     pub fn read_combined(&mut self, server: &Server, (seen, views): (&Seen, &mut Views), now: Timestamp) {
-        self.began_at = Some(now);
-        self.names = self.placement_names(seen);
-        self.open = open_placements(&self.facts);
-        self.judged = placements_to_judge(&self.facts);
+        self.is_of_placements = false;
+        self.begin_reading(server, seen, now);
         self.baseline = server.counter.version.to_string().into();
         let known = |key: &String| seen.combined.objects.contains_key(key);
         let combined = server.combined.all();
@@ -179,13 +209,6 @@ impl Talk {
         self.facts.combined = combined
             .map(|(key, combined)| (key.clone(), Decoded::Object(views.of(combined))))
             .collect();
-        // What follows is asked for at once, and served in any order.
-        self.are_versions_first = server.counter.version.is_multiple_of(2);
-        self.step = if self.are_versions_first {
-            Step::ReadVersions
-        } else {
-            Step::ReadRest
-        };
     }
 
     pub fn read_rest(
@@ -209,8 +232,10 @@ impl Talk {
                 Some((name.clone().into(), BindingFacts { object, observed }))
             })
             .collect();
-        self.facts.objects.clear();
-        self.read_objects(server, memory, wanted);
+        if !self.is_of_placements {
+            self.facts.objects.clear();
+            self.read_objects(server, memory, wanted);
+        }
         if self.are_versions_first {
             self.finish_reading((server, seen, views), now);
         } else {
@@ -230,13 +255,26 @@ impl Talk {
         };
         self.facts.policy = policy_facts(policy);
         let names = self.placement_names(seen);
+        let version = |placement: &Arc<BindingPolicy>| placement.metadata.resource_version.clone();
+        let is_other = |name: &String| {
+            let (read, known) = (server.placements.get(name), seen.placements.objects.get(name));
+            read.map(version) != known.map(version)
+        };
+        // What the watch has of the others may be older still.
+        self.was_refused |= self.began_at.is_some() && self.names.iter().any(is_other);
+        // Without a reading, this follows a refused write: all BindingPolicies are read.
+        let is_read = |name: &String| self.began_at.is_none() || self.names.contains(name);
         let placement = |name: &String| -> Option<(PlacementName, Decoded<BindingPolicy>)> {
+            if !is_read(name) {
+                return seen_placement(seen, name);
+            }
             Some((
                 name.clone().into(),
                 Decoded::Object(server.placements.get(name)?.clone()),
             ))
         };
-        self.facts.placements = names.iter().filter_map(placement).collect();
+        let placements = names.iter().filter_map(placement).collect();
+        self.facts.placements = placements;
         if self.began_at.is_some() && self.are_versions_first {
             self.step = Step::ReadRest;
         } else {
@@ -253,6 +291,19 @@ impl Talk {
             let (unread, unjudged) = (&names - &self.open, &names - &self.judged);
             let bindings = unread.iter().filter_map(|name| seen_binding(seen, name));
             self.facts.bindings.extend(bindings);
+            let is_unread = !(placements_to_read(&self.facts).is_subset(&self.names)
+                && open_placements(&self.facts).is_subset(&self.open)
+                && placements_to_judge(&self.facts).is_subset(&self.judged)
+                && (!self.was_refused || self.placement_names(seen).is_subset(&self.names)));
+            if self.is_of_placements {
+                self.facts.read = Read::Placements;
+                if self.facts.policy.object.metadata.generation != self.generation {
+                    self.step = Step::ReadCombined;
+                } else if is_unread {
+                    self.step = Step::ReadPlacements;
+                }
+                return;
+            }
             self.facts
                 .combined
                 .extend(seen_combined(seen, views, |name| unjudged.contains(name)));
@@ -261,10 +312,7 @@ impl Talk {
                 baseline: self.baseline.clone(),
                 began_at: self.began_at,
             };
-            if !(self.placement_names(seen).is_subset(&self.names)
-                && open_placements(&self.facts).is_subset(&self.open)
-                && placements_to_judge(&self.facts).is_subset(&self.judged))
-            {
+            if is_unread {
                 self.step = Step::ReadCombined;
             }
         }
@@ -336,7 +384,7 @@ impl Talk {
                 }
                 Question::Gate(call) => answered.call = Some(call),
                 // The conversation reads.
-                Question::FreshRead => {}
+                Question::FreshRead | Question::FreshPlacements => {}
             }
         }
         answered

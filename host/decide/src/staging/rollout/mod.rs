@@ -19,7 +19,6 @@ use stagegate_api::{
     Outcome, Phase, PreviousStages, StageState, StageStatus, StagedBindingPolicy, StagedBindingPolicyStatus,
 };
 
-use crate::checks::answers::Read;
 use crate::checks::finding::Finding;
 use crate::checks::question::Question;
 use crate::checks::reason::Reason;
@@ -66,8 +65,16 @@ pub(crate) struct Draft {
 impl Draft {
     /// Asked once, however many moves wait for it.
     pub(crate) fn ask_for_fresh_read(&mut self) {
+        self.questions.retain(|question| *question != Question::FreshPlacements);
         if !self.questions.contains(&Question::FreshRead) {
             self.questions.push(Question::FreshRead);
+        }
+    }
+
+    /// Not asked where more is read anyway.
+    pub(crate) fn ask_for_fresh_placements(&mut self) {
+        if !self.questions.contains(&Question::FreshRead) && !self.questions.contains(&Question::FreshPlacements) {
+            self.questions.push(Question::FreshPlacements);
         }
     }
 
@@ -250,11 +257,7 @@ impl<'a> Rollout<'a> {
         }
         draft.wake(finding.wake_at);
         draft.is_restart = finding.is_restart;
-        if finding.outcome == Outcome::Pass
-            && next.is_none()
-            && matches!(self.facts.read, Read::Anew { .. })
-            && !self.policy.spec.paused
-        {
+        if finding.outcome == Outcome::Pass && next.is_none() && self.facts.read.is_anew() && !self.policy.spec.paused {
             records[active].state = StageState::Passed;
             records[active].passed_at = Some(round_up_to_second(self.facts.now));
             records[active].completed_at = Some(round_up_to_second(self.facts.now));
@@ -267,10 +270,10 @@ impl<'a> Rollout<'a> {
     fn after_judging(&self, judged: Judged, draft: &mut Draft) -> Finding {
         let Judged { next, finding } = judged;
         let has_passed = finding.outcome == Outcome::Pass;
-        if has_passed && self.facts.read == Read::Cached {
+        if has_passed && !self.facts.read.is_anew() {
             let ready = next.is_none_or(|next| self.slots[next].own().is_some());
             if ready && draft.questions.is_empty() {
-                draft.questions.push(Question::FreshRead);
+                draft.ask_for_fresh_read();
                 return finding;
             }
         }

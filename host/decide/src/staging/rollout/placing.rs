@@ -106,7 +106,7 @@ impl<'a> Rollout<'a> {
                     .is_some_and(|entry| entry.object.is_some()) =>
             {
                 // It may be the Binding of a BindingPolicy of which the watch has not told yet.
-                if self.facts.read == Read::Cached {
+                if !self.facts.read.is_anew() {
                     draft.ask_for_fresh_read();
                 }
                 Finding::unknown(
@@ -360,8 +360,10 @@ impl<'a> Rollout<'a> {
                 is_reported: draft.reported_stage == Some(latest),
             };
             match hand_over(pair, &mut draft.questions) {
-                // Like placing, removing needs facts that were just read, not cached ones.
-                Ok(_) if self.facts.read == Read::Cached => draft.ask_for_fresh_read(),
+                // Like placing, removing needs facts that were just read, not cached ones. If the two placements share no cluster, the
+                // BindingPolicies and Bindings are enough.
+                Ok(HandOver::Apart) if self.facts.read == Read::Cached => draft.ask_for_fresh_placements(),
+                Ok(HandOver::Unproven(_)) if !self.facts.read.is_anew() => draft.ask_for_fresh_read(),
                 Ok(handed) => {
                     if let HandOver::Unproven(shared) = handed {
                         records[latest].message = Some(unproven(&self.stage(earlier).name, &shared));

@@ -36,7 +36,7 @@ impl Rollout<'_> {
         let window = self.facts.settings.settle_after_loss();
         // The sign is older than the fresh read, which may take long: its age is measured when the read began, with twice the limit.
         let (now, window) = match self.facts.read {
-            Read::Cached => (self.facts.now, window),
+            Read::Cached | Read::Placements => (self.facts.now, window),
             Read::Anew { began_at, .. } => (began_at.unwrap_or(self.facts.now), window * 2),
         };
         let seen_at = self.facts.kubestellar_seen_at;

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use crate::time::round_up_to_second;
 use kube::ResourceExt as _;
-use stagegate_api::{BindingPolicyRef, StageState, StageStatus};
+use stagegate_api::{BindingPolicy, BindingPolicyRef, StageState, StageStatus};
 
 use crate::checks::finding::Finding;
 use crate::checks::reason::Reason;
@@ -35,6 +35,48 @@ pub fn placements_to_judge(facts: &Facts) -> BTreeSet<String> {
         }
     }
     names
+}
+
+/// The names of the BindingPolicies that a reading reads: those to judge; those that are missing although there is a Binding of their
+/// name; those that the watch reports otherwise than status records them; and those of which status records nothing. The others are as
+/// status records them, and a write to one of them is refused if it has changed since.
+pub fn placements_to_read(facts: &Facts) -> BTreeSet<String> {
+    let mut names = placements_to_judge(facts);
+    let bound = facts.bindings.iter().filter(|(_, binding)| binding.object.is_some());
+    let missing = bound.filter(|(name, _)| !facts.placements.contains_key(*name));
+    names.extend(missing.map(|(name, _)| name.to_string()));
+    let policy = &facts.policy.object;
+    let records = policy.status.iter().flat_map(|status| &status.stages);
+    let placement_of = |stage: StageName<&str>| PlacementName::of(&policy.name_any(), stage);
+    let known_otherwise = records.clone().filter_map(|record| {
+        let name = placement_of(stage_name(record));
+        (!is_as_recorded(record, facts.placements.get(&name))).then(|| name.to_string())
+    });
+    names.extend(known_otherwise);
+    let stages = policy.spec.stages.iter().map(|stage| StageName::of(&stage.name));
+    let unrecorded = stages.filter(|stage| !records.clone().any(|record| stage_name(record) == *stage));
+    names.extend(unrecorded.map(|stage| placement_of(stage).to_string()));
+    names
+}
+
+/// Whether the placement is the one that the record is about, and open only if the record says so.
+fn is_as_recorded(record: &StageStatus, placement: Option<&Decoded<BindingPolicy>>) -> bool {
+    let object = match placement {
+        None => None,
+        Some(Decoded::Object(object)) => Some(object),
+        // It counts as open.
+        Some(Decoded::Invalid { .. }) => return true,
+    };
+    let uid = object.and_then(|object| object.metadata.uid.as_deref());
+    let is_open = object.is_some_and(|object| !object.spec.cluster_selectors.is_empty());
+    match (&record.binding_policy, record.state) {
+        // Status records a removal before the placement is removed: it may still be open.
+        (None, StageState::Passed) => !is_open,
+        (None, StageState::Pending) => true,
+        (None, _) => false,
+        (Some(recorded), StageState::Pending) => uid == Some(recorded.uid.as_str()),
+        (Some(recorded), _) => uid == Some(recorded.uid.as_str()) && is_open,
+    }
 }
 
 impl<'a> Rollout<'a> {

@@ -208,7 +208,7 @@ fn sorted(questions: Vec<Question>, facts: &Facts) -> Sorted {
                 },
             },
             // The reconcile loop reads; it owns the facts that are replaced.
-            Question::FreshRead => {}
+            Question::FreshRead | Question::FreshPlacements => {}
             Question::Module { .. } | Question::Config { .. } | Question::Gate(_) => sorted.of_gates.push(question),
         }
     }

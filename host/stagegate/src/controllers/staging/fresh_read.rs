@@ -8,7 +8,7 @@ use kube::{Resource as _, ResourceExt as _};
 use stagegate_api::{Binding, BindingPolicy, StagedBindingPolicy, evidence};
 use stagegate_decide::names::{PlacementName, StageName};
 use stagegate_decide::staging::{
-    BindingFacts, Decoded, Facts, Read, Source, observe, open_placements, placements_to_judge,
+    BindingFacts, Decoded, Facts, Read, Source, observe, open_placements, placements_to_judge, placements_to_read,
 };
 use stagegate_runtime::Runtime;
 use stagegate_runtime::request::RequestError;
@@ -22,7 +22,7 @@ use super::index::Index;
 use super::memory::Memory;
 use super::read::{self, Reader, Wanted};
 use super::stores::Stores;
-use crate::controllers::kinds::Guarded;
+use crate::controllers::kinds::{Guarded, decoded};
 use crate::controllers::objects::object_key;
 
 /// Facts, and how old the oldest of them may be.
@@ -30,6 +30,21 @@ pub struct Reading {
     pub facts: Facts,
     /// When the first of it was asked for, by a clock that nobody sets.
     pub begun: Instant,
+    /// A write was refused since the facts came from the watches, or a BindingPolicy that was read is not the version that the watch has
+    /// reported. The watches may be behind, so the policy and all its BindingPolicies are read from the server. Otherwise the policy and the BindingPolicies that [`placements_to_read`] leaves out are not read: the API
+    /// server refuses a write to one of them if it has changed, and a plan that moves something writes the policy's status first.
+    pub is_watch_late: bool,
+}
+
+impl Reading {
+    /// Nothing was read yet.
+    pub const fn of_watches(facts: Facts, begun: Instant) -> Self {
+        Self {
+            facts,
+            begun,
+            is_watch_late: false,
+        }
+    }
 }
 
 /// The policy, if it is there, and the placements under certain names.
@@ -38,14 +53,24 @@ type Versions = (
     BTreeMap<String, Decoded<BindingPolicy>>,
 );
 
-/// Where the policy of a reading comes from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum PolicyFrom {
-    /// A plan that moves something writes status first, and a stage passes only by a write of status. The API server refuses that write if
-    /// the policy has changed, so the policy need not be read.
-    Watch,
-    /// After a refused write: the watch may be behind.
-    Server,
+/// What one reading asks the server for.
+#[derive(Debug, Default)]
+struct Names {
+    /// Names of the BindingPolicies to read.
+    read: BTreeSet<String>,
+    /// Names of the open placements, whose Bindings are read.
+    open: BTreeSet<String>,
+    /// Names of the placements to judge, whose CombinedStatuses are read.
+    judged: BTreeSet<String>,
+}
+
+impl Names {
+    /// Whether nothing is missing that these facts ask for.
+    fn hold_all_of(&self, facts: &Facts) -> bool {
+        placements_to_read(facts).is_subset(&self.read)
+            && open_placements(facts).is_subset(&self.open)
+            && placements_to_judge(facts).is_subset(&self.judged)
+    }
 }
 
 /// Where to read, and what the watches have reported.
@@ -65,34 +90,58 @@ impl FreshReader<'_> {
         reading: &mut Reading,
         memory: &mut Memory,
     ) -> Result<bool, RequestError> {
-        if matches!(reading.facts.read, Read::Anew { .. }) {
-            return self.read_all(policy, (reading, PolicyFrom::Server), memory).await;
+        reading.is_watch_late = true;
+        match reading.facts.read {
+            Read::Anew { .. } => self.fresh_read(policy, reading, memory).await,
+            Read::Placements => self.fresh_placements(policy, reading, memory).await,
+            Read::Cached => self.read_versions(policy, &mut reading.facts).await,
         }
-        self.read_versions(policy, &mut reading.facts).await
     }
 
     /// Policy and placements: what writes are conditional on.
     async fn read_versions(&self, policy: &str, facts: &mut Facts) -> Result<bool, RequestError> {
         let names = self.names(policy, facts);
-        let versions = self.versions((policy, PolicyFrom::Server), &names).await?;
+        let versions = self.versions((policy, true), &names).await?;
         self.take_versions(facts, (&names, versions)).await
     }
 
     async fn versions(
         &self,
-        (policy, from): (&str, PolicyFrom),
+        (policy, is_watch_late): (&str, bool),
         names: &BTreeSet<String>,
     ) -> Result<Versions, RequestError> {
         let client = &self.runtime.client;
         let policies = Reader::new(client, &self.stores.policies);
         let placements = Reader::new(client, &self.stores.placements);
         let read = async {
-            match from {
-                PolicyFrom::Server => policies.one(policy).await,
-                PolicyFrom::Watch => Ok(self.stores.policies.named(policy).map(|known| (*known).clone())),
+            if is_watch_late {
+                policies.one(policy).await
+            } else {
+                Ok(self.stores.policies.named(policy).map(|known| (*known).clone()))
             }
         };
         tokio::try_join!(read, placements.each(names))
+    }
+
+    /// Whether one of the BindingPolicies that were read is not the version that the watch has reported: then what this has of the others
+    /// may be older still, and together they never were.
+    fn is_behind(&self, names: &BTreeSet<String>, (_, read): &Versions) -> bool {
+        let is_other = |name: &String| {
+            let read = read.get(name).map(Decoded::object);
+            let known = self.stores.placements.version_of(&ObjectId::cluster_scoped(name));
+            match read {
+                None => known.is_some(),
+                Some(Some(object)) => known != order_of(object),
+                // Its version is not known.
+                Some(None) => known.is_none(),
+            }
+        };
+        names.iter().any(is_other)
+    }
+
+    /// Whether nothing comes from a watch that is late.
+    fn is_all_read(&self, policy: &str, (facts, is_watch_late): (&Facts, bool), names: &Names) -> bool {
+        !is_watch_late || self.names(policy, facts).is_subset(&names.read)
     }
 
     /// `false`: the policy is gone.
@@ -107,58 +156,112 @@ impl FreshReader<'_> {
         facts.policy = gather::policy_facts(&read);
         let policy = facts.policy.object.name_any();
         self.recover_status(&policy, facts).await?;
-        let named = self.names(&policy, facts);
-        if !named.is_subset(names) {
-            let placements = Reader::new(&self.runtime.client, &self.stores.placements);
-            placed = placements.each(&named).await?;
-        }
+        let known = self
+            .names(&policy, facts)
+            .into_iter()
+            .filter(|name| !names.contains(name));
+        placed.extend(known.filter_map(|name| {
+            let placement = self.stores.placements.named(&name)?;
+            Some((name, decoded(&placement)))
+        }));
         facts.placements = placed.into_iter().map(|(name, object)| (name.into(), object)).collect();
         facts.now = self.runtime.clock.now();
         Ok(true)
     }
 
+    /// Reads what the removal of a placement that shares no cluster with a later one rests on. If the policy was edited meanwhile, reads
+    /// all that a placement rests on, as [`Self::fresh_read`] does. `false`: the policy is gone.
+    pub async fn fresh_placements(
+        &self,
+        policy: &str,
+        reading: &mut Reading,
+        memory: &mut Memory,
+    ) -> Result<bool, RequestError> {
+        let generation = reading.facts.policy.object.meta().generation;
+        let Reading {
+            facts,
+            begun,
+            is_watch_late,
+        } = reading;
+        let mut names = Names::default();
+        loop {
+            *begun = Instant::now();
+            self.add_names(policy, (facts, *is_watch_late), &mut names);
+            let of_bindings = Reader::new(&self.runtime.client, &self.stores.bindings);
+            let (bindings, versions) = tokio::try_join!(
+                of_bindings.each(&names.open),
+                self.versions((policy, *is_watch_late), &names.read)
+            )?;
+            facts.read = Read::Placements;
+            *is_watch_late |= self.is_behind(&names.read, &versions);
+            if !self.take_versions(facts, (&names.read, versions)).await? {
+                return Ok(false);
+            }
+            let rest = gather::placed(self.names(policy, facts), self.stores, self.index);
+            facts.combined = rest.combined;
+            self.take_bindings(facts, rest.bindings, (&names.open, bindings));
+            if facts.policy.object.meta().generation != generation {
+                return self.fresh_read(policy, reading, memory).await;
+            }
+            if names.hold_all_of(facts) && self.is_all_read(policy, (facts, *is_watch_late), &names) {
+                return Ok(true);
+            }
+        }
+    }
+
+    /// Adds the names that follow from the facts. Within one reading no name is removed: an answer of the server, even that an object is
+    /// absent, must not be replaced by what a watch has reported.
+    fn add_names(&self, policy: &str, (facts, is_watch_late): (&Facts, bool), names: &mut Names) {
+        names.read.extend(placements_to_read(facts));
+        if is_watch_late {
+            names.read.extend(self.names(policy, facts));
+        }
+        names.open.extend(open_placements(facts));
+        names.judged.extend(placements_to_judge(facts));
+    }
+
+    /// What was read of the open ones, and what the watch has of the others.
+    fn take_bindings(
+        &self,
+        facts: &mut Facts,
+        watched: BTreeMap<PlacementName, BindingFacts>,
+        (open, read): (&BTreeSet<String>, BTreeMap<String, Decoded<Binding>>),
+    ) {
+        facts.bindings = watched;
+        facts.bindings.retain(|name, _| !open.contains(name.as_str()));
+        facts.bindings.extend(self.observed(open, read, facts.now));
+    }
+
     /// Reads what a placement rests on. The CombinedStatuses come first: the version of their list is the baseline that later
-    /// evidence must be newer than. The names of all the rest are known already, so it is read concurrently, including the objects that
-    /// writes are conditional on: if one of these changes later, the API server refuses the write. What no stage passes on is taken from
-    /// the watches: the Bindings of BindingPolicies that are not open, and the CombinedStatuses of those that are not judged. So is the
-    /// policy, as [`PolicyFrom::Watch`] says. `false`: the policy is gone.
+    /// evidence must be newer than. The names of all the rest are known already, so it is read concurrently. What no stage passes on is
+    /// taken from the watches: the Bindings of BindingPolicies that are not open, the CombinedStatuses of those that are not judged, and
+    /// unless a write was refused, the policy and the BindingPolicies that [`placements_to_read`] leaves out. `false`: the policy is gone.
     pub async fn fresh_read(
         &self,
         policy: &str,
         reading: &mut Reading,
         memory: &mut Memory,
     ) -> Result<bool, RequestError> {
-        self.read_all(policy, (reading, PolicyFrom::Watch), memory).await
-    }
-
-    async fn read_all(
-        &self,
-        policy: &str,
-        (reading, from): (&mut Reading, PolicyFrom),
-        memory: &mut Memory,
-    ) -> Result<bool, RequestError> {
         let client = &self.runtime.client;
-        let Reading { facts, begun } = reading;
+        let Reading {
+            facts,
+            begun,
+            is_watch_late,
+        } = reading;
+        let mut names = Names::default();
         loop {
             *begun = Instant::now();
             let began_at = Some(self.runtime.clock.now());
-            let names = self.names(policy, facts);
-            let from = if self.is_watch_behind(facts) {
-                PolicyFrom::Server
-            } else {
-                from
-            };
-            let open = open_placements(facts);
-            let judged = placements_to_judge(facts);
-            let known = self.combined_of(&judged);
+            self.add_names(policy, (facts, *is_watch_late), &mut names);
+            let known = self.combined_of(&names.judged);
             let (combined, baseline) =
-                read::combined(&Reader::new(client, &self.stores.combined), &judged, known).await?;
+                read::combined(&Reader::new(client, &self.stores.combined), &names.judged, known).await?;
             let evidence = combined.values().filter_map(Decoded::object).filter_map(order_of).max();
             let config_maps = self.stores.sources.named_by(&facts.policy.object);
             let of_bindings = Reader::new(client, &self.stores.bindings);
             let (bindings, versions, look, objects, sources) = tokio::try_join!(
-                of_bindings.each(&open),
-                self.versions((policy, from), &names),
+                of_bindings.each(&names.open),
+                self.versions((policy, *is_watch_late), &names.read),
                 self.looks
                     .look(client, &self.stores.collectors, evidence.unwrap_or_default()),
                 // If a Binding has changed meanwhile, the decision asks again: each answer names the version that it is for.
@@ -178,33 +281,23 @@ impl FreshReader<'_> {
                 .values()
                 .any(|source| matches!(source, Source::Unread { .. }));
             facts.read = Read::Anew { baseline, began_at };
-            if !self.take_versions(facts, (&names, versions)).await? {
+            *is_watch_late |= self.is_behind(&names.read, &versions);
+            if !self.take_versions(facts, (&names.read, versions)).await? {
                 return Ok(false);
             }
-            let rest = gather::placed(&self.names(policy, facts) - &judged, self.stores, self.index);
+            let rest = gather::placed(&self.names(policy, facts) - &names.judged, self.stores, self.index);
             facts.combined = rest.combined;
             facts.combined.extend(combined);
-            facts.bindings = rest.bindings;
-            facts.bindings.retain(|name, _| !open.contains(name.as_str()));
-            facts.bindings.extend(self.observed(&open, bindings, facts.now));
+            self.take_bindings(facts, rest.bindings, (&names.open, bindings));
             self.take_collectors(facts, &look);
-            // An edit that came meanwhile may name stages and ConfigMaps of which nothing was read yet, and a BindingPolicy may be
-            // open, or to be judged, although the watch had not reported that.
+            // An edit that came meanwhile may name ConfigMaps of which nothing was read yet, and a BindingPolicy may be open, or to be
+            // judged, although the watch had not reported that.
             let named = self.stores.sources.named_by(&facts.policy.object);
-            let is_read = self.names(policy, facts).is_subset(&names)
-                && open_placements(facts).is_subset(&open)
-                && placements_to_judge(facts).is_subset(&judged);
+            let is_read = names.hold_all_of(facts) && self.is_all_read(policy, (facts, *is_watch_late), &names);
             if is_read && named.is_subset(&config_maps) {
                 return Ok(true);
             }
         }
-    }
-
-    /// Whether the facts have a newer policy, which was read after a refused write.
-    fn is_watch_behind(&self, facts: &Facts) -> bool {
-        let policy = &*facts.policy.object;
-        let known = self.stores.policies.version_of(&ObjectId::of(policy.meta()));
-        known < order_of(policy)
     }
 
     /// Under which names placements of the policy are or may be, as the facts and the watches have it.

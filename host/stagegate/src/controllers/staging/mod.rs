@@ -172,7 +172,7 @@ impl Controller for Staging {
             gates: &self.gates,
             reader,
         };
-        let result = session.run(Reading { facts, begun }, &mut memory).await;
+        let result = session.run(Reading::of_watches(facts, begun), &mut memory).await;
         if result.is_err() {
             // Waiting for the watches would look like success to those who count failures in a row.
             memory.written = WrittenVersions::default();

@@ -78,14 +78,19 @@ impl Session<'_> {
                     self.reader.fresh_read(policy, &mut reading, memory).await?
                 }
                 Decision::Ask(questions) => {
+                    let is_of_placements = questions.contains(&Question::FreshPlacements);
                     if answer(means, questions, (&mut reading.facts, memory), &mut talk).await? {
                         continue;
                     }
-                    if !talk.is_worth_reading_anew() {
+                    // Last, for what else was asked may make a stage pass, and then more is read.
+                    if is_of_placements {
+                        self.reader.fresh_placements(policy, &mut reading, memory).await?
+                    } else if talk.is_worth_reading_anew() {
+                        self.reader.fresh_read(policy, &mut reading, memory).await?
+                    } else {
                         debug!(policy, "a question has no answer now");
                         return Ok(later());
                     }
-                    self.reader.fresh_read(policy, &mut reading, memory).await?
                 }
                 Decision::Act(mut plan) => {
                     let left_for = memory.status_backoff.leave(&mut plan, &reading.facts);

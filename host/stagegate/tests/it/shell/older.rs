@@ -1,5 +1,6 @@
 //! Readings from a server that is behind: what it answers is older than what the watches have told.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use axum::body::Bytes;
@@ -7,12 +8,14 @@ use kube::api::{DynamicObject, Patch, PatchParams};
 use kube::core::GroupVersionKind;
 use kube::{Api, Client};
 use serde_json::json;
-use stagegate_api::{Phase, crd};
+use stagegate::options::{ControllerName, Options};
+use stagegate::start::{self, RunningControllers};
+use stagegate_api::{Phase, StagedBindingPolicy, StagedBindingPolicyStatus, crd};
 use stagegate_clock::TokioClock;
-use stagegate_embedded::Server;
+use stagegate_embedded::{Server, clusters};
 
 use super::wire::{Fault, Verb, Wire};
-use super::world::{World, create};
+use super::world::{World, create, options};
 use crate::harness::{NAMESPACE, policy, shop, workload};
 
 const KUBESTELLAR: &str = "/apis/control.kubestellar.io/v1alpha1";
@@ -123,5 +126,93 @@ async fn a_policy_whose_watch_tells_nothing_new_is_read_from_the_server_after_a_
     world
         .until_phase("web", Phase::Completed, Duration::from_secs(45))
         .await;
+    world.stop().await;
+}
+
+/// Everything in one process, but for the staging controller's watch of BindingPolicies: after its list it tells nothing.
+struct Silenced {
+    server: Server,
+    wire: Wire,
+    controllers: [RunningControllers; 2],
+    clusters: clusters::RunningClusters,
+}
+
+impl Silenced {
+    /// The first stage of the policy is open and waits for its clusters, and the placement of the second one is closed.
+    async fn start(policy: &str) -> Self {
+        let server = Server::new(TokioClock::shared());
+        server.install_crds(crd::all_for_playground()).unwrap();
+        let before = World::start_on(server.clone(), server.client()).await;
+        let shop = shop().replace("readyAfter: 1s", "readyAfter: 30s");
+        for text in [&*shop, &workload("web"), policy] {
+            before.create(text).await;
+        }
+        tokio::time::sleep(Duration::from_secs(10)).await;
+        before.stop().await;
+        let wire = Wire::new(server.router());
+        wire.fault(Verb::Watch, "bindingpolicies", Fault::Swallow);
+        let only = |controllers: &[ControllerName]| Options {
+            controllers: controllers.iter().copied().collect(),
+            ..options()
+        };
+        let clock = TokioClock::shared();
+        let staging = start::start(wire.client(), clock.clone(), only(&[ControllerName::Staging]));
+        let staging = staging.await.unwrap();
+        let others = [ControllerName::Binding, ControllerName::Combine];
+        let others = start::start(server.client(), clock.clone(), only(&others))
+            .await
+            .unwrap();
+        Self {
+            clusters: clusters::Clusters::start(server.client(), clock, clusters::Settings::default()),
+            server,
+            wire,
+            controllers: [staging, others],
+        }
+    }
+
+    async fn status(&self) -> StagedBindingPolicyStatus {
+        let policies: Api<StagedBindingPolicy> = Api::all(self.server.client());
+        policies.get("web").await.unwrap().status.unwrap()
+    }
+
+    async fn stop(self) {
+        for controllers in self.controllers {
+            controllers.stop().await;
+        }
+        self.clusters.stop().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stage_keeps_what_status_knows_of_it_while_the_watch_of_placements_tells_nothing() {
+    let soaked = policy("web").replace("  - name: prod", "    soak: 20s\n  - name: prod");
+    let world = Silenced::start(&soaked).await;
+    let mut soaking_since = BTreeSet::new();
+    for _ in 0..180 {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        let status = world.status().await;
+        soaking_since.extend(status.stages[1].passing_since.as_ref().map(|time| time.0));
+    }
+    assert_eq!(world.status().await.phase, Some(Phase::Completed));
+    assert_eq!(
+        soaking_since.len(),
+        1,
+        "the soak began more than once: {soaking_since:?}"
+    );
+    world.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reading_that_is_ahead_of_the_watch_reads_all_placements() {
+    let world = Silenced::start(&policy("web")).await;
+    touch(&world.server.client(), "BindingPolicy", "web.stage.dev").await;
+    // What the watch has of this one may be older than what was read of the other one, so nothing moves without it.
+    let next = format!("{KUBESTELLAR}/bindingpolicies/web.stage.test");
+    world.wire.fault(Verb::Get, &next, Fault::Status(500));
+    tokio::time::sleep(Duration::from_secs(90)).await;
+    assert_eq!(world.status().await.active_stage.as_deref(), Some("dev"));
+    world.wire.mend(Verb::Get, &next);
+    tokio::time::sleep(Duration::from_secs(180)).await;
+    assert_eq!(world.status().await.phase, Some(Phase::Completed));
     world.stop().await;
 }
