@@ -54,7 +54,7 @@ pub fn compile_shaped(text: &str, variables: Vec<(String, Shape)>, library: Libr
 }
 
 impl Compiled {
-    /// Those of its variables that the expression names: no other one needs a value.
+    /// Those of its variables that the expression names: no other one needs a value. To read one that is not given is an error.
     pub fn variables(&self) -> impl Iterator<Item = &str> {
         self.0.variables.iter().map(String::as_str)
     }
@@ -181,7 +181,7 @@ fn run(tree: &Tree, vars: Vec<(String, Value)>, budget: Budget) -> Result<(Answe
     let answer = charged::answer();
     // The account first: `||`, `all` and the like turn an exhausted budget into a value.
     let spent = budget::settle().map_err(EvalError::new)?;
-    evaluated.map_err(|error| EvalError::from_engine(&error, &tree.written))?;
+    evaluated.map_err(|error| EvalError::from_engine(&error, (&tree.written, &tree.variables)))?;
     match answer {
         Some(Ok(answer)) => Ok((answer, spent)),
         Some(Err(_)) => Err(EvalError::new(EvalErrorKind::TooLarge)),

@@ -105,6 +105,11 @@ pub enum EvalErrorKind {
         /// be data.
         name: String,
     },
+    /// A variable that was not given is read.
+    NoValue {
+        /// The variable.
+        name: String,
+    },
     /// An operator or function does not take operands of these types.
     NoSuchOverload,
     /// A division or remainder by zero.
@@ -121,7 +126,7 @@ pub enum EvalErrorKind {
     TooLarge,
     /// The engine panicked.
     Panicked,
-    /// Anything else: a conversion that fails, a map that repeats a key, a variable that was not given.
+    /// Anything else: a conversion that fails, a map that repeats a key.
     Other,
 }
 
@@ -130,6 +135,7 @@ impl EvalErrorKind {
     pub const fn as_str(&self) -> &'static str {
         match self {
             EvalErrorKind::NoSuchKey { .. } => "NoSuchKey",
+            EvalErrorKind::NoValue { .. } => "NoValue",
             EvalErrorKind::NoSuchOverload => "NoSuchOverload",
             EvalErrorKind::DivideByZero => "DivideByZero",
             EvalErrorKind::Overflow => "Overflow",
@@ -147,6 +153,7 @@ impl EvalError {
     pub(crate) fn new(kind: EvalErrorKind) -> EvalError {
         let message = match &kind {
             EvalErrorKind::NoSuchKey { name } => format!("no such key: {name}"),
+            EvalErrorKind::NoValue { name } => format!("`{name}` has no value"),
             EvalErrorKind::NoSuchOverload => "no such overload".to_owned(),
             EvalErrorKind::DivideByZero => "division by zero".to_owned(),
             EvalErrorKind::Overflow => "result out of range".to_owned(),
@@ -168,9 +175,12 @@ impl EvalError {
     }
 
     /// Translates an error of the engine. `written` are the field names and string literals of the expression: a key is
-    /// repeated only if it is among them.
-    pub(crate) fn from_engine(error: &ExecutionError, written: &BTreeSet<String>) -> EvalError {
-        use EvalErrorKind::{DivideByZero, IndexOutOfRange, NoSuchKey, NoSuchOverload, Other, Overflow};
+    /// repeated only if it is among them. `variables` are those that it names.
+    pub(crate) fn from_engine(
+        error: &ExecutionError,
+        (written, variables): (&BTreeSet<String>, &BTreeSet<String>),
+    ) -> EvalError {
+        use EvalErrorKind::{DivideByZero, IndexOutOfRange, NoSuchKey, NoSuchOverload, NoValue, Other, Overflow};
         let overload = |operator: &str, types: &[&str]| {
             let types = types.join(", ");
             EvalError::with(
@@ -215,10 +225,17 @@ impl EvalError {
             ExecutionError::Overflow(..) => EvalError::new(Overflow),
             ExecutionError::IndexOutOfBounds(_) => EvalError::new(IndexOutOfRange),
             ExecutionError::DuplicateKey(_) => EvalError::with(Other, "a map literal repeats a key"),
-            ExecutionError::UndeclaredReference(name) => EvalError::with(
-                Other,
-                &format!("undeclared reference: {}", cut(written_as(name), NAME_CHARS)),
-            ),
+            ExecutionError::UndeclaredReference(name) => {
+                // A leading dot means: not a variable of a macro.
+                let bare = name.strip_prefix('.').unwrap_or(name);
+                match variables.get(bare) {
+                    Some(variable) => EvalError::new(NoValue { name: variable.clone() }),
+                    None => EvalError::with(
+                        Other,
+                        &format!("undeclared reference: {}", cut(written_as(name), NAME_CHARS)),
+                    ),
+                }
+            }
             // The engine's message of a failed function repeats its argument.
             ExecutionError::FunctionError { function, .. } => {
                 let function = cut(written_as(function), NAME_CHARS);

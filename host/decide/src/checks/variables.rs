@@ -282,4 +282,18 @@ mod tests {
         assert_eq!(digest("1"), digest("2"));
         assert_eq!(digest("1").as_str(), "same");
     }
+
+    /// Also of `collectors` that was not read: a test of the object's kind may have come first.
+    #[test]
+    fn a_condition_that_names_results_is_asked_again_when_there_are_others() {
+        for variable in Root::CombinedStatus.variables() {
+            let named = BTreeSet::from([*variable, Variable::Object]);
+            let before = seen("services", Some("1"), &[]);
+            let mut after = seen("services", Some("1"), &[]);
+            after.combined.digest = "other".to_owned();
+            let is_asked_again = before.digest(&named) != after.digest(&named);
+            let has_results = !matches!(variable, Variable::Clusters | Variable::Object);
+            assert_eq!(is_asked_again, has_results, "{variable:?}");
+        }
+    }
 }

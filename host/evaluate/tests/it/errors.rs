@@ -2,7 +2,7 @@
 
 use crate::{deployment, eval};
 use serde_json::json;
-use stagegate_evaluate::{Answer, Budget, EvalErrorKind, Value, compile};
+use stagegate_evaluate::{Answer, Budget, EvalErrorKind, Library, Shape, Value, compile, compile_shaped};
 
 #[test]
 fn every_text_of_the_table_is_refused_with_its_message() {
@@ -188,14 +188,38 @@ fn one_evaluation_leaves_nothing_of_its_budget_to_the_next() {
     assert_eq!(compiled.eval(&[], tight), Ok(Answer::Bool(true)));
 }
 
+/// What is read is not there, which is not the same as empty: only what the standard lets absorb an error gives a value.
 #[test]
-fn a_variable_that_was_not_given_is_an_error() {
-    let compiled = compile("obj == 1", &["obj"]).expect("compiles");
-    let error = compiled.eval(&[], Budget::default()).expect_err("no obj");
-    assert_eq!(
-        (error.kind, error.message.as_str()),
-        (EvalErrorKind::Other, "undeclared reference: obj")
-    );
+fn a_variable_that_was_not_given_is_an_error_wherever_it_is_read() {
+    let given = [("other", Value::from(&json!({"a": 1})))];
+    let outcome = |text: &str| {
+        let variables = ["obj", "other"].map(|name| (name.to_owned(), Shape::Any)).into();
+        let compiled =
+            compile_shaped(text, variables, Library::Extended).unwrap_or_else(|error| panic!("{text}: {error}"));
+        compiled.eval(&given, Budget::default())
+    };
+    let table: Vec<String> =
+        serde_json::from_str(include_str!("../data/not-given.json")).expect("the table is a list of texts");
+    assert!(table.len() > 40);
+    for text in &table {
+        let error = outcome(text).expect_err(text);
+        let name = "obj".to_owned();
+        assert_eq!(error.kind, EvalErrorKind::NoValue { name }, "{text}: {error}");
+        assert_eq!(error.to_string(), "`obj` has no value", "{text}");
+    }
+    for (text, value) in [
+        ("true || obj.a == 1", true),
+        ("obj.a == 1 || true", true),
+        ("false && obj.a == 1", false),
+        ("obj.a == 1 && false", false),
+        ("other.a == 1 ? true : obj.a == 1", true),
+        ("[1, 2].exists(x, x == 2 || obj.a == x)", true),
+        ("[1, 2].all(x, x == 1 && obj.a == x)", false),
+        ("[1].all(obj, obj == 1)", true),
+        ("[1].filter(x, x > 1).all(x, obj.a == x)", true),
+    ] {
+        assert_eq!(outcome(text), Ok(Answer::Bool(value)), "{text}");
+    }
 }
 
 #[test]

@@ -10,7 +10,7 @@ use stagegate_evaluate::{
     CompileError, Compiled, EvalError, EvalErrorKind, Library, Member, Shape, Value, compile_shaped, meant, reading,
 };
 
-/// What an expression may see; a variable whose value is not here must not be named.
+/// What an expression may see; a variable whose value is not here must not be named, except `collectors`, which must not be read.
 #[derive(Clone, Copy, Default)]
 pub struct Shown<'a> {
     /// `downsyncClause`
@@ -72,10 +72,11 @@ pub fn named(compiled: &Compiled, root: Root) -> BTreeSet<Variable> {
     compiled.variables().filter_map(|name| root.variable(name)).collect()
 }
 
-/// The values of these variables.
+/// The values of these variables. `collectors` is left out where no StatusCollector has a result: then reading it is an error, and an
+/// expression that looks at the object's kind first need not read it.
 ///
 /// # Errors
-/// If one of them has no value: an empty list or map in its place could make a stage pass.
+/// If another one has no value: an empty list or map in its place could make a stage pass.
 pub fn values(named: &BTreeSet<Variable>, shown: Shown<'_>) -> Result<Vec<(&'static str, Value)>, String> {
     let mut combined: Option<Value> = None;
     let value = |variable: &Variable| {
@@ -89,17 +90,28 @@ pub fn values(named: &BTreeSet<Variable>, shown: Shown<'_>) -> Result<Vec<(&'sta
             Variable::Clusters => shown.clusters.map(|clusters| Value::list(clusters.iter().map(cluster))),
             Variable::Object => shown.object.map(object).or_else(|| shown.clause.map(object_of_clause)),
         };
-        let value = value.ok_or_else(|| format!("`{}` has no value: {}", variable.name(), remedy(*variable)))?;
-        Ok((variable.name(), value))
+        match value {
+            Some(value) => Ok(Some((variable.name(), value))),
+            None if *variable == Variable::Collectors => Ok(None),
+            None => Err(without_value(*variable)),
+        }
     };
-    named.iter().map(value).collect()
+    named.iter().map(value).filter_map(Result::transpose).collect()
 }
 
-/// Why the evaluation of `text` failed, and what to do: test a member that may be absent, or use the StatusCollector or column that was
-/// probably meant.
+fn without_value(variable: Variable) -> String {
+    format!("`{}` has no value: {}", variable.name(), remedy(variable))
+}
+
+/// Why the evaluation of `text` failed, and what to do: name a StatusCollector, test a member that may be absent, or use the
+/// StatusCollector or column that was probably meant.
 pub fn explained(error: &EvalError, text: &str, bound: &[(&str, Value)]) -> String {
-    let EvalErrorKind::NoSuchKey { name } = &error.kind else {
-        return error.to_string();
+    let name = match &error.kind {
+        EvalErrorKind::NoSuchKey { name } => name,
+        EvalErrorKind::NoValue { name } if name == Variable::Collectors.name() => {
+            return without_value(Variable::Collectors);
+        }
+        _ => return error.to_string(),
     };
     if name.starts_with('(') {
         return error.to_string();

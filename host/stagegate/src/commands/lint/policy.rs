@@ -321,15 +321,14 @@ fn absent_collectors(manifest: &Manifest, clause: &Item<'_>, clauses: &[Item<'_>
 }
 
 /// Clauses whose objects have no results. Silent about a stage with a filter or a condition that looks at the kind, which may leave
-/// those objects out; but `collectors` has no value for them, whatever comes first.
+/// those objects out.
 fn clauses_without_collectors(stage: &Stage<'_>, reading: &Reading, others_have: bool) -> Vec<Finding> {
     let manifest = stage.manifest;
     let without = |clause: &&Item<'_>| {
         clauses::list(clause.value, "statusCollectors").is_empty()
             && !clauses::names_only_kinds_without_status(clause.value)
     };
-    let names = |variable: Variable| reading.variables.contains(variable.name());
-    let looks_at_kind = names(Variable::Object) && !names(Variable::Collectors);
+    let looks_at_kind = reading.variables.contains(Variable::Object.name());
     if others_have && (stage.text("filter").is_some() || looks_at_kind) {
         return Vec::new();
     }

@@ -4,8 +4,9 @@ use k8s_openapi::api::events::v1::Event;
 use kube::Api;
 use serde_json::json;
 use stagegate_api::{Phase, StageState};
+use stagegate_embedded::clusters::ObjectRef;
 
-use crate::harness::{Pace, World, cluster, deployment_of, policy, shop, state_of, workload};
+use crate::harness::{NAMESPACE, Pace, WELL, World, cluster, deployment_of, policy, said, shop, state_of, workload};
 
 #[tokio::test(start_paused = true)]
 async fn three_stages_complete_each_only_after_its_clusters_have_really_answered() {
@@ -59,6 +60,48 @@ async fn at_kubestellars_own_pace_three_stages_complete_within_a_minute() {
     world.apply(&workload("web")).await;
     world.apply(&policy("web")).await;
     world.until_phase("web", Phase::Completed, 60).await;
+}
+
+/// Of the Service, whose clause names no StatusCollector, there are no results.
+#[tokio::test(start_paused = true)]
+async fn a_condition_over_results_passes_a_service_only_when_it_looks_at_the_kind() {
+    let world = World::start(Pace::Fast).await;
+    world.apply(&shop()).await;
+    world.edit_cluster("test-1", json!({"readyAfter": "30s"})).await;
+    world.apply(&workload("web")).await;
+    let service = "{name: web, namespace: shop, labels: {app: web}}\nspec: {selector: {app: web}, ports: [{port: 80}]}";
+    world
+        .apply(&format!("apiVersion: v1\nkind: Service\nmetadata: {service}"))
+        .await;
+    let clause = "  - {apiGroup: '', resources: [services], objectSelectors: [{matchLabels: {app: web}}]}\n  stages:";
+    let reads = "collectors['worst'].exists(r, r.available >= 2.0)";
+    let unguarded = policy("web").replace("  stages:", clause).replace(WELL, reads);
+    world.apply(&unguarded).await;
+    world
+        .until("web", 30, |status| status.reason.as_deref() == Some("ConditionError"))
+        .await;
+    world.holds("web", "dev", 60).await;
+    let told = said(&world.status("web").await);
+    assert!(
+        told.contains("services shop/web") && told.contains("no StatusCollector has a result"),
+        "{told}"
+    );
+    let mut stages = json!(world.policies().get("web").await.unwrap().spec.stages);
+    for stage in stages.as_array_mut().unwrap() {
+        stage["condition"] = json!(format!("object.resource != 'deployments' || {reads}"));
+    }
+    world.edit_policy("web", json!({"spec": {"stages": stages}})).await;
+    world.until_stage("web", "test", 10).await;
+    // The results about the Deployment still count.
+    world.holds("web", "test", 25).await;
+    world.until_phase("web", Phase::Completed, 60).await;
+    let service = ObjectRef::namespaced("", "services", NAMESPACE, "web");
+    for name in ["prod-1", "prod-2"] {
+        assert!(
+            world.is_in(name, &deployment_of("web")) && world.is_in(name, &service),
+            "{name}"
+        );
+    }
 }
 
 /// The sample of the original project, in both its forms, on one dev cluster whose sum is 1.
