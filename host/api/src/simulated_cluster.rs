@@ -24,7 +24,7 @@ pub struct SimulatedClusterSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 20), regex(pattern = r"^([0-9]{1,7}(\.[0-9]{1,3})?(h|m|s|ms))+$"))]
     pub ready_after: Option<String>,
-    /// First match wins.
+    /// How objects behave; of several rules that match an object, the first counts.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 256))]
     pub rules: Vec<SimulatedClusterRule>,

@@ -240,7 +240,7 @@ pub struct StageStatus {
     /// - Pending: its turn has not come.
     /// - Active: it is placed and being evaluated.
     /// - Passed: every check has passed on complete evidence.
-    /// - Outdated: it is still placed at an older revision.
+    /// - Outdated: it is still placed at an older revision; its clusters get the current one when its turn comes.
     /// - Failed: a gate has said that this attempt will never pass; it stays placed.
     pub state: StageState,
     /// The revision that this record is about: a digest of the policy's `downsync`. For a stage that is no longer placed

@@ -48,6 +48,24 @@ fn annotations() -> String {
     table
 }
 
+/// The fields of the spec of a SimulatedCluster and of its rules, with their descriptions.
+fn simulated_cluster() -> String {
+    let playground = serde_json::to_value(crd::all_for_playground()).unwrap();
+    let is_it = |crd: &&Value| crd["spec"]["names"]["kind"] == "SimulatedCluster";
+    let crd = playground.as_array().unwrap().iter().find(is_it).unwrap();
+    let spec = &crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"];
+    let rule = &spec["rules"]["items"]["properties"];
+    let mut table = "| field | meaning |\n| --- | --- |\n".to_owned();
+    for (prefix, fields) in [("", spec), ("rules[].", rule)] {
+        for (name, field) in fields.as_object().unwrap() {
+            let meaning = field["description"].as_str().unwrap();
+            let meaning = meaning.split_whitespace().collect::<Vec<_>>().join(" ");
+            writeln!(table, "| `{prefix}{name}` | {} |", meaning.trim_end_matches('.')).unwrap();
+        }
+    }
+    table
+}
+
 #[test]
 fn the_tables_of_the_reference_are_what_the_program_has() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference.md");
@@ -60,6 +78,7 @@ fn the_tables_of_the_reference_are_what_the_program_has() {
         ("outcomes", values(&format!("{stage}/checks/items/properties/outcome"))),
         ("reasons", reasons()),
         ("annotations", annotations()),
+        ("simulated-cluster", simulated_cluster()),
     ] {
         let (begin, end) = (format!("<!-- begin {name} -->\n"), format!("<!-- end {name} -->"));
         let from = fresh.find(&begin).expect(&begin) + begin.len();
