@@ -40,7 +40,7 @@ pub use answer::{Answer, Origin};
 pub use budget::Budget;
 pub use compile::{Compiled, compile, compile_shaped};
 pub use error::{CompileError, EvalError, EvalErrorKind};
-pub use explain::explain;
+pub use explain::{Cause, explain};
 pub use library::Library;
 pub use reading::{Comparison, Member, Place, Reading, Written, reading};
 pub use shape::{Shape, meant, mistyped};

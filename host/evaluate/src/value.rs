@@ -4,7 +4,7 @@
 //! show the engine its own type ([`Val::as_builtin`]), which makes `==`, `in`, `+` and indexing work in both directions.
 //! Nothing here prints the data: a debug text of a `Value` names its type only, because objects hold secrets.
 
-use crate::answer::Answer;
+use crate::answer::{self, Answer};
 use cel::ExecutionError;
 use cel::common::traits::{Adder, Container, Indexer, Iterable, Sizer, Zeroer};
 use cel::common::types::{
@@ -134,6 +134,11 @@ impl Value {
         let map = self.0.downcast_ref::<DataMap>()?;
         let text = map.0.inner().get(&CelMapKey::from(key.to_owned()))?;
         Some(text.downcast_ref::<CelString>()?.inner().to_owned())
+    }
+
+    /// The value as an expression would give it. `None` for one that is too large for that.
+    pub(crate) fn answer(&self) -> Option<Answer> {
+        answer::read(self.0.as_ref()).ok()
     }
 
     #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Why a condition is false: the smallest sub-expressions that decided it, the elements that they looked at, and the values that they
 //! read. Every sub-expression is evaluated anew, within one budget. Must not show a value that the expression itself does not read, other
-//! than the `name` of an element of a variable.
+//! than the `name` of an element of a variable and what the caller names as a [`Cause`].
 
 mod kept;
 mod phrase;
@@ -27,18 +27,32 @@ const LIBRARY: Library = Library::Extended;
 /// The longest explanation, in characters.
 const CHARS: usize = 512;
 
+/// A member that says why another one is false. The caller answers for it that its text may be shown.
+#[derive(Clone, Copy, Debug)]
+pub struct Cause {
+    /// The variable, a list, whose elements have both members.
+    pub variable: &'static str,
+    /// True or false.
+    pub member: &'static str,
+    /// The text that says why it is false.
+    pub text: &'static str,
+}
+
 /// Says why `text` is false for these variables, in at most 512 characters: ``clusters[2] (test-1): `c.available >= 2` is false, it is 0``.
 /// `None` if it is not false, or if the budget does not suffice to find out. Blocks like an evaluation.
 ///
-/// The elements of a variable that is a list are named by their member `name`.
-pub fn explain(text: &str, vars: &[(&str, Value)], budget: Budget) -> Option<String> {
+/// The elements of a variable that is a list are named by their member `name`. Where the member of the cause is a part that decided it,
+/// its text follows.
+pub fn explain(text: &str, vars: &[(&str, Value)], cause: Option<Cause>, budget: Budget) -> Option<String> {
     let text = text.to_owned();
     let scope = vars.iter().map(|(name, value)| ((*name).to_owned(), value.clone()));
     let scope: Vec<(String, Value)> = scope.collect();
-    threads::run(move || why_false(&text, scope, budget)).ok().flatten()
+    threads::run(move || why_false(&text, (scope, cause), budget))
+        .ok()
+        .flatten()
 }
 
-fn why_false(text: &str, scope: Vec<(String, Value)>, budget: Budget) -> Option<String> {
+fn why_false(text: &str, (scope, cause): (Vec<(String, Value)>, Option<Cause>), budget: Budget) -> Option<String> {
     let (tree, source) = LIBRARY.env().parser().parse_with_source_info(text).ok()?;
     // To name the elements that a size counts takes more work: where the budget does not suffice for it, the rest is said without them.
     let reasons = [true, false].into_iter().find_map(|names_counted| {
@@ -47,6 +61,7 @@ fn why_false(text: &str, scope: Vec<(String, Value)>, budget: Budget) -> Option<
             written: Written::new(&source),
             roots: scope.len(),
             scope: scope.clone(),
+            cause,
             names_counted,
             reasons: Vec::new(),
             more: 0,
@@ -68,6 +83,7 @@ struct Walk<'a> {
     scope: Vec<(String, Value)>,
     /// How many of them are the caller's.
     roots: usize,
+    cause: Option<Cause>,
     /// Whether the elements are named that the size of a filtered list counts.
     names_counted: bool,
     reasons: Vec<String>,
@@ -160,7 +176,38 @@ impl Walk<'_> {
         let text = self.written.quoted(expr);
         let read = self.read(expr);
         let counted = self.counted((expr, is));
-        self.note(at, format!("{text} is {is}{read}{counted}"));
+        let caused = self.caused(expr).unwrap_or_default();
+        self.note(at, format!("{text} is {is}{read}{counted}{caused}"));
+    }
+
+    /// Why a member is false that decided it, by itself or in a comparison: `: has 0 of 2 replicas ready`.
+    fn caused(&self, expr: &IdedExpr) -> Option<String> {
+        let cause = self.cause.filter(|_| self.reasons.len() < REASONS)?;
+        let operands = match &expr.expr {
+            Expr::Call(call) => call.args.as_slice(),
+            _ => &[],
+        };
+        let of = [expr].into_iter().chain(operands).find_map(|part| {
+            let of = member_of(part, cause.member)?;
+            self.is(part, false).then_some(of)
+        })?;
+        let Answer::Map(row, _) = self.value(of)? else {
+            return None;
+        };
+        let name = row.iter().find(|(key, _)| *key == Answer::String("name".to_owned()));
+        let Some((_, Answer::String(name))) = name else {
+            return None;
+        };
+        // However the expression came to it, only an element of the variable itself has the caller's text.
+        let (_, variable) = self.scope[..self.roots]
+            .iter()
+            .find(|(known, _)| known == cause.variable)?;
+        let element = variable.items()?.into_iter().find(|element| {
+            element.member_text("name").as_ref() == Some(name)
+                && matches!(element.answer(), Some(Answer::Map(known, _)) if known == row)
+        })?;
+        let text = element.member_text(cause.text).filter(|text| !text.is_empty())?;
+        Some(format!(": {}", phrase::plain(&text)))
     }
 
     fn note(&mut self, at: &str, reason: String) {
@@ -172,8 +219,10 @@ impl Walk<'_> {
 
     /// What a comparison, or a method that tests something, looked at: `, it is 0`.
     fn read(&self, expr: &IdedExpr) -> String {
-        let Expr::Call(call) = &expr.expr else {
-            return String::new();
+        let call = match &expr.expr {
+            // An index is a way to write a member.
+            Expr::Call(call) if call.func_name != operators::INDEX => call,
+            _ => return String::new(),
         };
         let operands: Vec<&IdedExpr> = call.target.as_deref().into_iter().chain(&call.args).collect();
         let read: Vec<&IdedExpr> = operands
@@ -275,6 +324,20 @@ impl Walk<'_> {
             Answer::Map(entries, _) => entries.iter().map(Element::keyed).collect(),
             _ => None,
         }
+    }
+}
+
+/// What `x.member` or `x["member"]` is read of.
+fn member_of<'e>(expr: &'e IdedExpr, member: &str) -> Option<&'e IdedExpr> {
+    match &expr.expr {
+        Expr::Select(select) => (!select.test && select.field == member).then_some(&select.operand),
+        Expr::Call(call) if call.func_name == operators::INDEX => match call.args.as_slice() {
+            [of, key] => {
+                matches!(&key.expr, Expr::Literal(LiteralValue::String(text)) if text.inner() == member).then_some(of)
+            }
+            _ => None,
+        },
+        _ => None,
     }
 }
 

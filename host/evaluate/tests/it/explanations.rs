@@ -1,10 +1,13 @@
 //! Every line of `tests/data/explanations.json`: an expression over five clusters, and why it is false; `null` where it is not.
 
 use serde_json::{Value as Json, json};
-use stagegate_evaluate::{Budget, Value, explain};
+use stagegate_evaluate::{Budget, Cause, Value, explain};
 
 fn variables() -> Vec<(&'static str, Value)> {
-    let cluster = |name: &str, available: i64, replicas: i64, healthy: bool| json!({"name": name, "available": available, "replicas": replicas, "healthy": healthy});
+    let cluster = |name: &str, available: i64, replicas: i64, healthy: bool| {
+        let message = if healthy { "" } else { "has 0 of 2 replicas ready" };
+        json!({"name": name, "available": available, "replicas": replicas, "healthy": healthy, "message": message})
+    };
     let clusters = json!([
         cluster("dev-1", 2, 2, true),
         cluster("dev-2", 4, 4, true),
@@ -21,7 +24,10 @@ fn variables() -> Vec<(&'static str, Value)> {
             Value::timestamp(1_767_603_600, 0).expect("a time in 2026"),
         ),
     ]);
-    let collectors = json!({"error-rate": [{"rate": 0.001}, {"rate": 0.5}]});
+    let collectors = json!({
+        "error-rate": [{"rate": 0.001}, {"rate": 0.5}],
+        "states": [{"name": "test-1", "healthy": false, "message": "a part of a workload"}],
+    });
     vec![
         ("clusters", Value::from_json(&clusters)),
         ("object", object),
@@ -30,7 +36,12 @@ fn variables() -> Vec<(&'static str, Value)> {
 }
 
 fn explained(text: &str, budget: Budget) -> Option<String> {
-    explain(text, &variables(), budget)
+    let cause = Cause {
+        variable: "clusters",
+        member: "healthy",
+        text: "message",
+    };
+    explain(text, &variables(), Some(cause), budget)
 }
 
 #[test]

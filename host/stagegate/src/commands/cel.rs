@@ -4,7 +4,7 @@ use std::io::{self, Write as _};
 
 use anyhow::{Context as _, anyhow};
 use serde_json::{Value, json};
-use stagegate_evaluate::{Answer, Budget, CompileError, EvalError, Value as CelValue, explain};
+use stagegate_evaluate::{Answer, Budget, CompileError, EvalError, Value as CelValue};
 
 use self::given::{Given, Unproven};
 use super::{Failure, Outcome, Result};
@@ -76,7 +76,7 @@ impl Expression {
         let metered = compiled.eval_metered(&bound, Budget::default());
         let (value, fuel) = metered.map_err(|error| self.failed(&error, &bound))?;
         let is_false = value == Answer::Bool(false);
-        let because = is_false.then(|| explain(&self.text, &bound, Budget::default()));
+        let because = is_false.then(|| variables::why_false(&self.text, &bound));
         Ok(Answered {
             value,
             fuel,

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use stagegate_decide::names::Digest;
 use stagegate_decide::staging::{Compilation, Root, Verdict};
-use stagegate_evaluate::{Answer, Budget, CompileError, Compiled, EvalError, EvalErrorKind, Value, compile, explain};
+use stagegate_evaluate::{Answer, Budget, CompileError, Compiled, EvalError, EvalErrorKind, Value, compile};
 use stagegate_runtime::bounded::BoundedMap;
 use stagegate_runtime::request::cut;
 
@@ -81,7 +81,7 @@ impl Evaluator {
             Ok(Answer::Bool(true)) => Verdict::True,
             Ok(Answer::Bool(false)) => Verdict::False {
                 because: (root == Root::CombinedStatus)
-                    .then(|| explain(text, &bound, Budget::default()))
+                    .then(|| variables::why_false(text, &bound))
                     .flatten(),
             },
             Ok(other) => Verdict::Unknown {

@@ -7,7 +7,8 @@ use serde_json::Value as Json;
 use stagegate_api::evidence;
 use stagegate_decide::staging::{ClusterReport, JudgedObject, Root, Variable};
 use stagegate_evaluate::{
-    CompileError, Compiled, EvalError, EvalErrorKind, Library, Member, Shape, Value, compile_shaped, meant, reading,
+    Budget, Cause, CompileError, Compiled, EvalError, EvalErrorKind, Library, Member, Shape, Value, compile_shaped,
+    explain, meant, reading,
 };
 
 /// What an expression may see; a variable whose value is not here must not be named, except `collectors`, which must not be read.
@@ -101,6 +102,17 @@ pub fn values(named: &BTreeSet<Variable>, shown: Shown<'_>) -> Result<Vec<(&'sta
 
 fn without_value(variable: Variable) -> String {
     format!("`{}` has no value: {}", variable.name(), remedy(variable))
+}
+
+/// Why `text` is false. What is read of `clusters` is shown, and of a cluster where the object is not healthy also why: that text is made of
+/// the rules of health, and holds no part of an object.
+pub fn why_false(text: &str, bound: &[(&str, Value)]) -> Option<String> {
+    let cause = Cause {
+        variable: Variable::Clusters.name(),
+        member: "healthy",
+        text: "message",
+    };
+    explain(text, bound, Some(cause), Budget::default())
 }
 
 /// Why the evaluation of `text` failed, and what to do: name a StatusCollector, test a member that may be absent, or use the
