@@ -2,10 +2,14 @@
 //! is constant. For advice only: must not refuse anything.
 
 use crate::compile::SOURCE_BYTES;
+use crate::explain::written::Written as Text;
 use crate::library::Library;
 use crate::threads;
 use cel::common::ast::{CallExpr, ComprehensionExpr, EntryExpr, Expr, IdedExpr, LiteralValue, SourceInfo, operators};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The longest operand that is repeated, in characters: advice has room for it.
+const OPERAND_CHARS: usize = 40;
 
 /// What an expression reads.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -16,6 +20,9 @@ pub struct Reading {
     pub fields: BTreeSet<String>,
     /// Members of free variables, and of their elements.
     pub members: Vec<Member>,
+    /// By the name of a member that is read, not tested, what it is read of, as it is written: `c` for `c.available`. `None` stands for
+    /// what is no chain of names and indexes, or is long.
+    pub operands: BTreeMap<String, BTreeSet<Option<String>>>,
     /// Comparisons of a member with a literal.
     pub comparisons: Vec<Comparison>,
     /// What it gives whatever its variables are, where literals alone decide that, as in `true || x`.
@@ -77,6 +84,7 @@ pub fn reading(text: &str) -> Option<Reading> {
         let mut reader = Reader {
             characters: source.source.chars().collect(),
             source: &source,
+            text: Text::new(&source),
             scope: Vec::new(),
             reading: Reading::default(),
         };
@@ -94,6 +102,7 @@ pub fn reading(text: &str) -> Option<Reading> {
 struct Reader<'a> {
     source: &'a SourceInfo,
     characters: Vec<char>,
+    text: Text<'a>,
     /// The variables of macros, innermost last.
     scope: Vec<(&'a str, Bound<'a>)>,
     reading: Reading,
@@ -201,6 +210,11 @@ impl<'a> Reader<'a> {
     }
 
     fn member(&mut self, of: &'a IdedExpr, name: &str, (is_tested, place): (bool, Place)) {
+        if !is_tested {
+            let text = Some(of).filter(|of| is_chain(of)).and_then(|of| self.text.of(of));
+            let text = text.filter(|text| text.chars().count() <= OPERAND_CHARS);
+            self.reading.operands.entry(name.to_owned()).or_default().insert(text);
+        }
         let (of, is_of_elements) = match self.bound_to(of) {
             Bound::Same(range) => (range.variable, false),
             Bound::Element(range) => (range.variable, true),
@@ -331,6 +345,19 @@ impl<'a> Reader<'a> {
     }
 }
 
+/// Whether it is a name, followed by nothing but members and indexes that are names or literals.
+fn is_chain(expr: &IdedExpr) -> bool {
+    let mut expr = expr;
+    loop {
+        expr = match (&expr.expr, indexed(expr)) {
+            (Expr::Ident(_), _) => return true,
+            (Expr::Select(select), _) if !select.test => &select.operand,
+            (_, Some((of, key))) if matches!(&key.expr, Expr::Literal(_) | Expr::Ident(_)) => of,
+            _ => return false,
+        };
+    }
+}
+
 /// The operands of `x[y]`.
 fn indexed(expr: &IdedExpr) -> Option<(&IdedExpr, &IdedExpr)> {
     match &expr.expr {
@@ -426,6 +453,29 @@ mod tests {
             "[1].all(clusters, clusters.size > 0)",
         ] {
             assert_eq!(reading(text).expect(text).members, [], "{text}");
+        }
+    }
+
+    #[test]
+    fn what_a_member_is_read_of_is_known_as_it_is_written() {
+        let cases = [
+            ("clusters.all(c, c.n > 0)", vec![Some("c")]),
+            ("clusters.all(i, c, c.n > 0)", vec![Some("c")]),
+            ("obj.a['b'][0] . n > 0", vec![Some("obj.a['b'][0]")]),
+            ("obj[ 'n' ] == 1 || obj.n > 2", vec![Some("obj")]),
+            ("obj.n == 1 || clusters.all(c, c.n > 0)", vec![Some("c"), Some("obj")]),
+            ("(obj.a == 1 ? obj.b : obj.c).n", vec![None]),
+            ("clusters.filter(c, true)[0].n", vec![None]),
+            ("obj.a_name_that_is_so_long_that_there_is_no_room_for_it.n", vec![None]),
+            (
+                "has(obj.n) || 'n' in obj || obj.?n.hasValue() || obj[?'n'].hasValue()",
+                vec![],
+            ),
+        ];
+        for (text, wanted) in cases {
+            let reading = reading(text).expect(text);
+            let found = reading.operands.get("n").into_iter().flatten();
+            assert_eq!(found.map(Option::as_deref).collect::<Vec<_>>(), wanted, "{text}");
         }
     }
 

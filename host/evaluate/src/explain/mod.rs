@@ -4,7 +4,7 @@
 
 mod kept;
 mod phrase;
-mod written;
+pub(crate) mod written;
 
 use std::sync::Arc;
 

@@ -11,13 +11,13 @@ const PART_CHARS: usize = 80;
 const LOOKED_AT: usize = 1024;
 
 /// A text and where its tokens are.
-pub(super) struct Written<'a> {
+pub(crate) struct Written<'a> {
     source: &'a SourceInfo,
     text: Vec<char>,
 }
 
 impl<'a> Written<'a> {
-    pub(super) fn new(source: &'a SourceInfo) -> Self {
+    pub(crate) fn new(source: &'a SourceInfo) -> Self {
         let text = source.source.chars().collect();
         Self { source, text }
     }
@@ -31,7 +31,7 @@ impl<'a> Written<'a> {
     }
 
     /// The part on one line, cut where it is long. `None` if it cannot be found.
-    pub(super) fn of(&self, expr: &IdedExpr) -> Option<String> {
+    pub(crate) fn of(&self, expr: &IdedExpr) -> Option<String> {
         let mut span = Span::default();
         self.tokens(expr, &mut span);
         let (start, end) = self.whole(span)?;

@@ -136,15 +136,26 @@ pub fn explained(error: &EvalError, text: &str, bound: &[(&str, Value)]) -> Stri
     {
         return missing;
     }
+    let of = operand(name, text);
+    let of = of.as_deref().unwrap_or("a");
     let test = if is_simple(name) {
-        format!("has(a.{name})")
+        format!("has({of}.{name})")
     } else {
-        format!("{name:?} in a")
+        format!("{name:?} in {of}")
     };
     format!(
         "no such member: {name}. If it may be absent, test it first: {test}; if the kind never has it, exclude the kind \
          with the stage's filter"
     )
+}
+
+/// What the member of that name is read of, if that is known and the same everywhere.
+fn operand(name: &str, text: &str) -> Option<String> {
+    let operands = reading(text)?.operands.remove(name)?;
+    match Vec::from_iter(operands).as_slice() {
+        [operand] => operand.clone(),
+        _ => None,
+    }
 }
 
 /// What to say of a key that is missing below `collectors`, if it is the name of a StatusCollector or nearly that of a column. Silent
