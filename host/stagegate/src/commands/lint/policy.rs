@@ -223,7 +223,7 @@ fn unnamed_collector(stage: &Stage<'_>, read: &CollectorRead, (named, place): (&
     Some(Finding { severity, ..finding })
 }
 
-/// A condition that reads a count of replicas although the stage evaluates kinds that have none. Silent where it looks at the kind or
+/// A condition that reads a count of replicas although the stage evaluates kinds that have none: all of them are named. Silent where it looks at the kind or
 /// tests the member first.
 fn replica_counts_of_kinds_without_replicas(
     stage: &Stage<'_>,
@@ -239,54 +239,88 @@ fn replica_counts_of_kinds_without_replicas(
     let read = members().find(|member| {
         COUNTS.contains(&member.name.as_str()) && !members().any(|other| other.is_tested && other.name == member.name)
     })?;
-    let (without, whence) = evaluated_without_replicas(stage)?;
-    let name = &read.name;
-    let message = format!("`{name}` is absent for {without}, {whence}: reading it for them is an error");
-    let advice = format!(
-        "exclude {without} with the stage's filter, or begin the condition with `object.resource == \"{without}\" || …`"
-    );
+    let without = WithoutReplicas::of(stage);
+    let kinds = [without.named.as_slice(), without.there.as_slice()].concat();
+    let test = match kinds.as_slice() {
+        [] => return None,
+        [kind] => format!("object.resource == {kind:?}"),
+        several => format!("object.resource in {several:?}"),
+    };
+    let (name, absent) = (&read.name, without.told());
+    let message = format!("`{name}` is absent for {absent}: reading it for them is an error");
+    let kinds = listed(&kinds);
+    let advice = format!("exclude {kinds} with the stage's filter, or begin the condition with `{test} || …`");
     Some(Finding::warning(stage.manifest, within(read.place), "absent-member", message).advise(advice))
 }
 
-/// A resource without replicas that a clause names, or that is among the files and matched, and that the stage's filter keeps.
-fn evaluated_without_replicas(stage: &Stage<'_>) -> Option<(&'static str, &'static str)> {
-    let filter = stage.text("filter");
-    let filter = filter.map(|(_, text)| variables::compile(text, Root::Clause).ok());
-    let is_kept = |clause: &Value| filter.as_ref().is_none_or(|filter| keeps(filter.as_ref(), clause));
-    let kinds = || clauses::WITHOUT_REPLICAS.into_iter();
-    let is_named = |kind: &Kind| {
-        let mut naming = stage
-            .clauses
-            .iter()
-            .filter(|clause| clauses::names(clause.value, *kind));
-        naming.any(|clause| is_kept(&clauses::sample(clause.value, *kind)))
-    };
-    if let Some(kind) = kinds().find(is_named) {
-        return Some((kind.resource, "which a clause names"));
-    }
-    let is_there = |kind: &Kind| {
-        let objects = stage.beside.workload.iter().map(|object| (object, &object.candidate));
-        let mut of_kind =
-            objects.filter(|(_, object)| (&*object.group, &*object.resource) == (kind.group, kind.resource));
-        of_kind.any(|(object, candidate)| {
-            let matching = stage
+/// The resources without replicas that the stage's filter keeps.
+struct WithoutReplicas {
+    /// That a clause names.
+    named: Vec<&'static str>,
+    /// That are among the files and matched, and that no clause names.
+    there: Vec<&'static str>,
+}
+
+impl WithoutReplicas {
+    fn of(stage: &Stage<'_>) -> Self {
+        let filter = stage.text("filter");
+        let filter = filter.map(|(_, text)| variables::compile(text, Root::Clause).ok());
+        let is_kept = |clause: &Value| filter.as_ref().is_none_or(|filter| keeps(filter.as_ref(), clause));
+        let is_named = |kind: &Kind| {
+            let mut naming = stage
                 .clauses
                 .iter()
-                .filter(|clause| reach::matches(clause.value, object, stage.beside));
-            let sampled = matching.map(|clause| {
-                let mut sample = clauses::sample(clause.value, *kind);
-                sample["name"] = candidate.name.as_str().into();
-                if let Some(namespace) = &candidate.namespace {
-                    sample["namespace"] = namespace.as_str().into();
-                }
-                sample
-            });
-            sampled.into_iter().any(|sample| is_kept(&sample))
+                .filter(|clause| clauses::names(clause.value, *kind));
+            naming.any(|clause| is_kept(&clauses::sample(clause.value, *kind)))
+        };
+        let (named, others): (Vec<Kind>, Vec<Kind>) = clauses::WITHOUT_REPLICAS.into_iter().partition(is_named);
+        let there = others.into_iter().filter(|kind| is_there(stage, *kind, &is_kept));
+        Self {
+            named: named.iter().map(|kind| kind.resource).collect(),
+            there: there.map(|kind| kind.resource).collect(),
+        }
+    }
+
+    /// `jobs and pods, which clauses name`
+    fn told(&self) -> String {
+        let named = match self.named.as_slice() {
+            [] => None,
+            [one] => Some(format!("{one}, which a clause names")),
+            several => Some(format!("{}, which clauses name", listed(several))),
+        };
+        let there = (!self.there.is_empty()).then(|| format!("{}, which are among the files", listed(&self.there)));
+        let parts: Vec<String> = named.into_iter().chain(there).collect();
+        parts.join(", and for ")
+    }
+}
+
+/// Whether an object of the kind is among the files that a clause matches and the filter keeps.
+fn is_there(stage: &Stage<'_>, kind: Kind, is_kept: &dyn Fn(&Value) -> bool) -> bool {
+    let objects = stage.beside.workload.iter().map(|object| (object, &object.candidate));
+    let mut of_kind = objects.filter(|(_, object)| (&*object.group, &*object.resource) == (kind.group, kind.resource));
+    of_kind.any(|(object, candidate)| {
+        let mut matching = stage
+            .clauses
+            .iter()
+            .filter(|clause| reach::matches(clause.value, object, stage.beside));
+        matching.any(|clause| {
+            let mut sample = clauses::sample(clause.value, kind);
+            sample["name"] = candidate.name.as_str().into();
+            if let Some(namespace) = &candidate.namespace {
+                sample["namespace"] = namespace.as_str().into();
+            }
+            is_kept(&sample)
         })
-    };
-    kinds()
-        .find(is_there)
-        .map(|kind| (kind.resource, "which are among the files"))
+    })
+}
+
+/// `a`, `a and b`, `a, b and c`
+fn listed(words: &[&str]) -> String {
+    match words {
+        [] => String::new(),
+        [one] => (*one).to_owned(),
+        [most @ .., last] => format!("{} and {last}", most.join(", ")),
+    }
 }
 
 /// StatusCollectors that a clause names and that are not among the files, where the files hold any. A name that is nearly that of one
