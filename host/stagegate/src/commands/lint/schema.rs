@@ -8,17 +8,22 @@ use kube::api::{DynamicObject, PostParams};
 use kube::core::{ApiResource, GroupVersionKind, Status};
 use kube::{Client, Resource as _};
 use serde_json::Value;
+use stagegate_api::MAX_POLICY_AND_STAGE_NAME;
 use stagegate_clock::TokioClock;
 use stagegate_embedded::Server;
 use stagegate_evaluate::meant;
 
 use super::finding::Finding;
 use super::kinds::Kinds;
+use super::policy::items;
 use crate::commands::{Failure, Result};
 use crate::manifests::Manifest;
 
 /// What a server says where what is wrong with an object's shape keeps its rules from being asked.
 const NOT_ALL_CHECKED: &str = "some validation rules were not checked";
+
+/// How the rule begins that a policy's name and a stage's must fit into one label.
+const NAMES_TOO_LONG: &str = "spec.stages: metadata.name and a stage's name together";
 
 /// The findings of all manifests, each judged alone, and the kinds that the server knows.
 pub fn findings(manifests: &[Manifest]) -> Result<(Vec<Finding>, Kinds)> {
@@ -183,8 +188,26 @@ fn causes(manifest: &Manifest, status: &Status) -> Vec<Finding> {
         .iter()
         // That there may be more to find once these are mended goes without saying.
         .filter(|cause| !cause.message.contains(NOT_ALL_CHECKED))
-        .map(|cause| of_cause(manifest, &cause.field, &cause.message))
+        .flat_map(|cause| match cause.message.find(NAMES_TOO_LONG) {
+            Some(begin) => names_too_long(manifest, &cause.message[begin..]),
+            None => vec![of_cause(manifest, &cause.field, &cause.message)],
+        })
         .collect()
+}
+
+/// The rule is about the whole policy; the mistake is in each name of a stage that does not fit beside the policy's, or in that alone
+/// if no name would fit.
+fn names_too_long(manifest: &Manifest, message: &str) -> Vec<Finding> {
+    let room = MAX_POLICY_AND_STAGE_NAME.saturating_sub(manifest.name().len());
+    let names = items(manifest, "/spec/stages")
+        .into_iter()
+        .map(|stage| format!("{}/name", stage.pointer));
+    let mut places: Vec<String> = names.filter(|name| manifest.text_at(name).len() > room).collect();
+    if room == 0 || places.is_empty() {
+        places = vec!["/metadata/name".to_owned()];
+    }
+    let finding = |place: &String| Finding::error(manifest, manifest.place(place), "schema", message);
+    places.iter().map(finding).collect()
 }
 
 /// Messages of rules name their field themselves, and say `Invalid value: "object": ` before it, which tells nothing.
