@@ -5,7 +5,9 @@ use anstyle::{AnsiColor, Style};
 use jiff::Timestamp;
 use kube::ResourceExt as _;
 use serde::Serialize;
-use stagegate_api::{CheckStatus, Outcome, Phase, StageState, StageStatus, StagedBindingPolicy};
+use stagegate_api::{
+    CheckStatus, Outcome, Phase, StageState, StageStatus, StagedBindingPolicy, StagedBindingPolicyStatus,
+};
 use stagegate_decide::staging::Reason;
 
 use super::frame::{self, BOLD, DIM, Line};
@@ -150,11 +152,28 @@ impl<'a> Overview<'a> {
             let width = frame::check_width(&record.checks);
             lines.extend(record.checks.iter().map(|check| self.check(check, width, now)));
         } else if !record.checks.is_empty() && state == StageState::Passed {
-            let names: Vec<&str> = record.checks.iter().map(|check| check.name.as_str()).collect();
-            lines.push(Line::default().and(DIM, &format!("      passed: {}", names.join(", "))));
+            lines.push(self.passed(record));
         }
         lines.extend(frame::beside_checks(record));
         lines
+    }
+
+    /// The checks of a stage that has passed. They are as they were then: of the last stage it is said, too, if it is not ready now.
+    fn passed(&self, record: &StageStatus) -> Line {
+        let names: Vec<&str> = record.checks.iter().map(|check| check.name.as_str()).collect();
+        let names = names.join(", ");
+        let status = self.policy.status.as_ref();
+        // Where a stage was appended since, the policy's reason is about that one.
+        let is_last = |status: &StagedBindingPolicyStatus| {
+            record.completed_at.is_some() && status.active_stage.as_ref() == Some(&record.name)
+        };
+        let unready = status.filter(|status| is_last(status) && !times::is_ready(status));
+        match unready.and_then(|status| status.reason.as_deref()) {
+            Some(reason) => Line::default()
+                .and(DIM, &format!("      had passed: {names}; not ready now: "))
+                .and(AnsiColor::Yellow.on_default(), reason),
+            None => Line::default().and(DIM, &format!("      passed: {names}")),
+        }
     }
 
     /// The message of the policy's own reason is said once, above.
