@@ -159,8 +159,8 @@ fn cargo(kind: GroupVersionKind, manifest: &Value) -> Cargo {
 pub(super) async fn acknowledge(client: &kube::Client, work: &ManifestWork, now: Timestamp) -> kube::Result<()> {
     let generation = work.metadata.generation;
     let conditions = work.status.as_ref().map(|status| status.conditions.as_slice());
-    let is_told = |condition: &Condition| condition.kind == "Applied" && condition.observed_generation == generation;
-    if conditions.unwrap_or_default().iter().any(is_told) {
+    let is_applied = |condition: &Condition| condition.kind == "Applied" && condition.observed_generation == generation;
+    if conditions.unwrap_or_default().iter().any(is_applied) {
         return Ok(());
     }
     let conditions = [

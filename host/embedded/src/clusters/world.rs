@@ -272,7 +272,7 @@ impl World {
         self.shared.fleet().hand_over(name, unpacked, self.shared.now());
         match is_reachable {
             true => agent::acknowledge(&self.client, work, self.shared.now()).await,
-            // Nobody is there who could.
+            // The agent of a cluster that is out of reach acknowledges nothing.
             false => Ok(()),
         }
     }

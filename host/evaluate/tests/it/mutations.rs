@@ -13,6 +13,9 @@ const USUAL: Duration = Duration::from_secs(60);
 /// An evaluation that takes longer passes over its deadline of a second, even on a machine that does much else.
 const PATIENCE: Duration = Duration::from_secs(15);
 const FUEL: u64 = 50_000;
+/// A machine of two cores that does other work, too, tries 280,000 in a minute: fewer than this are no slow machine, but trials that
+/// do not run.
+const TRIED_MIN: u64 = 10_000;
 
 #[test]
 fn an_expression_that_is_nearly_right_does_no_harm() {
@@ -35,7 +38,10 @@ fn an_expression_that_is_nearly_right_does_no_harm() {
     }
     println!("{counts:?} from seed {first}");
     // A mutation that only ever breaks the syntax would try nothing.
-    assert!(counts.tried > 50 && counts.values * 50 > counts.tried, "{counts:?}");
+    assert!(
+        counts.tried > TRIED_MIN && counts.values * 50 > counts.tried,
+        "{counts:?}"
+    );
 }
 
 #[derive(Debug, Default)]

@@ -23,7 +23,7 @@ pub async fn annotations_survive(case: Case) -> anyhow::Result<()> {
     collect(&case, &["first", "second"]).await?;
     case.place("first").await?;
     case.comes(&[("a/one", "web:1"), ("b/one", "web:1")]).await?;
-    case.annotate(json!({"example.com/note": "of somebody else"})).await?;
+    case.annotate(json!({"example.com/note": "not of KubeStellar"})).await?;
 
     survives(&case, "an object that is edited", case.write("one", "web:2")).await?;
     survives(&case, "an object that is added", case.write("two", "web:1")).await?;
@@ -48,7 +48,7 @@ async fn survives(case: &Case, change: &str, happens: impl Future<Output = anyho
     .await?;
     let annotations = &written["metadata"]["annotations"];
     ensure!(
-        annotations["example.com/note"] == "of somebody else",
+        annotations["example.com/note"] == "not of KubeStellar",
         "after {change} the Binding's annotations are {annotations}"
     );
     Ok(())

@@ -84,7 +84,7 @@ pub async fn nothing_else_rewrites(case: Case) -> anyhow::Result<()> {
     );
     ensure!(
         case.binding().await?["metadata"]["generation"] == generation,
-        "somebody has moved the Binding"
+        "the Binding has another generation, though the test has not written it"
     );
 
     // Another generation of the Binding.
@@ -118,7 +118,7 @@ pub async fn contents_are_read_live(case: Case) -> anyhow::Result<()> {
     case.comes(&[("a/one", "web:1"), ("a/two", "web:3")]).await?;
     ensure!(
         case.binding().await?["spec"] == listed["spec"],
-        "somebody has moved the Binding"
+        "the Binding has another spec, though the test has not written it"
     );
     Ok(())
 }
