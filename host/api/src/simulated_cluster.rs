@@ -28,7 +28,7 @@ pub struct SimulatedClusterSpec {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 256))]
     pub rules: Vec<SimulatedClusterRule>,
-    /// True: nothing is applied or reported any more.
+    /// Whether the cluster is unreachable: while true, nothing is applied in it and it reports nothing.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub unreachable: bool,
 }
@@ -66,7 +66,7 @@ pub struct SimulatedClusterRule {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 20), regex(pattern = r"^([0-9]{1,7}(\.[0-9]{1,3})?(h|m|s|ms))+$"))]
     pub period: Option<String>,
-    /// In place of `readyAfter`.
+    /// Used instead of the cluster's `readyAfter` for the objects that the rule matches.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 20), regex(pattern = r"^([0-9]{1,7}(\.[0-9]{1,3})?(h|m|s|ms))+$"))]
     pub after: Option<String>,

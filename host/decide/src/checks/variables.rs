@@ -283,7 +283,7 @@ mod tests {
         assert_eq!(digest("1").as_str(), "same");
     }
 
-    /// Also of `collectors` that was not read: a test of the object's kind may have come first.
+    /// Also where `collectors` is named but was not read, because a test of the object's kind decided first.
     #[test]
     fn a_condition_that_names_results_is_asked_again_when_there_are_others() {
         for variable in Root::CombinedStatus.variables() {

@@ -27,12 +27,12 @@ const LIBRARY: Library = Library::Extended;
 /// The longest explanation, in characters.
 const CHARS: usize = 512;
 
-/// A member that says why another one is false. The caller answers for it that its text may be shown.
+/// A member that says why another one is false. The caller guarantees that its text may be shown.
 #[derive(Clone, Copy, Debug)]
 pub struct Cause {
     /// The variable, a list, whose elements have both members.
     pub variable: &'static str,
-    /// True or false.
+    /// The member that is true or false.
     pub member: &'static str,
     /// The text that says why it is false.
     pub text: &'static str,
@@ -41,8 +41,8 @@ pub struct Cause {
 /// Says why `text` is false for these variables, in at most 512 characters: ``clusters[2] (test-1): `c.available >= 2` is false, it is 0``.
 /// `None` if it is not false, or if the budget does not suffice to find out. Blocks like an evaluation.
 ///
-/// The elements of a variable that is a list are named by their member `name`. Where the member of the cause is a part that decided it,
-/// its text follows.
+/// The elements of a variable that is a list are named by their member `name`. Where the condition is false because the cause's member
+/// is false, the cause's text follows.
 pub fn explain(text: &str, vars: &[(&str, Value)], cause: Option<Cause>, budget: Budget) -> Option<String> {
     let text = text.to_owned();
     let scope = vars.iter().map(|(name, value)| ((*name).to_owned(), value.clone()));

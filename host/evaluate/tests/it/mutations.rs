@@ -13,8 +13,8 @@ const USUAL: Duration = Duration::from_secs(60);
 /// An evaluation that takes longer passes over its deadline of a second, even on a machine that does much else.
 const PATIENCE: Duration = Duration::from_secs(15);
 const FUEL: u64 = 50_000;
-/// A machine of two cores that does other work, too, tries 280,000 in a minute: fewer than this are no slow machine, but trials that
-/// do not run.
+/// A busy machine with two cores tries 280,000 in a minute: a count below this means that trials do not run, not that the machine is
+/// slow.
 const TRIED_MIN: u64 = 10_000;
 
 #[test]

@@ -77,7 +77,7 @@ pub fn named(compiled: &Compiled, root: Root) -> BTreeSet<Variable> {
 /// expression that looks at the object's kind first need not read it.
 ///
 /// # Errors
-/// If another one has no value: an empty list or map in its place could make a stage pass.
+/// If any other variable has no value: an empty list or map in its place could make a stage pass.
 pub fn values(named: &BTreeSet<Variable>, shown: Shown<'_>) -> Result<Vec<(&'static str, Value)>, String> {
     let mut combined: Option<Value> = None;
     let value = |variable: &Variable| {
@@ -104,8 +104,8 @@ fn without_value(variable: Variable) -> String {
     format!("`{}` has no value: {}", variable.name(), remedy(variable))
 }
 
-/// Why `text` is false. What is read of `clusters` is shown, and of a cluster where the object is not healthy also why: that text is made of
-/// the rules of health, and holds no part of an object.
+/// Why `text` is false. Where that is because an object is not healthy in a cluster, the cluster's `message` says why: the rules of health
+/// make that text, and it holds no part of an object.
 pub fn why_false(text: &str, bound: &[(&str, Value)]) -> Option<String> {
     let cause = Cause {
         variable: Variable::Clusters.name(),

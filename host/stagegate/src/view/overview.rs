@@ -158,7 +158,7 @@ impl<'a> Overview<'a> {
         lines
     }
 
-    /// The checks of a stage that has passed. They are as they were then: of the last stage it is said, too, if it is not ready now.
+    /// The checks of a stage that has passed. They are those of that time; for the last stage, the line also says why it is not ready now.
     fn passed(&self, record: &StageStatus) -> Line {
         let names: Vec<&str> = record.checks.iter().map(|check| check.name.as_str()).collect();
         let names = names.join(", ");
@@ -170,7 +170,7 @@ impl<'a> Overview<'a> {
         let unready = status.filter(|status| is_last(status) && !times::is_ready(status));
         match unready.and_then(|status| status.reason.as_deref()) {
             Some(reason) => Line::default()
-                .and(DIM, &format!("      had passed: {names}; not ready now: "))
+                .and(DIM, &format!("      passed at completion: {names}; not ready now: "))
                 .and(AnsiColor::Yellow.on_default(), reason),
             None => Line::default().and(DIM, &format!("      passed: {names}")),
         }

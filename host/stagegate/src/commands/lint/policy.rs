@@ -281,13 +281,9 @@ impl WithoutReplicas {
         }
     }
 
-    /// `jobs and pods, which clauses name`
+    /// `jobs and pods, which spec.downsync names`
     fn told(&self) -> String {
-        let named = match self.named.as_slice() {
-            [] => None,
-            [one] => Some(format!("{one}, which a clause names")),
-            several => Some(format!("{}, which clauses name", listed(several))),
-        };
+        let named = (!self.named.is_empty()).then(|| format!("{}, which spec.downsync names", listed(&self.named)));
         let there = (!self.there.is_empty()).then(|| format!("{}, which are among the files", listed(&self.there)));
         let parts: Vec<String> = named.into_iter().chain(there).collect();
         parts.join(", and for ")

@@ -22,7 +22,7 @@ use crate::manifests::Manifest;
 /// What a server says where what is wrong with an object's shape keeps its rules from being asked.
 const NOT_ALL_CHECKED: &str = "some validation rules were not checked";
 
-/// How the rule begins that a policy's name and a stage's must fit into one label.
+/// How the message of the rule begins by which a policy's name and a stage's must fit into one label value.
 const NAMES_TOO_LONG: &str = "spec.stages: metadata.name and a stage's name together";
 
 /// The findings of all manifests, each judged alone, and the kinds that the server knows.

@@ -62,7 +62,7 @@ async fn at_kubestellars_own_pace_three_stages_complete_within_a_minute() {
     world.until_phase("web", Phase::Completed, 60).await;
 }
 
-/// Of the Service, whose clause names no StatusCollector, there are no results.
+/// There are no results about the Service, because its clause names no StatusCollector.
 #[tokio::test(start_paused = true)]
 async fn a_condition_over_results_passes_a_service_only_when_it_looks_at_the_kind() {
     let world = World::start(Pace::Fast).await;

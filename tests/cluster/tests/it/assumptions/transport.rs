@@ -84,7 +84,7 @@ pub async fn nothing_else_rewrites(case: Case) -> anyhow::Result<()> {
     );
     ensure!(
         case.binding().await?["metadata"]["generation"] == generation,
-        "the Binding has another generation, though the test has not written it"
+        "the Binding's generation has changed, although the test did not write it"
     );
 
     // Another generation of the Binding.
@@ -118,7 +118,7 @@ pub async fn contents_are_read_live(case: Case) -> anyhow::Result<()> {
     case.comes(&[("a/one", "web:1"), ("a/two", "web:3")]).await?;
     ensure!(
         case.binding().await?["spec"] == listed["spec"],
-        "the Binding has another spec, though the test has not written it"
+        "the Binding's spec has changed, although the test did not write it"
     );
     Ok(())
 }
