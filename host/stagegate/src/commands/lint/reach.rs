@@ -5,7 +5,8 @@ use serde_json::Value;
 use stagegate_api::DownsyncClause;
 use stagegate_decide::binding::{Clauses, is_watched};
 use stagegate_decide::counted::counted;
-use stagegate_evaluate::meant;
+use stagegate_decide::staging::Variable;
+use stagegate_evaluate::{Comparison, Written, meant, reading};
 
 use super::beside::{Beside, Workload};
 use super::clauses::list;
@@ -23,7 +24,7 @@ pub fn findings(manifest: &Manifest, beside: &Beside, kinds: &Kinds) -> Vec<Find
         let advice = "add one, for example `- objectSelectors: [{matchLabels: {app: shop}}]`";
         return vec![Finding::warning(manifest, place, "no-clauses", message).advise(advice)];
     }
-    let mut findings = Vec::new();
+    let mut findings = compared_resources(manifest, kinds);
     for clause in &clauses {
         let mut found = resources(manifest, clause, kinds);
         for member in ["objectSelectors", "namespaceSelectors"] {
@@ -49,6 +50,40 @@ fn resources(manifest: &Manifest, clause: &Item<'_>, kinds: &Kinds) -> Vec<Findi
             Some(Finding::warning(manifest, place, "no-such-resource", message).advise(advice))
         })
         .collect()
+}
+
+/// Words that a filter or a condition compares with an object's resource and that are none.
+fn compared_resources(manifest: &Manifest, kinds: &Kinds) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for stage in items(manifest, "/spec/stages") {
+        for member in ["filter", "condition"] {
+            let text = stage.value.get(member).and_then(Value::as_str);
+            let comparisons = text.and_then(reading).map(|reading| reading.comparisons);
+            let pointer = format!("{}/{member}", stage.pointer);
+            let found = |comparison: &Comparison| {
+                let (Written::Text(word), true) = (&comparison.with, is_of_resource(comparison)) else {
+                    return None;
+                };
+                let near = kinds.meant(word).filter(|_| kinds.groups_of(word).is_empty())?;
+                let message = format!(
+                    "{word:?} is not a resource of Kubernetes, so it differs from the resource of every object: resources are \
+                     lower-case plurals"
+                );
+                let place = comparison.place;
+                let place = manifest.place_within(&pointer, place.line as usize, place.column as usize);
+                let finding = Finding::warning(manifest, place, "no-such-resource", message);
+                Some(finding.advise(format!("did you mean {near:?}?")))
+            };
+            findings.extend(comparisons.iter().flatten().filter_map(found));
+        }
+    }
+    findings
+}
+
+fn is_of_resource(comparison: &Comparison) -> bool {
+    let of_object = [Variable::Object, Variable::DownsyncClause].map(Variable::name);
+    let root = comparison.root.as_deref();
+    comparison.member == "resource" && comparison.list.is_none() && root.is_some_and(|root| of_object.contains(&root))
 }
 
 fn impossible(group: Option<&str>, resource: &str, kinds: &Kinds) -> Option<(String, String)> {
