@@ -10,19 +10,21 @@ use stagegate_cluster_tests::control_plane::ControlPlane;
 use stagegate_cluster_tests::installation::{helm, kubectl};
 
 /// Everything that deploy/README.md has applied.
-const FOLDERS: [&str; 6] = [
+const FOLDERS: [&str; 7] = [
     "deploy/kustomize/base",
     "deploy/kustomize/overlays/beside-kubestellar/hosting",
     "deploy/kustomize/overlays/beside-kubestellar/wds",
     "deploy/kustomize/overlays/plain-cluster",
     "deploy/kustomize/kubestellar-crds",
     "deploy/kustomize/inventory-crds",
+    "deploy/kustomize/staged-updates",
 ];
 /// A chart and its settings, as deploy/README.md has them.
-const CHARTS: [(&str, &[&str]); 5] = [
+const CHARTS: [(&str, &[&str]); 6] = [
     ("stagegate-crds", &[]),
     ("stagegate", &[]),
     ("stagegate", &["install=rights"]),
+    ("stagegate", &["install=rights,stagedUpdates=true"]),
     ("stagegate", &["install=program,kubeconfig.secret=stagegate-wds"]),
     ("stagegate", &["controllers={staging,binding,combine}"]),
 ];

@@ -35,7 +35,7 @@ fn rendered(chart: &str, settings: &[&str]) -> Option<Rendered> {
 }
 
 /// By kind and name, without what a chart has on top: Helm's labels, and the mark of what is not uninstalled.
-fn objects(rendered: &Rendered) -> BTreeMap<String, Value> {
+pub fn objects(rendered: &Rendered) -> BTreeMap<String, Value> {
     let mut objects = BTreeMap::new();
     for object in rendered.all() {
         let mut object = object.clone();
@@ -74,20 +74,31 @@ pub fn differences(path: &str, left: &Value, right: &Value, found: &mut Vec<Stri
     }
 }
 
+/// How kustomize is asked for a folder.
+type Render = fn(&str) -> Option<Rendered>;
+
 #[test]
 fn the_chart_renders_what_kustomize_renders() {
-    let table: [(&str, &[&str]); 4] = [
-        (BASE, &[]),
-        (
-            HOSTING,
-            &[r#"install="program""#, r#"kubeconfig={"secret":"stagegate-wds"}"#],
-        ),
-        (WDS, &[r#"install="rights""#]),
-        (PLAIN, &[r#"controllers=["staging","binding","combine"]"#]),
+    let pods = r#"install="program""#;
+    let to_wds = r#"kubeconfig={"secret":"stagegate-wds"}"#;
+    let rights = r#"install="rights""#;
+    let all = r#"controllers=["staging","binding","combine"]"#;
+    let staged = "stagedUpdates=true";
+    let (plain, with_component) = (Rendered::by_kustomize, Rendered::with_staged_updates);
+    let table: [(Render, &str, &[&str]); 8] = [
+        (plain, BASE, &[]),
+        (plain, HOSTING, &[pods, to_wds]),
+        (plain, WDS, &[rights]),
+        (plain, PLAIN, &[all]),
+        (with_component, BASE, &[staged]),
+        (with_component, WDS, &[rights, staged]),
+        (with_component, PLAIN, &[all, staged]),
+        // Nothing of it belongs where only the pods are.
+        (plain, HOSTING, &[pods, to_wds, staged]),
     ];
     let mut fields = 0;
-    for (folder, settings) in table {
-        let (Some(kustomize), Some(helm)) = (Rendered::by_kustomize(folder), rendered("stagegate", settings)) else {
+    for (kustomize, folder, settings) in table {
+        let (Some(kustomize), Some(helm)) = (kustomize(folder), rendered("stagegate", settings)) else {
             return;
         };
         let (mut left, right) = (objects(&kustomize), objects(&helm));
@@ -101,7 +112,13 @@ fn the_chart_renders_what_kustomize_renders() {
         }
         found.sort();
         found.dedup();
-        assert!(found.is_empty(), "{folder} and {}:\n{}", helm.from, found.join("\n"));
+        assert!(
+            found.is_empty(),
+            "{} and {}:\n{}",
+            kustomize.from,
+            helm.from,
+            found.join("\n")
+        );
         fields += left.values().map(leaves).sum::<usize>();
     }
     crate::tell(&format!("kustomize and Helm: {fields} fields alike"));

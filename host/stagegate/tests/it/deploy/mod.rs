@@ -3,6 +3,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde_json::Value;
 
@@ -14,6 +15,7 @@ mod image;
 mod pods;
 mod requests;
 mod rights;
+mod staged_updates;
 mod values;
 
 /// All in one API server.
@@ -23,6 +25,9 @@ const HOSTING: &str = "deploy/kustomize/overlays/beside-kubestellar/hosting";
 const WDS: &str = "deploy/kustomize/overlays/beside-kubestellar/wds";
 const PLAIN: &str = "deploy/kustomize/overlays/plain-cluster";
 const KUSTOMIZATIONS: [&str; 4] = [BASE, HOSTING, WDS, PLAIN];
+/// The component that switches staged updates on, and what it may be added to: whatever goes where the Bindings are.
+const STAGED_UPDATES: &str = "deploy/kustomize/staged-updates";
+const WITH_BINDINGS: [&str; 3] = [BASE, WDS, PLAIN];
 
 /// Objects as a tool printed them.
 pub struct Rendered {
@@ -34,14 +39,47 @@ pub struct Rendered {
 impl Rendered {
     /// `None` where kubectl is absent, and says so.
     fn by_kustomize(folder: &str) -> Option<Self> {
-        let run = Command::new("kubectl")
-            .arg("kustomize")
-            .arg(root().join(folder))
-            .output();
-        match run {
-            Ok(output) => Some(Self::new(folder.to_owned(), &printed(&output, folder))),
+        Self::kustomized(folder.to_owned(), &root().join(folder))
+    }
+
+    /// The same with the component [`STAGED_UPDATES`], as a kustomization of the user's own adds it.
+    fn with_staged_updates(folder: &str) -> Option<Self> {
+        static COUNT: AtomicUsize = AtomicUsize::new(0);
+        let (process, count) = (std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
+        let own = std::env::temp_dir().join(format!("stagegate-test-{process}-component-{count}"));
+        std::fs::create_dir_all(&own).expect("the temporary directory is writable");
+        let own = own.canonicalize().expect("it was just made");
+        // kustomize takes no path from the root of the file system.
+        let up = "../".repeat(own.components().count() - 1);
+        let top = root().canonicalize().expect("the repository is there");
+        let of = |folder: &str| format!("{up}{}", top.join(folder).display().to_string().trim_start_matches('/'));
+        let kustomization = serde_json::json!({
+            "apiVersion": "kustomize.config.k8s.io/v1beta1", "kind": "Kustomization",
+            "resources": [of(folder)], "components": [of(STAGED_UPDATES)],
+        });
+        std::fs::write(own.join("kustomization.yaml"), kustomization.to_string())
+            .expect("the temporary directory is writable");
+        let rendered = Self::kustomized(format!("{folder} with {STAGED_UPDATES}"), &own);
+        drop(std::fs::remove_dir_all(own));
+        rendered
+    }
+
+    /// All that is shipped: each kustomization, and with the component those that it may be added to.
+    fn everything() -> Option<Vec<Self>> {
+        let plain = KUSTOMIZATIONS.into_iter().map(Self::by_kustomize);
+        plain
+            .chain(WITH_BINDINGS.into_iter().map(Self::with_staged_updates))
+            .collect()
+    }
+
+    fn kustomized(from: String, folder: &Path) -> Option<Self> {
+        match Command::new("kubectl").arg("kustomize").arg(folder).output() {
+            Ok(output) => {
+                let text = printed(&output, &from);
+                Some(Self::new(from, &text))
+            }
             Err(_absent) => {
-                crate::tell(&format!("SKIPPED: kubectl is not on PATH; {folder} was not rendered"));
+                crate::tell(&format!("SKIPPED: kubectl is not on PATH; {from} was not rendered"));
                 None
             }
         }

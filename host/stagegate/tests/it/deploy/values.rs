@@ -79,6 +79,7 @@ fn other_values_are_taken() {
         vec![("resources.limits.memory", json!("512Mi")), ("replicas", json!(1))],
         vec![("networkPolicy.apiServerPorts", json!([9443]))],
         vec![("placementRights.check", json!(false))],
+        vec![("stagedUpdates", json!(true))],
         vec![("global", json!({"any": "thing"}))],
     ];
     for changes in table {
@@ -143,6 +144,8 @@ fn wrong_values_are_refused() {
         ("workloads.rules", json!([{"resources": ["secrets"], "verbs": ["get"]}])),
         ("placementRights.check", json!("no")),
         ("placementRights.deny", json!(true)),
+        ("stagedUpdates", json!("yes")),
+        ("stagedUpdates", json!({"create": true})),
         ("extraArgs", json!(["--x"])),
         ("nodeSelector", json!({"a": 1})),
     ];
