@@ -5,6 +5,8 @@ pub mod admin;
 pub mod args;
 pub mod commands;
 pub mod controllers;
+#[cfg(feature = "playground")]
+pub mod held_bindings;
 pub mod manifests;
 pub mod metrics;
 pub mod options;

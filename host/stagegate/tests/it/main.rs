@@ -8,6 +8,7 @@ mod deploy;
 mod guests;
 mod harness;
 mod health;
+mod held_bindings;
 mod invariants;
 mod lease;
 mod matrices;

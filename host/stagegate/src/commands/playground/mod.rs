@@ -18,6 +18,7 @@ use super::goal::{Ended, Until};
 use super::signals::Signals;
 use super::{Failure, Outcome, Result, log};
 use crate::args::{Format, LogFormat, PlaygroundArgs};
+use crate::held_bindings;
 use crate::manifests::{self, Manifest};
 use crate::options::{ControllerName, Delays, Options};
 use crate::start;
@@ -54,6 +55,10 @@ async fn rollout(args: &PlaygroundArgs, began: Instant) -> Result {
     server
         .install_crds(definitions)
         .context("installing the definitions")
+        .map_err(Failure::Environment)?;
+    held_bindings::install(&server.client())
+        .await
+        .context("installing the admission policy of staged updates")
         .map_err(Failure::Environment)?;
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
         .await
