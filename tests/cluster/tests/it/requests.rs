@@ -18,12 +18,16 @@ use libtest_mimic::Trial;
 use stagegate_api::crd;
 use stagegate_cluster_tests::control_plane::ControlPlane;
 
+use crate::scenario;
 use crate::world::{self, Backend, World};
 use answer::Answer;
 use subject::{Listed, Subject};
 
 /// Set: what the real server answers is stored, and compared with nothing.
 const UPDATE: &str = "UPDATE_ANSWERS";
+
+/// A policy that the playground has in force, as it is shipped.
+const HELD_BINDINGS: &str = "deploy/kustomize/staged-updates/policy.yaml";
 
 /// A server that answers everything differently is told by its first answers.
 const FAULTS_SHOWN: usize = 400;
@@ -46,6 +50,10 @@ async fn real_server(folder: &Path) -> anyhow::Result<()> {
     let admin = plane.client().await?;
     for definition in crd::all_for_playground() {
         world::install(&admin, &definition).await?;
+    }
+    // What the playground has from the start.
+    for object in world::objects_of(&world::repository(HELD_BINDINGS))? {
+        scenario::apply(&admin, &object).await?;
     }
     let client = conversation::connect(&plane.kubeconfig()).await?;
     let subjects = subjects()?;
