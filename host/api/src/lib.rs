@@ -41,7 +41,7 @@ pub use managed_cluster::{ManagedCluster, ManagedClusterSpec};
 pub use names::{ClusterName, ResourceVersion, StageName, Uid};
 pub use simulated_cluster::{Progressing, SimulatedCluster, SimulatedClusterRule, SimulatedClusterSpec};
 pub use staged_binding_policy::{
-    PreviousStages, Stage, StageHealth, StagedBindingPolicy, StagedBindingPolicySpec, UnacknowledgedUpdates,
+    PreviousStages, Stage, StageHealth, StagedBindingPolicy, StagedBindingPolicySpec, UnacknowledgedUpdates, Updates,
 };
 pub use staged_status::{
     BindingPolicyRef, CheckStatus, EvidencePiece, ObjectStatus, Outcome, PendingUpdate, Phase, StageState, StageStatus,
@@ -76,14 +76,19 @@ pub mod annotation {
     }
 
     annotations! {
-        REVISION = "revision", "the revision (digest of the policy's clauses) that the placement is at";
+        REVISION = "revision", "the revision that the placement is at: a digest of the policy's clauses and, with `updates: Staged`, of the objects' versions";
         ATTEMPT = "attempt", "the attempt that opened or last changed the placement: a decimal number";
         BASELINE_VERSION = "baseline-version", "resourceVersion of the CombinedStatuses, read before the placement was opened: evidence must be newer";
         OPENED_AT_VERSION = "opened-at-version", "resourceVersion of the list of CombinedStatuses when the controller last began an attempt of this stage; while this stage is open, an open later stage counts as proof that this one has passed only if the later stage's value is not lower; while it is not open, only if status does not say that it was placed at this revision and has not passed";
         FENCING_TOKEN = "fencing-token", "policy generation and number of lease transitions, raised on a closed placement and, while paused, on an open one: a leader with an older view can no longer open or change it";
-        REPLACED = "replaced", "`metadata.generation` that the last change of an open placement replaced: if the generation is still the same, nothing of the change was stored";
+        REPLACED = "replaced", "`metadata.generation` that the last change of an open placement replaced: if the generation is still the same, nothing of the change was stored; empty: the change brought other versions of the same objects to the same clusters";
     }
 }
+
+/// Annotation on a Binding whose policy has `updates: Staged`: the versions that it may name, in the order of its lists and each after a
+/// blank, as `<group>/<resource>/<namespace>/<name>@<resourceVersion>`; the namespace of a cluster-scoped object is empty. An admission
+/// policy (deploy/kustomize/staged-updates) refuses every other workload.
+pub const ADMITTED_VERSIONS: &str = "community.kubestellar.io/admitted-versions";
 
 /// The five labels, and no other, that KubeStellar puts on a CombinedStatus.
 pub mod label {
@@ -114,6 +119,15 @@ pub const STATUS_COLLECTORS_AVAILABLE: &str = "StatusCollectorsAvailable";
 /// A Binding's name becomes a label value (at most 63 characters), and a stage's BindingPolicy is called
 /// `<policy>.stage.<stage>`, which spends seven. KubeStellar fails silently and for ever on a longer one.
 pub const MAX_POLICY_AND_STAGE_NAME: usize = 56;
+
+/// Longest name of a policy with `updates: Staged`, in bytes: see [`versions_binding_policy_name`].
+pub const MAX_STAGED_POLICY_NAME: usize = 54;
+
+/// Name of the BindingPolicy that selects the objects of a policy with `updates: Staged` and no cluster: its Binding names the newest
+/// version of each.
+pub fn versions_binding_policy_name(policy: &str) -> String {
+    format!("{policy}.versions")
+}
 
 /// Name of the BindingPolicy that places one stage of a policy.
 pub fn stage_binding_policy_name(policy: &str, stage: &str) -> String {

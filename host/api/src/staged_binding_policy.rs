@@ -48,6 +48,20 @@ use crate::units::parse_duration;
     validation = Rule::new("self.spec.stages.all(s, size(self.metadata.name) + size(s.name) <= 56)").message(
         "spec.stages: metadata.name and a stage's name together may have at most 56 characters, because the \
          BindingPolicy's name becomes a label value; shorten one of them"
+    ),
+    validation = Rule::new(
+        "!(has(self.spec.updates) && self.spec.updates == 'Staged') || size(self.metadata.name) <= 54"
+    ).message(
+        "metadata.name: with updates: Staged a policy's name may have at most 54 characters, because the name of its BindingPolicy \
+         `<name>.versions` becomes a label value; choose a shorter name"
+    ),
+    validation = Rule::new(
+        "!(has(self.spec.updates) && self.spec.updates == 'Staged') || !has(self.spec.downsync) || self.spec.downsync.all(c, \
+         !(has(c.wantSingletonReportedState) && c.wantSingletonReportedState) && \
+         !(has(c.wantMultiWECReportedState) && c.wantMultiWECReportedState))"
+    ).message(
+        "spec.downsync: with updates: Staged no clause may set wantSingletonReportedState or wantMultiWECReportedState, because each \
+         returned status would be a new version of the object; remove the field, or set updates: Immediate"
     )
 )]
 pub struct StagedBindingPolicySpec {
@@ -61,6 +75,13 @@ pub struct StagedBindingPolicySpec {
     /// - Keep: the workload spreads; every stage that has passed keeps it.
     #[serde(default, skip_serializing_if = "is_default")]
     pub previous_stages: PreviousStages,
+    /// How an edit of an object reaches the stages that have it already.
+    ///
+    /// - Immediate (default): at once, in every stage that is placed.
+    /// - Staged: stage by stage. An edit is a new revision: it reaches the first stage, is evaluated there, and moves on; the other
+    ///   stages keep what they have. The control plane must hold Bindings back for that; docs/updates.md says how it is installed.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub updates: Updates,
     /// If true, nothing is opened, changed or removed; status is still updated.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub paused: bool,
@@ -88,6 +109,16 @@ pub enum PreviousStages {
     Remove,
     /// The workload spreads: passed stages keep it.
     Keep,
+}
+
+/// How an edit of an object reaches the stages that have it already.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+pub enum Updates {
+    /// At once, in every stage that is placed.
+    #[default]
+    Immediate,
+    /// Stage by stage: every stage is held at the versions that were admitted to it.
+    Staged,
 }
 
 /// One group of clusters, and what has to hold there before the next one is served.

@@ -20,6 +20,9 @@ pub const MAX_RECORDED: usize = 1024;
 /// Most entries of `notEvaluated`; the last may say how many more there are.
 pub const MAX_NOT_EVALUATED: usize = 64;
 
+/// Most entries of `unproven`.
+pub const MAX_UNPROVEN: usize = 64;
+
 /// Most reasons of Events recorded for a stage. A reason that does not fit is reported at each change to it.
 pub const MAX_EVENT_REASONS: usize = 64;
 
@@ -114,6 +117,9 @@ pub struct StageTracking {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 64), inner(length(max = 64)))]
     pub event_reasons: Vec<String>,
+    /// The generation that the stage's Binding had at `heldSince`. Another one may have brought newer versions to clusters.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub held_generation: Option<i64>,
 }
 
 impl JsonSchema for StagedBindingPolicyStatus {
@@ -140,6 +146,7 @@ impl From<StoredStatus> for StagedBindingPolicyStatus {
                 stage.named_clusters = tracking.named_clusters;
                 stage.objects = tracking.objects;
                 stage.event_reasons = tracking.event_reasons;
+                stage.held_generation = tracking.held_generation;
             }
         }
         Self {
@@ -179,6 +186,7 @@ impl StageTracking {
             named_clusters: mem::take(&mut stage.named_clusters),
             objects: mem::take(&mut stage.objects),
             event_reasons: mem::take(&mut stage.event_reasons),
+            held_generation: stage.held_generation.take(),
         }
     }
 
@@ -187,6 +195,7 @@ impl StageTracking {
             && self.named_clusters.is_empty()
             && self.objects.is_empty()
             && self.event_reasons.is_empty()
+            && self.held_generation.is_none()
     }
 }
 
@@ -243,8 +252,8 @@ pub struct StageStatus {
     /// - Outdated: it is still placed at an older revision; its clusters get the current one when its turn comes.
     /// - Failed: a gate has said that this attempt will never pass; it stays placed.
     pub state: StageState,
-    /// The revision that this record is about: a digest of the policy's `downsync`. For a stage that is no longer placed
-    /// and has not passed, it is the revision at which it was last placed.
+    /// The revision that this record is about: a digest of the policy's `downsync` and, with `updates: Staged`, of the versions of the
+    /// objects. For a stage that is no longer placed and has not passed, it is the revision at which it was last placed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 128))]
     pub revision: Option<String>,
@@ -311,6 +320,20 @@ pub struct StageStatus {
     #[serde(skip)]
     #[schemars(skip)]
     pub event_reasons: Vec<String>,
+    /// With `updates: Staged`: since when the stage's Binding has named exactly the versions that are admitted to the stage, and
+    /// KubeStellar's transport, where one runs, has taken it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<DateTime>")]
+    pub held_since: Option<Time>,
+    /// With `updates: Staged`: objects of which clusters of the stage may have got a newer version than the admitted one, as
+    /// `deployments.apps shop/web`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 64), inner(length(max = 600)))]
+    pub unproven: Vec<String>,
+    /// As in [`StageTracking`].
+    #[serde(skip)]
+    #[schemars(skip)]
+    pub held_generation: Option<i64>,
 }
 
 /// Where a stage stands.
@@ -371,6 +394,10 @@ pub struct ObjectStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 128))]
     pub metadata_digest: Option<String>,
+    /// With `updates: Staged`: digests of what the stage holds of the object, of its metadata and of all else, without status.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 128))]
+    pub content_digest: Option<String>,
     /// The StatusCollectors bound to it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 64), inner(length(max = 253)))]

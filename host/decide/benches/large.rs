@@ -202,6 +202,7 @@ impl World {
                     edited_at: object.edited_at,
                     made_at: Some(Timestamp::UNIX_EPOCH),
                     metadata_digest: "none".to_owned(),
+                    content_digest: None,
                 });
                 let answer = ObjectFacts {
                     asked_for: resource_version,
@@ -264,7 +265,11 @@ impl World {
                 policy.status = Some((**status).clone());
                 policy.metadata.resource_version = Some(version);
             }
-            Write::Adopt(_) | Write::RestoreEvidenceCollector { .. } => {
+            Write::Adopt(_)
+            | Write::RestoreEvidenceCollector { .. }
+            | Write::Release(_)
+            | Write::Hold(_)
+            | Write::Unhold { .. } => {
                 unreachable!("no other writer is in this world")
             }
         }

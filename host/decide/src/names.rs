@@ -23,6 +23,11 @@ impl PlacementName {
         Self(stagegate_api::stage_binding_policy_name(policy, stage.text()))
     }
 
+    /// Of the BindingPolicy that selects this policy's objects and no cluster: `<policy>.versions`.
+    pub fn of_versions(policy: &str) -> Self {
+        Self(stagegate_api::versions_binding_policy_name(policy))
+    }
+
     /// The name that a BindingPolicy has, whatever it is.
     pub fn of_object(object: &stagegate_api::BindingPolicy) -> Self {
         Self(object.metadata.name.clone().unwrap_or_default())

@@ -459,6 +459,9 @@ fn describe(write: &Write, facts: &Facts) -> String {
         Write::Update(placement) => format!("{} in place", placement.name),
         Write::Adopt(placement) => format!("{} as its own", placement.name),
         Write::Fence(placement) => format!("the fencing token of {}", placement.name),
+        Write::Release(hold) => format!("other versions for {}", hold.name),
+        Write::Hold(hold) => format!("the versions of {}", hold.name),
+        Write::Unhold { name, .. } => format!("no versions for {name}"),
         Write::Remove { name, .. } => format!("the end of {name}"),
         Write::Status { status, .. } => {
             let stages = status

@@ -196,6 +196,7 @@ impl World {
             } else {
                 PreviousStages::Remove
             },
+            updates: stagegate_api::Updates::Immediate,
             paused: false,
             stages: stages.collect(),
         };

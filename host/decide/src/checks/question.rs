@@ -1,11 +1,12 @@
 //! What has to be answered before a stage can be judged. Must not answer anything.
 
+use jiff::Timestamp;
 use serde::Serialize;
 
 use super::gate_call::{ConfigKey, GateCall, SourceEntry};
 use super::variables::{ConditionEvidence, Root};
 use super::verdict::VerdictKey;
-use crate::names::{Digest, ObjectKey, ResourceVersion};
+use crate::names::{Digest, ObjectKey, PlacementName, ResourceVersion};
 
 /// What the controller has to find out before there can be a plan.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -20,7 +21,7 @@ pub enum Question {
         /// Which variables it may use.
         root: Root,
     },
-    /// A metadata GET of the object, of which the Binding names this resourceVersion. Answer: `Facts::objects`.
+    /// A GET of the object, of which the Binding names this resourceVersion. Answer: `Facts::objects`.
     Object {
         /// Which object.
         key: ObjectKey,
@@ -28,6 +29,8 @@ pub enum Question {
         version: String,
         /// That the Binding names.
         resource_version: ResourceVersion,
+        /// Whether all of it is to be read, for the digest of what travels to clusters; else its metadata alone.
+        is_whole: bool,
     },
     /// Evaluate the expression. Answer: `Facts::verdicts`, under the digest of the evidence that was really used: when
     /// the object has moved on, the question stays open and its watch event brings the next one.
@@ -57,6 +60,13 @@ pub enum Question {
     },
     /// Run the gate. Answer: `Facts::gate_verdicts`, if every CombinedStatus still has the digest that is named.
     Gate(Box<GateCall>),
+    /// Does the control plane refuse a change of this held Binding to versions that are not admitted? Answer: `Facts::hold`.
+    Hold {
+        /// A Binding that is held.
+        binding: PlacementName,
+        /// An answer from before this time is too old.
+        not_before: Timestamp,
+    },
     /// Read again from the API server, as [`crate::checks::answers::Read::Anew`] says: cached facts never justify a placement.
     FreshRead,
     /// Read again from the API server, as [`crate::checks::answers::Read::Placements`] says, once all else is answered.

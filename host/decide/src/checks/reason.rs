@@ -67,7 +67,7 @@ impl Reason {
     /// about what a stage merely waits for, what a person has asked for, and what went well.
     pub const fn is_warning(self) -> bool {
         match self {
-            Self::Paused | Self::Completed | Self::StageOpened | Self::StagePassed => false,
+            Self::Paused | Self::Completed | Self::StageOpened | Self::StagePassed | Self::Superseded => false,
             // A set that shrank is accepted after a while; conditions and gates hold until the clusters are ready.
             Self::BindingSetShrank | Self::ConditionFalse | Self::GateHolds => false,
             // It often means only that a cluster has not reported a count yet.
@@ -134,6 +134,28 @@ reasons! {
     BindingPolicyNotStored => true,
         "The API server did not store a BindingPolicy as Stagegate wrote it: the CRD does not know a field, or an admission webhook changed it.",
         "Take the field that the message names out of the policy, upgrade KubeStellar, or change the webhook.";
+    // Staged updates.
+    VersionsUnknown => false,
+        "With `updates: Staged`, the version of an object is not known now, so nothing is changed.",
+        "Wait: it takes seconds. If it lasts, restore the object that the message names, or take it out of `spec.downsync`.";
+    TooLargeToHold => true,
+        "With `updates: Staged`, the policy has more objects than one annotation can list.",
+        "Split the policy.";
+    HoldsNotEnforced => true,
+        "With `updates: Staged`, the control plane does not refuse changes of held Bindings, so nothing is opened or released.",
+        "Install deploy/kustomize/staged-updates on a control plane with Kubernetes 1.30 or newer (with Helm, `stagedUpdates: true`), or set `spec.updates: Immediate`.";
+    HoldBroken => true,
+        "An Event: a held Binding had lost its list of admitted versions, or named others. It is held again as it is.",
+        "Find out who changed the Binding. Clusters of the stage may have got versions that were not admitted; an edit of the objects starts a new revision in the first stage.";
+    DeliveryUnproven => true,
+        "An Event: KubeStellar has written a held Binding anew while an object had a newer version, so clusters of the stage may have got that version.",
+        "Check the objects that the message names in the clusters of the stage. The next release of the stage brings all its clusters to one version.";
+    SharedCluster => true,
+        "With `updates: Staged`, two stages of the policy are to have different versions in the same cluster.",
+        "Change `clusterSelectors` so that no cluster belongs to two stages.";
+    Superseded => true,
+        "An Event: an object was edited before the last stage had the revision before, so that the first stage gets the newer one.",
+        "";
     // The placement and its Binding.
     Placing => false,
         "KubeStellar or its transport has not taken the last change yet.",

@@ -14,6 +14,7 @@ mod input;
 mod plan;
 mod rollout;
 mod status;
+mod updates;
 
 pub use crate::checks::answers::{Compilation, Read};
 pub use crate::checks::gate_call::{
@@ -27,13 +28,15 @@ pub use crate::checks::verdict::{Verdict, VerdictKey};
 pub use evidence::collector::{has_our_spec, object as evidence_collector};
 pub use evidence::combined_status::COMBINED_STATUS_BYTES_MAX;
 pub use evidence::kinds::{is_never_returned, is_without_status};
+pub use evidence::objects::is_read_whole;
 pub use input::clauses::revision_of;
 pub use input::facts::{
-    BindingFacts, Decoded, EvidenceCollectorFacts, Facts, ObjectFacts, ObjectMeta, PolicyFacts, Settings,
+    BindingFacts, ContentDigest, Decoded, EvidenceCollectorFacts, Facts, ObjectFacts, ObjectMeta, PolicyFacts, Settings,
 };
+pub use input::hold::{HoldAnswer, HoldFacts};
 pub use input::observed::{NamedVersion, Observed, observe};
-pub use input::placement::open_placements;
-pub use plan::{Decision, Event, Placement, Plan, Precondition, Write};
+pub use input::placement::{bindings_to_read, open_placements};
+pub use plan::{Decision, Event, Hold, Placement, Plan, Precondition, Write};
 pub use rollout::placing::newest_lease;
 pub use rollout::stages::{placements_to_judge, placements_to_read};
 pub use status::is_news;
@@ -80,13 +83,17 @@ pub fn decide(facts: &Facts) -> Decision {
     if placing::is_view_stale(facts) {
         return Decision::Act(Plan::default());
     }
-    let checked = match spec::checked(facts) {
+    let mut checked = match spec::checked(facts) {
         Ok(checked) => checked,
         Err(finding) => return status::refused(facts, finding, placing::fences_of_refused(facts)),
     };
+    let unknown = updates::resolve(facts, &mut checked);
     let rollout = Rollout::new(facts, &checked);
     match accept(&rollout, facts.answers()) {
-        Ok(()) => rollout.decide(),
+        Ok(()) => match unknown {
+            Some(unknown) => rollout.wait_for_versions(unknown),
+            None => rollout.decide(),
+        },
         Err(Unaccepted::Unanswered(questions)) => Decision::Ask(questions),
         Err(Unaccepted::Refused(finding)) => status::refused(facts, finding, rollout.fences()),
     }

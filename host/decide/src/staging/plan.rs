@@ -61,6 +61,17 @@ pub enum Write {
     /// Change a BindingPolicy without placing anything else: raise its fencing token, so that an older process cannot open or change it;
     /// bring a closed one's clauses up to date; or change a closed or open one only so that KubeStellar has to write.
     Fence(Placement),
+    /// Let a held Binding of an open placement name other versions: KubeStellar writes them, and its transport brings them to the clusters.
+    Release(Hold),
+    /// Hold a Binding at the versions that it names, or hold one that names no cluster at those that its stage is to have.
+    Hold(Hold),
+    /// Hold a Binding no more: the policy's updates are immediate.
+    Unhold {
+        /// Of the Binding.
+        name: PlacementName,
+        /// Of the Binding.
+        precondition: Precondition,
+    },
     /// Remove the BindingPolicy of a stage that was left, or of a closed one nobody needs.
     Remove {
         /// Of the BindingPolicy.
@@ -80,8 +91,23 @@ pub enum Write {
 impl Write {
     /// Whether it may bring a workload to a cluster.
     pub const fn places(&self) -> bool {
-        matches!(self, Self::Open(_) | Self::Update(_) | Self::Adopt(_))
+        matches!(
+            self,
+            Self::Open(_) | Self::Update(_) | Self::Adopt(_) | Self::Release(_)
+        )
     }
+}
+
+/// What a Binding may name from now on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Hold {
+    /// Of the Binding.
+    pub name: PlacementName,
+    /// Of the Binding.
+    pub precondition: Precondition,
+    /// The value of [`stagegate_api::ADMITTED_VERSIONS`].
+    pub versions: String,
 }
 
 /// A change of one BindingPolicy: its spec and our annotations are replaced, all else of it is kept.

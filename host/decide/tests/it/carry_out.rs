@@ -110,6 +110,10 @@ impl Server {
             Write::Open(placement) | Write::Update(placement) | Write::Adopt(placement) | Write::Fence(placement) => {
                 self.change(placement)
             }
+            Write::Release(hold) | Write::Hold(hold) => {
+                self.admit(hold.name.as_str(), &hold.precondition, json!(hold.versions))
+            }
+            Write::Unhold { name, precondition } => self.admit(name.as_str(), precondition, Value::Null),
             Write::Remove { name, precondition } => self.remove(name.as_str(), precondition),
             Write::Status { precondition, status } => {
                 let version = self.next_version();
@@ -134,6 +138,17 @@ impl Server {
         for (name, value) in &placement.annotations {
             object["metadata"]["annotations"][name.as_str()] = json!(value);
         }
+        object["metadata"]["resourceVersion"] = version;
+        Ok(())
+    }
+
+    fn admit(&mut self, name: &str, precondition: &Precondition, versions: Value) -> Result<(), String> {
+        let version = self.next_version();
+        let binding = members(&mut self.world["bindings"]).get_mut(name);
+        let object = binding.and_then(|entry| entry.pointer_mut("/object/object"));
+        let object = object.ok_or_else(|| format!("there is no Binding {name} to write to"))?;
+        require(object, precondition)?;
+        object["metadata"]["annotations"][stagegate_api::ADMITTED_VERSIONS] = versions;
         object["metadata"]["resourceVersion"] = version;
         Ok(())
     }

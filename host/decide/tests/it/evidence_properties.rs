@@ -348,6 +348,7 @@ fn answers_that_stop(answers: &Answers) -> Vec<(&'static str, Answers)> {
         edited_at: None,
         made_at: None,
         metadata_digest: "first".to_owned(),
+        content_digest: None,
     };
     let object = |found: Option<ObjectMeta>| Answers {
         objects: BTreeMap::from([(key.clone(), found)]),

@@ -118,6 +118,10 @@ impl<'a> Made<'a> {
             Write::Open(placement) | Write::Update(placement) | Write::Adopt(placement) | Write::Fence(placement) => {
                 (placement.name.as_str(), &placement.precondition)
             }
+            Write::Release(hold) | Write::Hold(hold) => {
+                return self.is_of_binding(hold.name.as_str(), &hold.precondition);
+            }
+            Write::Unhold { name, precondition } => return self.is_of_binding(name.as_str(), precondition),
             Write::Remove { name, precondition } => (name.as_str(), precondition),
             Write::Status { precondition, .. } => {
                 return differs(&self.facts.policy.object.metadata, precondition);
@@ -144,6 +148,14 @@ impl<'a> Made<'a> {
             return Some("it is not the policy's".to_owned());
         }
         differs(&object.metadata, precondition)
+    }
+
+    fn is_of_binding(&self, name: &str, precondition: &Precondition) -> Option<String> {
+        let binding = self.facts.bindings.get(name)?.object.as_ref()?.object();
+        binding.map_or_else(
+            || Some("it is not there".to_owned()),
+            |binding| differs(&binding.metadata, precondition),
+        )
     }
 
     fn is_read_anew(&self, write: &Write) -> Option<String> {

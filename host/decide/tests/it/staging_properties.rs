@@ -342,7 +342,9 @@ fn precondition(write: &Write) -> Option<&Precondition> {
         Write::Open(placement) | Write::Update(placement) | Write::Adopt(placement) | Write::Fence(placement) => {
             Some(&placement.precondition)
         }
-        Write::RestoreEvidenceCollector { precondition, .. }
+        Write::Release(hold) | Write::Hold(hold) => Some(&hold.precondition),
+        Write::Unhold { precondition, .. }
+        | Write::RestoreEvidenceCollector { precondition, .. }
         | Write::Remove { precondition, .. }
         | Write::Status { precondition, .. } => Some(precondition),
     }

@@ -8,11 +8,11 @@ use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use stagegate_api::{DownsyncClause, EvidencePiece, StagedBindingPolicyStatus, evidence};
-use stagegate_decide::names::{Digest, ObjectKey};
+use stagegate_decide::names::{Digest, ObjectKey, ResourceVersion};
 use stagegate_decide::staging::{
-    Compilation, ConditionEvidence, ConfigAnswer, Decision, Decoded, Evidence, Facts, GateAnswer, GateCall,
-    GateVerdict, Module, ModuleFacts, ObjectFacts, ObjectMeta, Plan, Question, Read, Root, SourceEntry, Variable,
-    Verdict, Write, decide, open_placements, placements_to_read, revision_of,
+    Compilation, ConditionEvidence, ConfigAnswer, ContentDigest, Decision, Decoded, Evidence, Facts, GateAnswer,
+    GateCall, GateVerdict, HoldAnswer, HoldFacts, Module, ModuleFacts, ObjectFacts, ObjectMeta, Plan, Question, Read,
+    Root, SourceEntry, Variable, Verdict, Write, decide, open_placements, placements_to_read, revision_of,
 };
 
 const ROUNDS_MAX: usize = 16;
@@ -196,6 +196,8 @@ pub struct Answers {
     /// What every verdict rests on.
     #[serde(default)]
     pub evidence: Vec<EvidencePiece>,
+    /// To a change of a held Binding. Without: it is refused, as it must be.
+    pub hold: Option<HoldAnswer>,
 }
 
 #[derive(Clone, Deserialize)]
@@ -319,6 +321,7 @@ fn kind(question: &Question) -> &'static str {
         Question::Module { .. } => "module",
         Question::Config { .. } => "config",
         Question::Gate(_) => "gate",
+        Question::Hold { .. } => "hold",
         Question::FreshRead => "read anew",
         Question::FreshPlacements => "read placements",
     }
@@ -340,30 +343,11 @@ pub fn answer(facts: &mut Facts, question: Question, answers: &Answers) {
             );
         }
         Question::Object {
-            key, resource_version, ..
-        } => {
-            let refused = answers.forbidden.get(&key).cloned();
-            let found = answers.objects.get(&key).cloned().unwrap_or_else(|| {
-                let uid = format!("{}-uid", key.name);
-                let generation = (!matches!(key.resource.as_str(), "configmaps" | "services")).then_some(1);
-                Some(ObjectMeta {
-                    uid: uid.into(),
-                    resource_version: resource_version.clone(),
-                    generation,
-                    edited_at: None,
-                    made_at: None,
-                    metadata_digest: "first".to_owned(),
-                })
-            });
-            facts.objects.insert(
-                key,
-                ObjectFacts {
-                    asked_for: resource_version,
-                    found: found.filter(|_| refused.is_none()),
-                    refused,
-                },
-            );
-        }
+            key,
+            resource_version,
+            is_whole,
+            ..
+        } => answer_object(facts, (key, resource_version, is_whole), answers),
         Question::Check { key, evidence, .. } => {
             let verdict = match evidence {
                 Evidence::Clause(clause) => {
@@ -402,8 +386,50 @@ pub fn answer(facts: &mut Facts, question: Question, answers: &Answers) {
             };
             facts.gate_verdicts.insert(call.key, verdict);
         }
+        Question::Hold { .. } => {
+            facts.hold = Some(HoldFacts {
+                asked_at: facts.now,
+                answer: answers.hold.clone().unwrap_or(HoldAnswer::Refused),
+            });
+        }
         Question::FreshRead | Question::FreshPlacements => {}
     }
+}
+
+fn answer_object(
+    facts: &mut Facts,
+    (key, resource_version, is_whole): (ObjectKey, ResourceVersion, bool),
+    answers: &Answers,
+) {
+    let refused = answers.forbidden.get(&key).cloned();
+    let found = answers.objects.get(&key).cloned().unwrap_or_else(|| {
+        let uid = format!("{}-uid", key.name);
+        let generation = (!matches!(key.resource.as_str(), "configmaps" | "services")).then_some(1);
+        Some(ObjectMeta {
+            uid: uid.into(),
+            resource_version: resource_version.clone(),
+            generation,
+            edited_at: None,
+            made_at: None,
+            metadata_digest: "first".to_owned(),
+            content_digest: None,
+        })
+    });
+    let mut found = found.filter(|_| refused.is_none());
+    if let Some(found) = found
+        .as_mut()
+        .filter(|found| is_whole && found.content_digest.is_none())
+    {
+        found.content_digest = Some(ContentDigest::of(&"first", &"first"));
+    }
+    facts.objects.insert(
+        key,
+        ObjectFacts {
+            asked_for: resource_version,
+            found,
+            refused,
+        },
+    );
 }
 
 /// What the case says of the CombinedStatus, or without one what `clusters.all(c, c.available >= 2)` says.
@@ -437,6 +463,9 @@ pub fn short(write: &Write) -> String {
         Write::Update(placement) => format!("update {}", placement.name),
         Write::Adopt(placement) => format!("adopt {}", placement.name),
         Write::Fence(placement) => format!("fence {}", placement.name),
+        Write::Release(hold) => format!("release {}", hold.name),
+        Write::Hold(hold) => format!("hold {}", hold.name),
+        Write::Unhold { name, .. } => format!("unhold {name}"),
         Write::Remove { name, .. } => format!("remove {name}"),
         Write::Status { .. } => "status".to_owned(),
     }

@@ -163,9 +163,9 @@ fn the_table_of_crates_is_what_cargo_says() {
 }
 
 /// The rooms of `staging`, and those that each may use: only what comes before it.
-const ROOMS: &[&str] = &["input", "evidence", "status", "rollout"];
+const ROOMS: &[&str] = &["input", "evidence", "updates", "status", "rollout"];
 /// Most imports between them.
-const ROOM_IMPORTS_MAX: usize = 30;
+const ROOM_IMPORTS_MAX: usize = 42;
 
 #[test]
 fn the_rooms_of_staging_use_only_those_below_them() {

@@ -150,6 +150,8 @@ pub fn write(server: &mut Server, policy: &str, write: &Write) -> Result<Option<
             };
             server.placements.update(&mut server.counter, at, change)?;
         }
+        // The simulated policies' updates are immediate.
+        Write::Release(_) | Write::Hold(_) | Write::Unhold { .. } => return Ok(None),
         Write::Remove { name, precondition } => {
             server
                 .placements

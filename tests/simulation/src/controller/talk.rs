@@ -124,6 +124,7 @@ impl Talk {
             modules: memory.modules.clone(),
             configs: memory.configs.clone(),
             gate_verdicts: memory.gate_verdicts.clone(),
+            hold: None,
             late_plans: memory.late,
         };
         collectors(&mut facts, seen, |name| seen.collectors.objects.get(name).cloned());
@@ -383,6 +384,8 @@ impl Talk {
                     answered.is_any = true;
                 }
                 Question::Gate(call) => answered.call = Some(call),
+                // Its policies' updates are immediate.
+                Question::Hold { .. } => {}
                 // The conversation reads.
                 Question::FreshRead | Question::FreshPlacements => {}
             }

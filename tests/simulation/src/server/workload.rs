@@ -172,6 +172,7 @@ impl Workload {
             edited_at: self.edited_at,
             made_at: self.metadata.creation_timestamp.as_ref().map(|time| time.0),
             metadata_digest: format!("{} {:?}", self.content.id, self.metadata.labels),
+            content_digest: None,
         }
     }
 }

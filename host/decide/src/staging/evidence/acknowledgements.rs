@@ -5,7 +5,7 @@
 //! transport may merge updates, so one is enough if none follows for a while.
 
 use crate::staging::input::{
-    ObjectMeta, Observed, Settings, binding_view,
+    ContentDigest, ObjectMeta, Observed, Settings, binding_view,
     recorded::{has_complete_evidence, has_had_complete_evidence, is_unbound, uid},
 };
 use crate::time::round_up_to_second;
@@ -166,22 +166,25 @@ impl<'a> UpdateTracker<'a> {
     }
 
     /// The same, with the pending updates beside the record.
-    pub fn advance_by_cluster(&self, recorded: Option<&ObjectStatus>) -> (ObjectStatus, ByCluster) {
+    pub fn advance_by_cluster(&self, before: Option<&ObjectStatus>) -> (ObjectStatus, ByCluster) {
         let Begun {
             record,
             edits,
             recorded,
             is_made_anew,
             pending,
-        } = self.begin(recorded);
+        } = self.begin(before);
         let has_nothing_pending =
             recorded.is_some_and(|recorded| !is_unbound(recorded) && recorded.pending_updates.is_empty());
         let is_as_before = edits == 0 && has_nothing_pending && self.clusters.new.is_empty();
         if is_as_before && !self.is_unproven {
             return (record, ByCluster::new());
         }
+        let is_held = self.is_content_changed(before).is_some();
         let mut old_reports = self.unreachable(&record);
-        if edits == 0 {
+        // What the clusters of a held stage had before is on record, so no time has to tell.
+        old_reports.retain(|((cluster, _), _)| !is_held || self.clusters.new.contains(cluster));
+        if edits == 0 && !(is_held && self.clusters.new.is_empty()) {
             old_reports.extend(self.old_reports(&record, recorded));
         }
         if is_as_before && old_reports.is_empty() {
@@ -189,11 +192,10 @@ impl<'a> UpdateTracker<'a> {
         }
         let mut required = pending::by_cluster(pending, &self.clusters.all);
         if edits > 0 {
-            let updates = self.new_updates(edits, is_made_anew, recorded);
-            self.require_acknowledgements(&mut required, updates, recorded);
+            self.require_updates(&mut required, (before, recorded), (edits, is_made_anew));
         }
         old_reports.retain(|((cluster, _), _)| !required.contains_key(cluster.text()));
-        let updated = record.edited_at.as_ref().map(|time| time.0);
+        let updated = self.updated_at(&record);
         self.acknowledge(&mut required, updated);
         for ((cluster, row), mut pending) in old_reports {
             if self.is_still_pending(&mut pending, row, updated) {
@@ -206,10 +208,12 @@ impl<'a> UpdateTracker<'a> {
     /// The record without its pending updates, the updates since it was written, and the old record if it is of this object.
     pub(crate) fn begin<'r>(&self, recorded: Option<&'r ObjectStatus>) -> Begun<'r> {
         let pending = recorded.map_or(&[][..], |recorded| &recorded.pending_updates);
+        let is_changed = self.is_content_changed(recorded);
         let (recorded, is_made_anew) = self.same_object(recorded);
+        let edits = is_changed.map_or_else(|| self.edits(recorded, is_made_anew), i64::from);
         Begun {
             record: self.identity(recorded),
-            edits: self.edits(recorded, is_made_anew),
+            edits,
             recorded,
             is_made_anew,
             pending,
@@ -231,8 +235,18 @@ impl<'a> UpdateTracker<'a> {
 
     /// Whether there are new updates since the record was written.
     pub(crate) fn is_updated(&self, recorded: Option<&ObjectStatus>) -> bool {
+        let is_changed = self.is_content_changed(recorded);
         let (recorded, is_made_anew) = self.same_object(recorded);
-        self.edits(recorded, is_made_anew) > 0
+        is_changed.unwrap_or_else(|| self.edits(recorded, is_made_anew) > 0)
+    }
+
+    /// Whether clusters have to acknowledge the object because its body is not what a held stage had of it before, however often it was
+    /// edited meanwhile: only what was admitted has travelled. `None`: the stage is not held, or is not known to have had the object.
+    pub(crate) fn is_content_changed(&self, recorded: Option<&ObjectStatus>) -> Option<bool> {
+        let now = self.found.content_digest.as_ref()?;
+        let recorded = recorded.filter(|recorded| !is_unbound(recorded))?;
+        let before = ContentDigest::parse(recorded.content_digest.as_deref()?)?;
+        Some(self.generation().is_some() && !self.bound.create_only && now.body != before.body)
     }
 
     /// The record if it is of this object, and whether an older object of this name is known.
@@ -304,6 +318,7 @@ impl<'a> UpdateTracker<'a> {
                 .or_else(|| Some(self.bound.resource_version.clone())),
             metadata_digest: self.generation().is_none().then(|| self.found.metadata_digest.clone()),
             // The collectors belong to the baseline: both are renewed when the placement settles.
+            content_digest: self.found.content_digest.as_ref().map(ToString::to_string),
             collectors: recorded.map(|recorded| recorded.collectors.clone()).unwrap_or_default(),
             baseline: recorded.and_then(|recorded| recorded.baseline.clone()),
             edited_at: self.edited_at(recorded).map(Time),
@@ -449,6 +464,42 @@ impl<'a> UpdateTracker<'a> {
         for (_, pending) in required.iter_mut().filter(|(cluster, _)| has_left(cluster)) {
             pending.follow(edits, at, self.settings.unseen_update());
             pending.acknowledged_at = None;
+        }
+    }
+
+    /// What the clusters have to acknowledge of updates that are new since the record `before` was written; `recorded` is that record, if
+    /// it is of this object.
+    pub(crate) fn require_updates(
+        &self,
+        required: &mut ByCluster,
+        (before, recorded): (Option<&ObjectStatus>, Option<&ObjectStatus>),
+        (edits, is_made_anew): (i64, bool),
+    ) {
+        if self.is_content_changed(before).is_some() {
+            self.require_new_reports(required);
+        } else {
+            let updates = self.new_updates(edits, is_made_anew, recorded);
+            self.require_acknowledgements(required, updates, recorded);
+        }
+    }
+
+    /// When the object was last updated in the clusters, if a time tells it. A held stage gets an edit some time after it was made.
+    pub(crate) fn updated_at(&self, record: &ObjectStatus) -> Option<Timestamp> {
+        let is_held = self.is_content_changed(Some(record)).is_some();
+        record.edited_at.as_ref().map(|time| time.0).filter(|_| !is_held)
+    }
+
+    /// A held stage has got another body of the object: each of its clusters has to send a report that differs from the last one. Nothing
+    /// else shows that it has the new one, neither a time nor silence.
+    pub(crate) fn require_new_reports(&self, required: &mut ByCluster) {
+        let requirement = Requirement {
+            edits: 1,
+            updated: None,
+            acknowledged_at: None,
+            is_first_version: true,
+        };
+        for reporting in self.reported_by(&self.clusters.all) {
+            self.add(required, reporting, requirement);
         }
     }
 

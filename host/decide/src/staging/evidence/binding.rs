@@ -7,9 +7,8 @@ use crate::staging::input::{
 use std::collections::BTreeSet;
 
 use jiff::Timestamp;
-use kube::ResourceExt as _;
 use stagegate_api::staged_status::MAX_RECORDED;
-use stagegate_api::{Binding, BoundObject, StageStatus, annotation};
+use stagegate_api::{Binding, BoundObject, StageStatus};
 
 use crate::checks::finding::Finding;
 use crate::checks::reason::Reason;
@@ -105,6 +104,7 @@ impl<'a> Placed<'a> {
         };
         self.require_members(&bound)?;
         self.require_no_errors(binding)?;
+        self.require_admitted(binding)?;
         self.require_rest(entry, bound)
     }
 
@@ -217,7 +217,7 @@ impl<'a> Placed<'a> {
 
     /// It was changed in place, also before any set of it was accepted.
     fn is_changed_in_place(&self) -> bool {
-        self.is_updated() || self.own.object.annotations().contains_key(annotation::REPLACED)
+        self.is_updated() || self.own.is_changed_in_place()
     }
 
     /// An attempt that has not settled yet, on a placement whose set an earlier attempt had accepted: it was changed in

@@ -15,15 +15,15 @@ use crate::staging::evidence::reports::{at_of, is_acknowledgement};
 
 impl UpdateTracker<'_> {
     /// The record, brought up to date as by [`UpdateTracker::advance`].
-    pub(crate) fn advance_compactly(&self, recorded: Option<&ObjectStatus>) -> ObjectStatus {
+    pub(crate) fn advance_compactly(&self, before: Option<&ObjectStatus>) -> ObjectStatus {
         let Begun {
             mut record,
             edits,
             recorded,
             is_made_anew,
             pending,
-        } = self.begin(recorded);
-        let edited_at = record.edited_at.as_ref().map(|time| time.0);
+        } = self.begin(before);
+        let edited_at = self.updated_at(&record);
         let (mut unnamed, named): (Vec<PendingUpdate>, Vec<PendingUpdate>) =
             pending.iter().cloned().partition(pending::is_unnamed);
         let mut required = pending::by_cluster(&named, &self.clusters.all);
@@ -40,7 +40,7 @@ impl UpdateTracker<'_> {
                 let unacknowledged = unacknowledged.map(|cluster| (cluster.owned(), pending.clone()));
                 pending::add_more(&mut required, unacknowledged);
             }
-            self.require_acknowledgements(&mut required, self.new_updates(edits, is_made_anew, recorded), recorded);
+            self.require_updates(&mut required, (before, recorded), (edits, is_made_anew));
         } else {
             let is_covered = |cluster: ClusterName<&str>| unnamed.iter().any(|entry| covers(entry, cluster));
             let mut old_reports = self.old_reports(&record, recorded);

@@ -6,6 +6,7 @@ pub(crate) mod clusters;
 pub(crate) mod collector;
 pub(crate) mod combined_status;
 pub(crate) mod compact;
+pub(crate) mod delivery;
 pub(crate) mod doubt;
 pub(crate) mod kinds;
 pub(crate) mod objects;

@@ -2,7 +2,7 @@
 //! the clusters' answers. Must not judge.
 
 use crate::staging::input::{
-    Decoded, ObjectFacts, ObjectMeta, PENDING_BYTES_MAX, StageInput, binding_view,
+    Decoded, Facts, ObjectFacts, ObjectMeta, PENDING_BYTES_MAX, StageInput, binding_view,
     recorded::{destinations, is_unbound, key_of, positions, stage_name, uid},
 };
 use crate::time::round_up_to_second;
@@ -19,8 +19,8 @@ use crate::staging::evidence::acknowledgements::{UpdateTracker, counted_generati
 use crate::staging::evidence::binding::{Placed, destinations_of, left_before_acceptance};
 use crate::staging::evidence::clusters::Clusters;
 use crate::staging::evidence::combined_status::Subject;
-use crate::staging::evidence::pending;
 use crate::staging::evidence::pending::ByCluster;
+use crate::staging::evidence::{kinds, pending};
 use crate::time::after;
 
 /// The objects of one placement: asks about them, and keeps their records.
@@ -46,14 +46,9 @@ impl<'a> ObjectTracker<'a> {
     /// restarts the settling all the same.
     pub(crate) fn ask_about_objects(&mut self, objects: &[&BoundObject]) {
         for object in objects {
-            let key = binding_view::key(object);
-            let known = self.input.facts.objects.get(&key);
+            let known = self.input.facts.objects.get(&binding_view::key(object));
             if !known.is_some_and(|known| known.is_answer_to(binding_view::resource_version(object))) {
-                self.questions.push(Question::Object {
-                    key,
-                    version: object.version.clone(),
-                    resource_version: binding_view::resource_version(object).owned(),
-                });
+                self.questions.push(question_about(self.input.facts, object));
             }
         }
     }
@@ -254,6 +249,21 @@ impl<'a> ObjectTracker<'a> {
         });
         elsewhere.collect()
     }
+}
+
+/// Asks for the object as it is now.
+pub(crate) fn question_about(facts: &Facts, object: &BoundObject) -> Question {
+    Question::Object {
+        key: binding_view::key(object),
+        version: object.version.clone(),
+        resource_version: binding_view::resource_version(object).owned(),
+        is_whole: is_read_whole(facts, object),
+    }
+}
+
+/// Whether a digest of all that travels of it is needed. Of kinds that no cluster reports on, no status moves the resourceVersion.
+pub fn is_read_whole(facts: &Facts, object: &BoundObject) -> bool {
+    facts.is_staged() && !kinds::is_never_returned(&object.group, &object.resource)
 }
 
 /// Whether status has room for these beside those of the other objects of the stage.

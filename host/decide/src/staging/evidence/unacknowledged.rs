@@ -23,7 +23,7 @@ impl UpdateTracker<'_> {
         let window = self.settings.unseen_update();
         let (mut overdue, mut pending): (Option<Finding>, Option<Finding>) = (None, None);
         for update in record.pending_updates.iter().filter(|update| self.is_of_stage(update)) {
-            let updated = record.edited_at.as_ref().map(|time| time.0);
+            let updated = self.updated_at(record);
             let rows = self
                 .pending_clusters(update)
                 .into_iter()
@@ -67,6 +67,7 @@ impl UpdateTracker<'_> {
             .or_else(|| {
                 self.brought_before_update(record)
                     .filter(|_| unseen == UnacknowledgedUpdates::Wait)
+                    .filter(|_| self.is_content_changed(Some(record)).is_none())
             })
             .or_else(|| self.of_another_object())
             .or_else(|| self.of_replaced_object(record))

@@ -1,11 +1,12 @@
 //! Everything a staging decision may look at, the time and past verdicts included. Must not read anything itself.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
-use stagegate_api::{Binding, BindingPolicy, CombinedStatusView, StagedBindingPolicy, StatusCollector};
+use stagegate_api::{Binding, BindingPolicy, CombinedStatusView, StagedBindingPolicy, StatusCollector, Updates};
 
 use crate::checks::answers::{Answers, Compilation, Read};
 use crate::checks::gate_call::{
@@ -13,6 +14,7 @@ use crate::checks::gate_call::{
 };
 use crate::checks::verdict::{Verdict, VerdictKey};
 use crate::names::{Digest, ObjectKey, PlacementName, ResourceVersion, Uid};
+use crate::staging::input::hold::HoldFacts;
 use crate::staging::input::observed::Observed;
 
 /// One policy and what is known of it at one instant.
@@ -80,12 +82,20 @@ pub struct Facts {
     /// Answers of gates, by what they were asked.
     #[serde(skip)]
     pub gate_verdicts: BTreeMap<VerdictKey, GateVerdict>,
+    /// Whether the control plane refuses changes of held Bindings; only ever an answer to a question.
+    #[serde(default)]
+    pub hold: Option<HoldFacts>,
     /// Plans in a row that moved something and came too late to be carried out ([`crate::staging::plan::Plan::not_after`]).
     #[serde(default)]
     pub late_plans: u32,
 }
 
 impl Facts {
+    /// Whether each stage is held at the versions that were admitted to it.
+    pub(crate) fn is_staged(&self) -> bool {
+        self.policy.object.spec.updates == Updates::Staged
+    }
+
     /// What the checks of a stage may see of them.
     pub(crate) const fn answers(&self) -> Answers<'_> {
         Answers {
@@ -261,6 +271,12 @@ impl ObjectFacts {
         let is_newer = |known: &ResourceVersion| known.is_newer_than(&resource_version) == Some(true);
         self.asked_for.borrowed() == resource_version || known.into_iter().flatten().any(is_newer)
     }
+
+    /// Whether it says all that a read of the whole object could.
+    pub(crate) fn is_whole(&self) -> bool {
+        let has_content = |found: &ObjectMeta| found.content_digest.is_some();
+        self.refused.is_some() || self.found.as_ref().is_none_or(has_content)
+    }
 }
 
 /// What a decision needs of the metadata of a workload object.
@@ -285,4 +301,61 @@ pub struct ObjectMeta {
     /// the labels `managed-by.kubestellar.io/*`, managedFields entries of manager `Status` or of the status
     /// subresource): for kinds without generation it tells an edit from a status write.
     pub metadata_digest: String,
+    /// Of what travels to clusters; `None`: the metadata alone was read.
+    #[serde(default)]
+    pub content_digest: Option<ContentDigest>,
+}
+
+/// Tells two contents of one object apart: all that travels to clusters, which is neither its status nor what the API server or
+/// KubeStellar's status controller writes into its metadata.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct ContentDigest {
+    /// Of labels, annotations and the rest of the metadata that travels: clusters report nothing when it alone changes.
+    pub metadata: String,
+    /// Of all else.
+    pub body: String,
+}
+
+impl ContentDigest {
+    /// Digits of each of the two: 128 bits.
+    const DIGITS: usize = 32;
+
+    /// Of these two parts of an object.
+    pub fn of(metadata: &impl Serialize, body: &impl Serialize) -> Self {
+        let short = |digest: &Digest| digest.as_str().chars().take(Self::DIGITS).collect();
+        Self {
+            metadata: short(&Digest::of(metadata)),
+            body: short(&Digest::of(body)),
+        }
+    }
+
+    /// As status has it; `None`: another version of Stagegate wrote it.
+    pub fn parse(text: &str) -> Option<Self> {
+        let (metadata, body) = text.split_once('.')?;
+        Some(Self {
+            metadata: metadata.to_owned(),
+            body: body.to_owned(),
+        })
+    }
+}
+
+impl fmt::Display for ContentDigest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.metadata, self.body)
+    }
+}
+
+impl From<ContentDigest> for String {
+    fn from(digest: ContentDigest) -> Self {
+        digest.to_string()
+    }
+}
+
+impl TryFrom<String> for ContentDigest {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        Self::parse(&text).ok_or_else(|| format!("{text:?} is no content digest: it has no `.`"))
+    }
 }

@@ -1,14 +1,13 @@
 //! What stands under a stage's name: nothing, somebody else's BindingPolicy, or one of ours, closed or open.
 //!
-//! A third state of ours is to come (a held Binding, for staged updates); it is a variant here. Must not decide what
-//! to do about any.
+//! Must not decide what to do about any.
 
 use std::collections::BTreeSet;
 
 use crate::staging::input::clauses::revision_of;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use kube::{Resource as _, ResourceExt as _};
-use stagegate_api::{BindingPolicy, annotation};
+use stagegate_api::{BindingPolicy, StagedBindingPolicy, annotation};
 
 use crate::names::{Digest, PlacementName, ResourceVersion, Uid};
 use crate::staging::input::facts::{Decoded, Facts};
@@ -153,6 +152,18 @@ impl<'a> OwnedPlacement<'a> {
         }
     }
 
+    /// Its last change while it was open was of its clauses or clusters, not only of the versions that are admitted.
+    pub fn is_changed_in_place(&self) -> bool {
+        let replaced = self.object.annotations().get(annotation::REPLACED);
+        replaced.is_some_and(|replaced| !replaced.is_empty())
+    }
+
+    /// Its last change while it was open was only of the versions that are admitted.
+    pub fn is_released_in_place(&self) -> bool {
+        let replaced = self.object.annotations().get(annotation::REPLACED);
+        replaced.is_some_and(String::is_empty)
+    }
+
     pub fn uid(&self) -> Uid<&'a str> {
         Uid::of(self.object.meta().uid.as_deref().unwrap_or_default())
     }
@@ -166,6 +177,16 @@ impl<'a> OwnedPlacement<'a> {
         let observed = self.object.status.as_ref().map(|status| status.observed_generation);
         observed.is_some() && observed == self.object.meta().generation
     }
+}
+
+/// The names of the Bindings that a reading reads: those of open placements and, where stages are held, those that tell what is admitted
+/// and what there is to admit.
+pub fn bindings_to_read(facts: &Facts) -> BTreeSet<String> {
+    let mut names = open_placements(facts);
+    if facts.is_staged() {
+        names.extend(facts.placements.keys().map(ToString::to_string));
+    }
+    names
 }
 
 /// The names of the BindingPolicies that place something, or may do so: all but those that can be read and select no cluster.
@@ -183,6 +204,18 @@ fn selects_clusters(object: &BindingPolicy) -> bool {
 pub fn is_owned(facts: &Facts, object: &BindingPolicy) -> bool {
     let uid = facts.policy.object.meta().uid.as_deref().unwrap_or_default();
     !uid.is_empty() && object.owner_references().iter().any(|owner| owner.uid == uid)
+}
+
+/// The policy as owner: its deletion removes the placements, `--cascade=orphan` leaves them.
+pub fn owner_of(policy: &StagedBindingPolicy) -> OwnerReference {
+    OwnerReference {
+        api_version: StagedBindingPolicy::api_version(&()).into_owned(),
+        kind: StagedBindingPolicy::kind(&()).into_owned(),
+        name: policy.name_any(),
+        uid: policy.meta().uid.clone().unwrap_or_default(),
+        controller: Some(true),
+        block_owner_deletion: Some(false),
+    }
 }
 
 /// Whether a write to it can be conditional; what the API server stores always can.

@@ -3,11 +3,13 @@
 //! The CRD's rules refuse the same at admission; an object that was stored before a rule existed meets it here.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use jiff::SignedDuration;
 use kube::ResourceExt as _;
 use stagegate_api::{
-    MAX_POLICY_AND_STAGE_NAME, PreviousStages, Stage, StageHealth, StagedBindingPolicy, UnacknowledgedUpdates,
+    MAX_POLICY_AND_STAGE_NAME, MAX_STAGED_POLICY_NAME, PreviousStages, Stage, StageHealth, StagedBindingPolicy,
+    UnacknowledgedUpdates, Updates,
 };
 
 use crate::checks::answers::{Answers, Compilation};
@@ -29,7 +31,7 @@ pub struct Checked {
     pub previous_stages: PreviousStages,
     /// Never empty; names are unique.
     pub stages: Vec<CheckedStage>,
-    /// Of the clauses: what a rollout moves through the stages.
+    /// Of the clauses, and of the objects' versions where stages are held: what a rollout moves through the stages.
     pub revision: Digest,
 }
 
@@ -44,6 +46,8 @@ pub struct CheckedStage {
     pub gates: Vec<CheckedGate>,
     pub soak: Option<SignedDuration>,
     pub unacknowledged_updates: UnacknowledgedUpdates,
+    /// The versions that it may have at the revision, as [`stagegate_api::ADMITTED_VERSIONS`] has them; `None`: it is not held.
+    pub admitted: Option<Arc<str>>,
 }
 
 impl CheckedStage {
@@ -138,9 +142,11 @@ fn check(policy: &StagedBindingPolicy) -> Result<Checked, Vec<String>> {
             gates: gates(&stage.gates, &field, &mut findings),
             soak: soak.and_then(|soak| SignedDuration::try_from(soak).ok()),
             unacknowledged_updates: stage.unacknowledged_updates,
+            admitted: None,
         });
     }
     findings.extend(selectors::mistakes(&policy.spec));
+    findings.extend(mistakes_of_staged(policy));
     if findings.is_empty() {
         Ok(Checked {
             previous_stages: policy.spec.previous_stages,
@@ -150,6 +156,33 @@ fn check(policy: &StagedBindingPolicy) -> Result<Checked, Vec<String>> {
     } else {
         Err(findings)
     }
+}
+
+/// What staged updates cannot do.
+fn mistakes_of_staged(policy: &StagedBindingPolicy) -> Vec<String> {
+    let mut mistakes = Vec::new();
+    if policy.spec.updates != Updates::Staged {
+        return mistakes;
+    }
+    let length = policy.name_any().len();
+    if length > MAX_STAGED_POLICY_NAME {
+        mistakes.push(format!(
+            "metadata.name has {length} characters, at most {MAX_STAGED_POLICY_NAME} are possible with updates: Staged: choose a shorter name"
+        ));
+    }
+    for (index, clause) in policy.spec.downsync.iter().enumerate() {
+        let wanted = [
+            ("wantSingletonReportedState", clause.want_singleton_reported_state),
+            ("wantMultiWECReportedState", clause.want_multi_wec_reported_state),
+        ];
+        for (field, _) in wanted.iter().filter(|(_, is_wanted)| *is_wanted) {
+            mistakes.push(format!(
+                "spec.downsync[{index}].{field}: each returned status would be a new version with updates: Staged: remove the field, or set \
+                 updates: Immediate"
+            ));
+        }
+    }
+    mistakes
 }
 
 /// The Go stager reads an empty expression as none. In YAML `condition: !has(x)` is a tag and an empty text, so a check that its author has

@@ -29,7 +29,13 @@ impl Rollout<'_> {
         record
             .completed_at
             .get_or_insert_with(|| round_up_to_second(self.facts.now));
-        for updated in self.updated_since(record) {
+        let updated = if self.facts.is_staged() {
+            // An edit is another revision.
+            Vec::new()
+        } else {
+            self.updated_since(record)
+        };
+        for updated in updated {
             let text = format!(
                 "{} was updated after completion: every cluster of every placed stage receives the update at once, and no \
                  stage judges it first",

@@ -21,6 +21,14 @@ pub fn noting_what_it_replaces(mut placement: Placement, own: &OwnedPlacement<'_
     placement
 }
 
+/// Annotates a change in place that brings other versions of the same objects to the same clusters.
+pub fn noting_a_release(mut placement: Placement) -> Placement {
+    placement
+        .annotations
+        .insert(annotation::REPLACED.to_owned(), String::new());
+    placement
+}
+
 /// The finding when another change in place would be lost like the last one, which did not move the generation.
 pub fn undone(own: &OwnedPlacement<'_>, wanted: &BindingPolicySpec) -> Option<Finding> {
     let replaced: i64 = own.object.annotations().get(annotation::REPLACED)?.parse().ok()?;

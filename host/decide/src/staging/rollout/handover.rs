@@ -59,11 +59,7 @@ pub fn hand_over(pair: Pair<'_>, questions: &mut Vec<Question>) -> Result<HandOv
             .get(&key)
             .filter(|known| known.is_answer_to(binding_view::resource_version(object)));
         let Some(known) = known else {
-            questions.push(Question::Object {
-                key,
-                version: object.version.clone(),
-                resource_version: binding_view::resource_version(object).owned(),
-            });
+            questions.push(objects::question_about(pair.later.facts, object));
             continue;
         };
         if let Some(refusal) = objects::refusal(known, object) {

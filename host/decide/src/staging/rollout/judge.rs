@@ -2,8 +2,8 @@
 //! place or remove anything.
 
 use crate::staging::evidence::{
-    Bound, Clusters, ObjectTracker, Placed, Subject, UpdateTracker, binding::destinations_of, collector, kinds,
-    objects, ready_clusters,
+    Bound, Clusters, ObjectTracker, Placed, Subject, UpdateTracker, binding::destinations_of, collector, delivery,
+    kinds, objects, ready_clusters,
 };
 use crate::staging::input::{
     CheckedStage, StageInput, binding_view,
@@ -133,7 +133,9 @@ impl<'a> StageEvaluator<'a> {
         let (_, binding) = placed.binding()?;
         let objects = binding_view::objects(binding);
         self.objects.ask_about_objects(&objects);
+        delivery::note_broken(binding, record);
         self.objects.track(&placed, &objects, record);
+        delivery::note_hold(facts, binding, record);
         // An edit that was just seen counts at once: it may restart the settling.
         let tracked = record.clone();
         let placed = Placed {

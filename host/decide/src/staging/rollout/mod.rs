@@ -5,6 +5,7 @@
 pub(crate) mod completed;
 pub(crate) mod drift;
 pub(crate) mod handover;
+pub(crate) mod held;
 pub(crate) mod judge;
 pub(crate) mod placing;
 pub(crate) mod sign_of_life;
@@ -28,6 +29,7 @@ use crate::staging::plan::{Decision, Event, Plan, Write};
 use crate::staging::rollout::judge::{READING_IS_WORTH, StageResult, follow, judge};
 use crate::staging::status;
 use crate::staging::status::{StatusDraft, stage};
+use crate::staging::updates::versions::observer_name;
 use crate::time::after;
 
 static NO_STATUS: LazyLock<StagedBindingPolicyStatus> = LazyLock::new(StagedBindingPolicyStatus::default);
@@ -60,6 +62,8 @@ pub(crate) struct Draft {
     pub(crate) reported_stage: Option<usize>,
     /// Only this process is new: status stays as it is.
     pub(crate) is_restart: bool,
+    /// The writes take away the traces of what status has to tell of.
+    pub(crate) is_told_first: bool,
 }
 
 impl Draft {
@@ -100,10 +104,11 @@ impl<'a> Rollout<'a> {
             .map(|stage| Slot::of(facts, &stage.placement))
             .collect();
         let is_stage = |name: &PlacementName| checked.stages.iter().any(|stage| stage.placement == *name);
+        let observer = facts.is_staged().then(|| observer_name(facts));
         let gone = facts
             .placements
             .iter()
-            .filter(|(name, _)| !is_stage(name))
+            .filter(|(name, _)| !is_stage(name) && observer.as_ref() != Some(name))
             .filter_map(|(_, placement)| placement.object())
             .filter(|object| is_owned(facts, object))
             .map(|object| Slot::of_object(facts, object))
@@ -136,6 +141,7 @@ impl<'a> Rollout<'a> {
         let mut records = self.records();
         let active = self.active();
         self.follow(active, &mut draft, &mut records);
+        self.keep_holds(&mut draft, &mut records);
         let status_draft = match (self.active_gone(), active) {
             (Some(finding), _) => {
                 draft.stalled = Some(finding.clone());
@@ -150,6 +156,7 @@ impl<'a> Rollout<'a> {
             }
             (None, Some(active)) => self.advance(active, &mut draft, &mut records),
         };
+        self.renew_passed(&mut draft);
         let judged = active.filter(|_| self.active_gone().is_none());
         stage::interrupt_soaks(&mut records, judged);
         let status_draft = match self.remove_previous(&mut draft, &mut records) {
@@ -164,7 +171,8 @@ impl<'a> Rollout<'a> {
     fn follow(&self, active: Option<usize>, draft: &mut Draft, records: &mut [StageStatus]) {
         for (index, record) in records.iter_mut().enumerate().take(self.slots.len()) {
             let Some(own) = self.slots[index].open() else { continue };
-            if active == Some(index) && self.is_current(index, own) {
+            // A held stage gets no edit before it is released.
+            if (active == Some(index) && self.is_current(index, own)) || self.facts.is_staged() {
                 continue;
             }
             let followed = follow(StageInput {
@@ -186,7 +194,7 @@ impl<'a> Rollout<'a> {
     fn advance(&self, active: usize, draft: &mut Draft, records: &mut [StageStatus]) -> StatusDraft {
         let stage = self.stage(active);
         let finding = match &self.slots[active] {
-            Slot::Open(own) if self.is_current(active, own) => {
+            Slot::Open(own) if self.is_current(active, own) && self.is_released(active, own) => {
                 return self.judge(Current { active, own }, draft, records);
             }
             _ if let Some(finding) = self.unreadable_after(active) => finding,
@@ -194,9 +202,11 @@ impl<'a> Rollout<'a> {
                 Reason::Placing,
                 format!("stage {} is placed as an older spec had it", stage.name),
             ),
+            Slot::Open(own) if self.is_current(active, own) => self.renew(active, own, draft),
             Slot::Open(own) | Slot::Closed(own) => self.place(active, own, draft),
             _ => self.prepare(active, draft),
         };
+        self.track_release(active, draft, records);
         // Nothing is judged until it is placed as it should be, so nobody knows that it went on passing.
         records[active].passing_since = None;
         draft.wake(finding.wake_at);
@@ -254,6 +264,9 @@ impl<'a> Rollout<'a> {
             let judged = records[active].clone();
             let window = self.facts.settings.unseen_update();
             stage::see_before_opening(&mut records[next], &judged, self.facts.now, window);
+        }
+        if let Some(next) = next {
+            self.track_release(next, draft, records);
         }
         draft.wake(finding.wake_at);
         draft.is_restart = finding.is_restart;
@@ -372,7 +385,7 @@ impl<'a> Rollout<'a> {
         status_draft.stages = records;
         draft.wake(status::event_due(&status_draft, self.facts.now));
         // Status tells of a placement before it is made: a conflict there (an edit, a pause) restarts the round.
-        let (writes, events) = if draft.writes.iter().any(is_moving) {
+        let (writes, events) = if draft.is_told_first || draft.writes.iter().any(is_moving) {
             self.tell_of_late_plans(&mut status_draft);
             let (write, events) = status::announce(self.facts, status_draft);
             ([vec![write], draft.writes].concat(), events)

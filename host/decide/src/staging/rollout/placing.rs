@@ -3,11 +3,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::{Resource as _, ResourceExt as _};
-use stagegate_api::{
-    BindingPolicy, BindingPolicySpec, PreviousStages, StageState, StageStatus, StagedBindingPolicy, annotation,
-};
+use stagegate_api::{BindingPolicy, BindingPolicySpec, PreviousStages, StageState, StageStatus, annotation};
 
 use crate::checks::answers::Read;
 use crate::checks::finding::Finding;
@@ -16,13 +13,14 @@ use crate::names::{ClusterName, Digest, PlacementName, ResourceVersion, StageNam
 use crate::staging::evidence::{Placed, collector};
 use crate::staging::input::{
     Decoded, Facts, FencingToken, OwnedPlacement, Slot,
-    placement::{is_identified, precondition},
+    placement::{is_identified, owner_of, precondition},
 };
 use crate::staging::plan::{Event, Placement, Write};
 use crate::staging::rollout::handover::{HandOver, Pair, hand_over};
 use crate::staging::rollout::sign_of_life::other_open_spec;
 use crate::staging::rollout::{Draft, Rollout, drift};
 use crate::staging::status::stage;
+use crate::staging::updates::versions::observer_name;
 
 impl<'a> Rollout<'a> {
     /// Raises the fencing tokens of closed placements after an edit, a pause or a new leader, so that an open which an older
@@ -165,6 +163,9 @@ impl<'a> Rollout<'a> {
         if self.policy.spec.paused {
             return Finding::unknown(Reason::Paused, format!("stage {} is ready to be opened", stage.name));
         }
+        if let Some(missing) = self.require_hold(index, own, draft) {
+            return missing;
+        }
         let Read::Anew { baseline, .. } = &self.facts.read else {
             draft.ask_for_fresh_read();
             return opening;
@@ -197,7 +198,7 @@ impl<'a> Rollout<'a> {
             spec: if adopting {
                 adopted_spec(own.object)
             } else {
-                self.open_spec(index)
+                self.changed_spec(index, own)
             },
             annotations: if adopting {
                 self.annotations_at(own.revision.clone(), attempt, Some(versions))
@@ -205,24 +206,63 @@ impl<'a> Rollout<'a> {
                 self.annotations(attempt, Some(versions))
             },
         };
+        self.move_stage((index, own), (placement, adopting), draft);
+        opening
+    }
+
+    /// The write that places the stage anew, its Event, and with it the versions that the stage may have.
+    fn move_stage(
+        &self,
+        (index, own): (usize, &OwnedPlacement<'_>),
+        (placement, adopting): (Placement, bool),
+        draft: &mut Draft,
+    ) {
+        let name = &self.stage(index).name;
         let text = match &self.slots[index] {
-            Slot::Closed(_) => format!("opened stage {}", stage.name),
-            _ if adopting => format!("took over BindingPolicy {} of stage {}", stage.placement, stage.name),
-            _ => format!("changed the placement of stage {} in place", stage.name),
+            Slot::Closed(_) => format!("opened stage {name}"),
+            _ if adopting => format!("took over BindingPolicy {} of stage {name}", placement.name),
+            _ => format!("changed the placement of stage {name} in place"),
         };
-        if adopting || !self.follows_new_pass(index) {
-            draft.events.push(Event {
-                warning: false,
-                reason: Reason::StageOpened,
-                message: text,
-            });
+        if self.supersedes(index) {
+            let text = format!("an object was edited before stage {name} had passed: it gets the newer version");
+            draft.events.push(event(Reason::Superseded, text));
+        } else if adopting || !self.follows_new_pass(index) {
+            draft.events.push(event(Reason::StageOpened, text));
         }
         draft.writes.push(match &self.slots[index] {
             Slot::Closed(_) => Write::Open(placement),
             _ if adopting => Write::Adopt(placement),
+            _ if self.is_mere_release(index, own) => Write::Update(drift::noting_a_release(placement)),
             _ => Write::Update(drift::noting_what_it_replaces(placement, own)),
         });
-        opening
+        if !adopting && self.slots[index].open().is_some() {
+            // Only now: a placement that has got other versions is at the revision that they are of.
+            draft.writes.extend(self.release(index, own));
+        }
+    }
+
+    /// Whether a held stage that is still evaluated at one revision gets another.
+    fn supersedes(&self, index: usize) -> bool {
+        let is_evaluated = |record: &StageStatus| record.state == StageState::Active && record.passed_at.is_none();
+        self.facts.is_staged() && self.slots[index].open().is_some() && self.recorded(index).is_some_and(is_evaluated)
+    }
+
+    /// Whether a held stage gets other versions of the same objects in the same clusters.
+    fn is_mere_release(&self, index: usize, own: &OwnedPlacement<'_>) -> bool {
+        let wanted = self.open_spec(index);
+        let is_same = own.object.spec == wanted || own.object.spec == other_open_spec(&wanted);
+        self.facts.is_staged() && is_same
+    }
+
+    /// The spec of an open placement after a change. KubeStellar looks at a BindingPolicy only when its spec changes, so a release changes
+    /// it although it places the same.
+    fn changed_spec(&self, index: usize, own: &OwnedPlacement<'_>) -> BindingPolicySpec {
+        let wanted = self.open_spec(index);
+        if self.facts.is_staged() && own.object.spec == wanted {
+            other_open_spec(&wanted)
+        } else {
+            wanted
+        }
     }
 
     /// Whether the pass of the stage before is not in status yet: its Event `StagePassed` reports this opening, too.
@@ -399,21 +439,9 @@ impl<'a> Rollout<'a> {
 
     pub(crate) fn closed_policy(&self, index: usize) -> BindingPolicy {
         let mut object = BindingPolicy::new(self.stage(index).placement.as_str(), self.closed_spec());
-        object.meta_mut().owner_references = Some(vec![self.owner()]);
+        object.meta_mut().owner_references = Some(vec![owner_of(self.policy)]);
         object.annotations_mut().extend(self.annotations(0, None));
         object
-    }
-
-    /// The policy as owner: its deletion removes the placements, `--cascade=orphan` leaves them.
-    pub(crate) fn owner(&self) -> OwnerReference {
-        OwnerReference {
-            api_version: StagedBindingPolicy::api_version(&()).into_owned(),
-            kind: StagedBindingPolicy::kind(&()).into_owned(),
-            name: self.policy.name_any(),
-            uid: self.policy.meta().uid.clone().unwrap_or_default(),
-            controller: Some(true),
-            block_owner_deletion: Some(false),
-        }
     }
 
     pub(crate) fn annotations(&self, attempt: i64, versions: Option<Versions<'_>>) -> BTreeMap<String, String> {
@@ -453,6 +481,14 @@ fn unreadable(name: &PlacementName, error: &str) -> Finding {
     )
 }
 
+const fn event(reason: Reason, message: String) -> Event {
+    Event {
+        warning: false,
+        reason,
+        message,
+    }
+}
+
 /// Somebody with a newer view of the policy (or a later lease) has been here: this process writes nothing.
 pub fn is_view_stale(facts: &Facts) -> bool {
     let ours = FencingToken::of(facts);
@@ -468,7 +504,8 @@ pub fn newest_lease(facts: &Facts) -> u64 {
 /// The same for a policy that cannot be carried out: nobody knows its stages, so the clauses stay as they are.
 pub fn fences_of_refused(facts: &Facts) -> Vec<Write> {
     let token = FencingToken::of(facts);
-    let closed = owned(facts).filter(|own| own.object.spec.cluster_selectors.is_empty());
+    let observer = observer_name(facts);
+    let closed = owned(facts).filter(|own| own.object.spec.cluster_selectors.is_empty() && name_of(own) != observer);
     closed
         .filter(|own| own.token != Some(token))
         .map(|own| {

@@ -11,9 +11,11 @@ use stagegate_api::{BindingPolicySpec, Outcome};
 use crate::checks::answers::Read;
 use crate::checks::finding::Finding;
 use crate::checks::reason::Reason;
+use crate::names::PlacementName;
 use crate::staging::input::{OwnedPlacement, Slot, clauses::without_evidence, selectors::unreadable};
 use crate::staging::plan::{Placement, Write};
 use crate::staging::rollout::{Draft, Judged, Rollout};
+use crate::staging::updates::versions::{observer_name, other_observer_spec};
 use crate::time::after;
 
 impl Rollout<'_> {
@@ -43,14 +45,20 @@ impl Rollout<'_> {
         if seen_at.is_some_and(|seen_at| now < after(seen_at, window)) {
             return None;
         }
-        let slot = &self.slots[next];
-        let own = match slot {
+        let observer = observer_name(self.facts);
+        let asked = if self.facts.is_staged() {
+            // A held placement shows nothing: what KubeStellar writes of it is refused while objects have newer versions.
+            &Slot::of(self.facts, &observer)
+        } else {
+            &self.slots[next]
+        };
+        let own = match asked {
             Slot::Closed(own) => own,
             // Taking over what the Go stager made changes nothing that is placed, so an answer of KubeStellar would prove nothing.
             Slot::Open(own) if !self.is_made_by_the_go_stager(next, own) => own,
             _ => return None,
         };
-        let placement = &self.stage(next).placement;
+        let placement = &PlacementName::of_object(own.object);
         // KubeStellar never processes such a one, so no change that leaves its selectors as they are makes it write.
         let mistakes = unreadable("spec.clusterSelectors", &own.object.spec.cluster_selectors);
         if let Some(first) = mistakes.first() {
@@ -64,7 +72,13 @@ impl Rollout<'_> {
             return Some(Finding::unknown(Reason::BindingPolicyNotSynced, text));
         }
         if own.is_synced() && !draft.is_fencing(placement) {
-            draft.writes.push(Write::Fence(match slot {
+            draft.writes.push(Write::Fence(match asked {
+                _ if self.facts.is_staged() => Placement {
+                    name: placement.clone(),
+                    precondition: own.precondition(),
+                    spec: other_observer_spec(self.facts, &own.object.spec),
+                    annotations: BTreeMap::new(),
+                },
                 Slot::Open(_) => Placement {
                     name: placement.clone(),
                     precondition: own.precondition(),

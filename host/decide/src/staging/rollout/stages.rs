@@ -18,7 +18,9 @@ use crate::staging::input::{
     spec,
 };
 use crate::staging::rollout::Rollout;
+use crate::staging::rollout::sign_of_life::other_open_spec;
 use crate::staging::status::stage;
+use crate::staging::updates;
 
 /// Of stages that the spec has no more: as many as the CRD's list holds beside those of the spec.
 const GONE_MAX: usize = 32;
@@ -27,7 +29,9 @@ const GONE_MAX: usize = 32;
 /// stages before the latest one, which only stay or are removed.
 pub fn placements_to_judge(facts: &Facts) -> BTreeSet<String> {
     let mut names = open_placements(facts);
-    if let Ok(checked) = spec::checked(facts) {
+    if let Ok(mut checked) = spec::checked(facts) {
+        // Without known versions no stage has passed.
+        updates::resolve(facts, &mut checked);
         let rollout = Rollout::new(facts, &checked);
         let before_latest = 0..rollout.latest().unwrap_or_default();
         for passed in before_latest.filter(|index| rollout.has_passed(*index)) {
@@ -152,7 +156,7 @@ impl<'a> Rollout<'a> {
         let is_standing = index != self.last()
             || self.slots[index]
                 .open()
-                .is_some_and(|own| !own.is_unstamped && own.object.spec == self.open_spec(index));
+                .is_some_and(|own| !own.is_unstamped && self.is_as_spec(index, own));
         (is_recorded || is_behind) && is_own_at_revision && is_standing
     }
 
@@ -352,7 +356,14 @@ impl<'a> Rollout<'a> {
     pub(crate) fn is_current(&self, index: usize, own: &OwnedPlacement<'_>) -> bool {
         // Without its baseline nothing could ever count, and without its attempt no verdict: it is placed again, in place.
         let is_stamped = !own.is_unstamped && own.baseline.is_some() && own.attempt > 0;
-        is_stamped && own.revision == self.checked.revision && own.object.spec == self.open_spec(index)
+        is_stamped && own.revision == self.checked.revision && self.is_as_spec(index, own)
+    }
+
+    /// Whether an open placement is just as the spec has it. Each release of a held stage changes it so that KubeStellar looks at it.
+    fn is_as_spec(&self, index: usize, own: &OwnedPlacement<'_>) -> bool {
+        let wanted = self.open_spec(index);
+        let spec = &own.object.spec;
+        *spec == wanted || (self.facts.is_staged() && *spec == other_open_spec(&wanted))
     }
 
     /// What a reader of `Accepted` should know: edits of stages that were passed do nothing on this revision, and what is placed

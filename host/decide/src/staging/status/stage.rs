@@ -57,6 +57,10 @@ pub fn start_attempt(recorded: Option<&StageStatus>, own: &OwnedPlacement<'_>, n
             (None, None) => Vec::new(),
         },
         unsettled_since: same_placement.and_then(|recorded| recorded.unsettled_since.clone()),
+        // The same objects in the same clusters, at other versions: the set that was accepted is what later sets are compared with.
+        settled_at: same_placement
+            .filter(|_| own.is_released_in_place())
+            .and_then(|recorded| recorded.settled_at.clone()),
         ..StageStatus::default()
     }
 }

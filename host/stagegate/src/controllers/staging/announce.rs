@@ -31,7 +31,7 @@ pub(super) fn of_writes(plan: &Plan) -> impl Iterator<Item = &Event> {
 }
 
 fn is_of_a_write(event: &Event) -> bool {
-    event.reason == Reason::StageOpened
+    matches!(event.reason, Reason::StageOpened | Reason::Superseded)
 }
 
 /// Whether people wait for the Event, and status may not show it later.

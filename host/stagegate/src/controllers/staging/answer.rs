@@ -4,11 +4,13 @@
 use std::sync::Arc;
 
 use futures::stream::{self, StreamExt as _, TryStreamExt as _};
+use jiff::Timestamp;
 use kube::{Api, Client};
 use serde_json::Value;
 use stagegate_api::CombinedStatus;
 use stagegate_api::combined_status_view::{digest, visible_results};
-use stagegate_decide::names::Digest;
+use stagegate_clock::SharedClock;
+use stagegate_decide::names::{Digest, PlacementName};
 use stagegate_decide::staging::{
     COMBINED_STATUS_BYTES_MAX, CombinedRef, Compilation, ConditionEvidence, Evidence, Facts, Question, Root, Verdict,
     VerdictKey,
@@ -18,6 +20,7 @@ use stagegate_runtime::request::{RequestError, request};
 use tracing::debug_span;
 
 use super::gates::{GateSession, Gates};
+use super::hold_probe::HoldProbe;
 use super::memory::Memory;
 use super::read::{self, Wanted};
 use crate::controllers::evaluator::{Evaluator, Lasting};
@@ -81,8 +84,10 @@ enum Worked {
 #[derive(Clone, Copy)]
 pub struct Means<'a> {
     pub client: &'a Client,
+    pub clock: &'a SharedClock,
     pub evaluator: &'a Arc<Evaluator>,
     pub gates: &'a Gates,
+    pub probe: &'a HoldProbe,
 }
 
 /// Answers all that can be answered; `false`: none could. `talk` lives as long as the conversation.
@@ -94,14 +99,17 @@ pub async fn answer(
 ) -> Result<bool, RequestError> {
     let Means {
         client,
+        clock,
         evaluator,
         gates,
+        probe,
     } = means;
     let Sorted {
         wanted,
         mut work,
         whole,
         of_gates,
+        hold,
     } = sorted(questions, facts);
     let mut answered = false;
     let reads = whole.into_iter().map(|asked| async move {
@@ -143,6 +151,10 @@ pub async fn answer(
         remember(facts, memory, worked);
     }
     answered |= gates.answer(of_gates, (facts, memory), talk).await?;
+    if let Some((binding, not_before)) = hold {
+        facts.hold = Some(probe.ask((client, clock), &binding, not_before).await?);
+        answered = true;
+    }
     Ok(answered)
 }
 
@@ -153,6 +165,8 @@ struct Sorted {
     work: Vec<Work>,
     whole: Vec<Whole>,
     of_gates: Vec<Question>,
+    /// A held Binding, and how old an answer about holds may be.
+    hold: Option<(PlacementName, Timestamp)>,
 }
 
 /// A check that needs a CombinedStatus whole, of which the watch has kept too little.
@@ -172,11 +186,15 @@ fn sorted(questions: Vec<Question>, facts: &Facts) -> Sorted {
                 key,
                 version,
                 resource_version,
+                is_whole,
             } => sorted.wanted.push(Wanted {
                 key,
                 version,
                 resource_version,
+                is_whole,
             }),
+            // The last one asks for the youngest answer.
+            Question::Hold { binding, not_before } => sorted.hold = Some((binding, not_before)),
             Question::Check {
                 key,
                 text,

@@ -1,9 +1,9 @@
 //! Carries out what staging decided, each write conditional on the version that was decided on. Must not decide.
 
 use kube::{Api, Client};
-use serde_json::json;
-use stagegate_api::{BindingPolicy, StagedBindingPolicy, StatusCollector};
-use stagegate_decide::staging::{Placement, Write};
+use serde_json::{Value, json};
+use stagegate_api::{ADMITTED_VERSIONS, Binding, BindingPolicy, StagedBindingPolicy, StatusCollector};
+use stagegate_decide::staging::{Placement, Precondition, Write};
 use stagegate_runtime::events::REPORTER;
 use stagegate_runtime::request::RequestError;
 
@@ -51,6 +51,11 @@ pub async fn write(client: &Client, policy: &str, write: &Write) -> Result<Optio
                 .patch(&placements, placement.name.as_str(), placement_patch(placement))
                 .await
         }
+        Write::Hold(hold) | Write::Release(hold) => {
+            let admitted = json!(hold.versions);
+            admit(client, (hold.name.as_str(), &hold.precondition), admitted).await
+        }
+        Write::Unhold { name, precondition } => admit(client, (name.as_str(), precondition), Value::Null).await,
         Write::Remove { name, precondition } => {
             let name = name.as_str();
             delete(&placements, Target { name, precondition }).await?;
@@ -70,6 +75,18 @@ pub async fn write(client: &Client, policy: &str, write: &Write) -> Result<Optio
                 .await
         }
     }
+}
+
+/// Replaces the list of admitted versions of a Binding.
+async fn admit(
+    client: &Client,
+    (name, precondition): (&str, &Precondition),
+    admitted: Value,
+) -> Result<Option<String>, RequestError> {
+    let mut metadata = metadata(precondition);
+    metadata["annotations"] = json!({ADMITTED_VERSIONS: admitted});
+    let bindings: Patches<Binding> = Api::all(client.clone());
+    WRITER.patch(&bindings, name, json!({"metadata": metadata})).await
 }
 
 fn placement_patch(placement: &Placement) -> serde_json::Value {

@@ -5,10 +5,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use jiff::Timestamp;
 use kube::{Resource as _, ResourceExt as _};
-use stagegate_api::{Binding, BindingPolicy, StagedBindingPolicy, evidence};
-use stagegate_decide::names::{PlacementName, StageName};
+use stagegate_api::{Binding, BindingPolicy, BoundObject, StagedBindingPolicy, Updates, evidence};
+use stagegate_decide::names::{PlacementName, ResourceVersion, StageName};
 use stagegate_decide::staging::{
-    BindingFacts, Decoded, Facts, Read, Source, observe, open_placements, placements_to_judge, placements_to_read,
+    BindingFacts, Decoded, Facts, Read, Source, bindings_to_read, is_read_whole, observe, placements_to_judge,
+    placements_to_read,
 };
 use stagegate_runtime::Runtime;
 use stagegate_runtime::request::RequestError;
@@ -58,7 +59,7 @@ type Versions = (
 struct Names {
     /// Names of the BindingPolicies to read.
     read: BTreeSet<String>,
-    /// Names of the open placements, whose Bindings are read.
+    /// Names of the Bindings to read: of open placements, and where stages are held, of all.
     open: BTreeSet<String>,
     /// Names of the placements to judge, whose CombinedStatuses are read.
     judged: BTreeSet<String>,
@@ -68,7 +69,7 @@ impl Names {
     /// Whether nothing is missing that these facts ask for.
     fn hold_all_of(&self, facts: &Facts) -> bool {
         placements_to_read(facts).is_subset(&self.read)
-            && open_placements(facts).is_subset(&self.open)
+            && bindings_to_read(facts).is_subset(&self.open)
             && placements_to_judge(facts).is_subset(&self.judged)
     }
 }
@@ -98,11 +99,26 @@ impl FreshReader<'_> {
         }
     }
 
+    /// What a hold is conditional on: the watch may not have reported the write that refused it.
+    async fn read_held(&self, facts: &mut Facts) -> Result<(), RequestError> {
+        let names = bindings_to_read(facts);
+        let bindings = Reader::new(&self.runtime.client, &self.stores.bindings)
+            .each(&names)
+            .await?;
+        let watched = std::mem::take(&mut facts.bindings);
+        self.take_bindings(facts, watched, (&names, bindings));
+        Ok(())
+    }
+
     /// Policy and placements: what writes are conditional on.
     async fn read_versions(&self, policy: &str, facts: &mut Facts) -> Result<bool, RequestError> {
         let names = self.names(policy, facts);
         let versions = self.versions((policy, true), &names).await?;
-        self.take_versions(facts, (&names, versions)).await
+        let is_there = self.take_versions(facts, (&names, versions)).await?;
+        if is_there && facts.policy.object.spec.updates == Updates::Staged {
+            self.read_held(facts).await?;
+        }
+        Ok(is_there)
     }
 
     async fn versions(
@@ -216,7 +232,7 @@ impl FreshReader<'_> {
         if is_watch_late {
             names.read.extend(self.names(policy, facts));
         }
-        names.open.extend(open_placements(facts));
+        names.open.extend(bindings_to_read(facts));
         names.judged.extend(placements_to_judge(facts));
     }
 
@@ -389,14 +405,24 @@ fn asked_before(facts: &Facts) -> Vec<Wanted> {
         .values()
         .filter_map(|binding| binding.object.as_ref()?.object());
     let objects = bindings.flat_map(|binding| binding.spec.workload.objects());
-    let wanted: BTreeMap<_, _> = objects
-        .map(|object| (object_key(object), object))
-        .filter(|(key, _)| facts.objects.contains_key(key))
-        .collect();
+    let mut wanted: BTreeMap<_, &BoundObject> = BTreeMap::new();
+    for object in objects {
+        let key = object_key(object);
+        if !facts.objects.contains_key(&key) {
+            continue;
+        }
+        // Bindings that are held name older versions: an answer to the newest is one to all.
+        let named = |object: &BoundObject| ResourceVersion::from(object.resource_version.as_str());
+        let is_newer = |known: &&BoundObject| named(known).is_newer_than(&named(object)) == Some(true);
+        if wanted.get(&key).filter(|known| is_newer(known)).is_none() {
+            wanted.insert(key, object);
+        }
+    }
     let wanted = wanted.into_iter().map(|(key, object)| Wanted {
         key,
         version: object.version.clone(),
         resource_version: object.resource_version.clone().into(),
+        is_whole: is_read_whole(facts, object),
     });
     wanted.collect()
 }

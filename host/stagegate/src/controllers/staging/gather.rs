@@ -83,6 +83,8 @@ pub fn facts(
         modules: remembered(&memory.modules),
         configs: remembered(&memory.configs),
         gate_verdicts: remembered(&memory.gate_verdicts),
+        // Whoever has asked says it.
+        hold: None,
         late_plans: memory.late,
     })
 }

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::Timestamp;
 use kube::{Resource as _, ResourceExt as _};
 use stagegate_api::{
-    Binding, BindingPolicy, CombinedStatusView, StagedBindingPolicy, StatusCollector, evidence, label,
+    Binding, BindingPolicy, CombinedStatusView, StagedBindingPolicy, StatusCollector, Updates, evidence, label,
 };
 use stagegate_decide::names::{PlacementName, StageName};
 use stagegate_decide::staging::{Observed, observe};
@@ -41,12 +41,10 @@ impl Index {
         let name = &change.id.name;
         let after = change.after.and_then(|guarded| guarded.object());
         let stages = after.map(|policy| {
-            policy
-                .spec
-                .stages
-                .iter()
-                .map(|stage| PlacementName::of(name, StageName::of(&stage.name)).as_str().to_owned())
-                .collect()
+            let stages = policy.spec.stages.iter();
+            let names = stages.map(|stage| PlacementName::of(name, StageName::of(&stage.name)));
+            let observer = (policy.spec.updates == Updates::Staged).then(|| PlacementName::of_versions(name));
+            names.chain(observer).map(|name| name.as_str().to_owned()).collect()
         });
         let left: Vec<String> = self.stages.of(name).cloned().collect();
         self.stages.set(name, stages.unwrap_or_default());

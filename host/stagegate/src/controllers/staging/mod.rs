@@ -12,6 +12,7 @@ mod execute;
 mod fresh_read;
 pub mod gates;
 mod gather;
+mod hold_probe;
 mod index;
 mod memory;
 mod options;
@@ -40,6 +41,7 @@ use self::collector_look::CollectorLooks;
 use self::fresh_read::{FreshReader, Reading};
 use self::gates::Gates;
 use self::gates::sources::Sources;
+use self::hold_probe::HoldProbe;
 use self::index::Index;
 use self::memory::Memory;
 pub use self::options::StagingOptions;
@@ -92,6 +94,7 @@ pub fn spawn(runtime: &Runtime, options: StagingOptions, kinds: &Kinds, tasks: &
         stores,
         index,
         looks: CollectorLooks::default(),
+        probe: HoldProbe::default(),
         memories: Mutex::default(),
     };
     let runtime = runtime.clone();
@@ -123,6 +126,7 @@ struct Staging {
     stores: Stores,
     index: Arc<Mutex<Index>>,
     looks: CollectorLooks,
+    probe: HoldProbe,
     memories: Mutex<BTreeMap<String, Memory>>,
 }
 
@@ -170,6 +174,7 @@ impl Controller for Staging {
             runtime: &self.runtime,
             options: &self.options,
             gates: &self.gates,
+            probe: &self.probe,
             reader,
         };
         let result = session.run(Reading::of_watches(facts, begun), &mut memory).await;
@@ -206,6 +211,7 @@ impl Staging {
         let mut facts = gather::facts(policy, &self.stores, &self.index, (memory, now, settings))?;
         let at_work = self.runtime.leader_state.at_work_since().map(|since| ago(since, now));
         facts.watching_since = facts.watching_since.map(|since| since.max(at_work.unwrap_or(since)));
+        facts.hold = self.probe.last();
         facts.lease_transitions = self.runtime.leader_state.fence(newest_lease(&facts));
         Some(facts)
     }

@@ -8,13 +8,13 @@ use futures::stream::{self, StreamExt as _, TryStreamExt as _};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ListMeta, ManagedFieldsEntry};
 use kube::api::ListParams;
-use kube::core::{ApiResource, DynamicObject, ObjectMeta as KubeMeta, PartialObjectMeta};
+use kube::core::{ApiResource, DynamicObject, DynamicResourceScope, ObjectMeta as KubeMeta, PartialObjectMeta};
 use kube::{Api, Client, Resource};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use stagegate_api::{CombinedStatusView, StagedBindingPolicy, StagedBindingPolicyStatus, label};
 use stagegate_decide::names::{Digest, ObjectKey, ResourceVersion};
-use stagegate_decide::staging::{Decoded, ObjectFacts, ObjectMeta, Source};
+use stagegate_decide::staging::{ContentDigest, Decoded, ObjectFacts, ObjectMeta, Source};
 use stagegate_runtime::request::{RequestError, cut, request};
 use stagegate_runtime::store::{ObjectId, Store};
 use stagegate_runtime::watch::{order, order_of};
@@ -31,6 +31,8 @@ const SINGLY_MAX: usize = 4;
 const MESSAGE_CHARS_MAX: usize = 256;
 /// Label prefix of KubeStellar's status controller (its "singleton status" marks).
 const STATUS_LABEL_PREFIX: &str = "managed-by.kubestellar.io/";
+/// What `kubectl apply` keeps of the last manifest; KubeStellar's transport drops it.
+const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 /// Field manager of KubeStellar's status controller.
 const STATUS_MANAGER: &str = "Status";
 
@@ -211,9 +213,11 @@ pub struct Wanted {
     pub key: ObjectKey,
     pub version: String,
     pub resource_version: ResourceVersion,
+    /// Whether a digest of all that travels to clusters is needed, not the metadata alone.
+    pub is_whole: bool,
 }
 
-/// A metadata read of each.
+/// A read of each. What an object holds is digested at once and kept nowhere.
 pub async fn objects(client: &Client, wanted: Vec<Wanted>) -> Result<Vec<(ObjectKey, ObjectFacts)>, RequestError> {
     let reads = wanted.into_iter().map(|wanted| object(client, wanted));
     stream::iter(reads).buffer_unordered(CONCURRENCY).try_collect().await
@@ -224,14 +228,20 @@ async fn object(client: &Client, wanted: Wanted) -> Result<(ObjectKey, ObjectFac
         key,
         version,
         resource_version,
+        is_whole,
     } = wanted;
     let resource = api_resource(&key.group, &version, &key.resource);
-    let api: Api<PartialObjectMeta<DynamicObject>> = match &key.namespace {
-        Some(namespace) => Api::namespaced_with(client.clone(), namespace, &resource),
-        None => Api::all_with(client.clone(), &resource),
+    let read = if is_whole {
+        let api: Api<DynamicObject> = api_of(client, &key, &resource);
+        let found = get_opt(&api, format!("get {key}"), &key.name).await;
+        found.map(|found| found.map(whole_object))
+    } else {
+        let api: Api<PartialObjectMeta<DynamicObject>> = api_of(client, &key, &resource);
+        let found = get_opt(&api, format!("get metadata of {key}"), &key.name).await;
+        found.map(|found| found.map(|object| object_meta(object.metadata, None)))
     };
-    let (found, refused) = match get_opt(&api, format!("get metadata of {key}"), &key.name).await {
-        Ok(found) => (found.map(|object| object_meta(object.metadata)), None),
+    let (found, refused) = match read {
+        Ok(found) => (found, None),
         // Rights are granted by people: the policy's status has to say which one is missing.
         Err(error) if error.is_forbidden() => (None, Some(error.chain())),
         Err(error) => return Err(error),
@@ -244,7 +254,37 @@ async fn object(client: &Client, wanted: Wanted) -> Result<(ObjectKey, ObjectFac
     Ok((key, answer))
 }
 
-fn object_meta(metadata: KubeMeta) -> ObjectMeta {
+fn api_of<K>(client: &Client, key: &ObjectKey, resource: &ApiResource) -> Api<K>
+where
+    K: Resource<DynamicType = ApiResource, Scope = DynamicResourceScope>,
+{
+    match &key.namespace {
+        Some(namespace) => Api::namespaced_with(client.clone(), namespace, resource),
+        None => Api::all_with(client.clone(), resource),
+    }
+}
+
+fn whole_object(object: DynamicObject) -> ObjectMeta {
+    let content = content_digest(&object);
+    object_meta(object.metadata, Some(content))
+}
+
+/// See [`ContentDigest`].
+fn content_digest(object: &DynamicObject) -> ContentDigest {
+    let mut body = object.data.clone();
+    if let Some(members) = body.as_object_mut() {
+        members.remove("status");
+    }
+    let labels = object.metadata.labels.iter().flatten();
+    let labels: BTreeMap<_, _> = labels
+        .filter(|(label, _)| !label.starts_with(STATUS_LABEL_PREFIX))
+        .collect();
+    let annotations = object.metadata.annotations.iter().flatten();
+    let annotations: BTreeMap<_, _> = annotations.filter(|(name, _)| *name != LAST_APPLIED).collect();
+    ContentDigest::of(&(labels, annotations), &body)
+}
+
+fn object_meta(metadata: KubeMeta, content_digest: Option<ContentDigest>) -> ObjectMeta {
     ObjectMeta {
         uid: metadata.uid.clone().unwrap_or_default().into(),
         resource_version: metadata.resource_version.clone().unwrap_or_default().into(),
@@ -252,6 +292,7 @@ fn object_meta(metadata: KubeMeta) -> ObjectMeta {
         edited_at: edited_at(&metadata),
         made_at: metadata.creation_timestamp.as_ref().map(|time| time.0),
         metadata_digest: metadata_digest(metadata),
+        content_digest,
     }
 }
 

@@ -15,6 +15,7 @@ use super::answer::{Means, answer};
 use super::execute::{Carried, Executor};
 use super::fresh_read::{FreshReader, Reading};
 use super::gates::{GateSession, Gates};
+use super::hold_probe::HoldProbe;
 use super::memory::Memory;
 use super::options::StagingOptions;
 
@@ -58,6 +59,7 @@ pub struct Session<'a> {
     pub runtime: &'a Runtime,
     pub options: &'a StagingOptions,
     pub gates: &'a Gates,
+    pub probe: &'a HoldProbe,
     pub reader: FreshReader<'a>,
 }
 
@@ -69,6 +71,8 @@ impl Session<'_> {
         let mut talk = GateSession::default();
         let means = Means {
             client: &self.runtime.client,
+            clock: &self.runtime.clock,
+            probe: self.probe,
             evaluator: &self.options.evaluator,
             gates: self.gates,
         };

@@ -23,6 +23,8 @@ const BEHIND_MAX: Duration = Duration::from_secs(1);
 pub struct WrittenVersions {
     policy: Option<u64>,
     placements: BTreeMap<PlacementName, u64>,
+    /// Bindings of which the list of admitted versions was written.
+    bindings: BTreeMap<PlacementName, u64>,
     /// The versions that were deleted.
     removed: BTreeMap<PlacementName, u64>,
     until: Option<Instant>,
@@ -38,6 +40,12 @@ impl WrittenVersions {
                 Some(version),
             ) => {
                 self.placements.insert(placement.name.clone(), version);
+            }
+            (Write::Hold(hold) | Write::Release(hold), Some(version)) => {
+                self.bindings.insert(hold.name.clone(), version);
+            }
+            (Write::Unhold { name, .. }, Some(version)) => {
+                self.bindings.insert(name.clone(), version);
             }
             (Write::CreateClosed(placement), Some(version)) => {
                 self.placements.insert(PlacementName::of_object(placement), version);
@@ -57,17 +65,20 @@ impl WrittenVersions {
     pub fn wait(&mut self, policy: &str, stores: &Stores) -> Option<Duration> {
         let of_policy = || Known::by(&stores.policies, policy);
         let of_placement = |name: &PlacementName| Known::by(&stores.placements, name.as_str());
-        self.remaining(of_policy, of_placement)
+        let of_binding = |name: &PlacementName| Known::by(&stores.bindings, name.as_str());
+        self.remaining(of_policy, of_placement, of_binding)
     }
 
     fn remaining(
         &mut self,
         of_policy: impl Fn() -> Known,
         of_placement: impl Fn(&PlacementName) -> Known,
+        of_binding: impl Fn(&PlacementName) -> Known,
     ) -> Option<Duration> {
         let left = self.until?.checked_duration_since(Instant::now()).unwrap_or_default();
         let is_behind = self.policy.is_some_and(|version| of_policy().is_behind(version))
             || (self.placements.iter()).any(|(name, version)| of_placement(name).is_behind(*version))
+            || (self.bindings.iter()).any(|(name, version)| of_binding(name).is_behind(*version))
             || (self.removed.iter()).any(|(name, version)| of_placement(name).still_shows(*version));
         if is_behind && !left.is_zero() {
             return Some(left);
@@ -125,7 +136,9 @@ mod tests {
         };
         written.note(&removal, None);
         let known = |version| Known { version, seen: SEEN };
-        written.remaining(|| known(Some(1)), |_| known(version)).is_some()
+        written
+            .remaining(|| known(Some(1)), |_| known(version), |_| known(Some(1)))
+            .is_some()
     }
 
     #[test]

@@ -1,0 +1,339 @@
+//! Stages that are held at admitted versions: what keeps them there, and what has to be known before one gets others. Must not judge a
+//! stage, nor find out which versions there are.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use kube::ResourceExt as _;
+use stagegate_api::{Binding, StageStatus};
+
+use crate::checks::finding::Finding;
+use crate::checks::reason::Reason;
+use crate::names::{ClusterName, PlacementName};
+use crate::staging::evidence::delivery::{list_stays_until, note_broken, note_hold};
+use crate::staging::input::{
+    Decoded, OwnedPlacement, Slot, StageInput, admitted, binding_view,
+    placement::{is_identified, precondition},
+};
+use crate::staging::plan::{Decision, Event, Hold, Placement, Plan, Write};
+use crate::staging::rollout::judge::follow;
+use crate::staging::rollout::sign_of_life::other_open_spec;
+use crate::staging::rollout::{Draft, Rollout};
+use crate::staging::status::{self, StatusDraft, stage};
+use crate::staging::updates::{Unknown, enforcement};
+
+impl<'a> Rollout<'a> {
+    /// While a version is unknown nothing moves: what is placed stays held, and status says what is missing.
+    pub(crate) fn wait_for_versions(&self, unknown: Unknown) -> Decision {
+        let Unknown {
+            finding,
+            questions,
+            writes,
+            is_stalled,
+        } = unknown;
+        let mut draft = Draft {
+            writes: self.collector_writes(),
+            questions,
+            stalled: is_stalled.then(|| finding.clone()),
+            ..Draft::default()
+        };
+        draft.writes.extend(self.fences());
+        let mut stages = self.status.stages.clone();
+        let mut held = self.records();
+        self.keep_holds(&mut draft, &mut held);
+        self.keep_notes(&mut stages, held);
+        if !draft.questions.is_empty() {
+            return Decision::Ask(draft.questions);
+        }
+        if !self.policy.spec.paused {
+            draft.writes.extend(writes);
+        }
+        stage::interrupt_soaks(&mut stages, None);
+        draft.wake(finding.wake_at);
+        let status_draft = StatusDraft {
+            stalled: draft.stalled,
+            stages,
+            ..self.status_of(&finding, self.recorded_active())
+        };
+        let (status, events) = if finding.is_restart && !draft.is_told_first {
+            (None, Vec::new())
+        } else {
+            status::write(self.facts, status_draft)
+        };
+        let mut writes = draft.writes;
+        let place = if draft.is_told_first { 0 } else { writes.len() };
+        writes.splice(place..place, status);
+        Decision::Act(Plan {
+            writes,
+            events: draft.events.into_iter().chain(events).collect(),
+            wake_at: draft.wake_at,
+            not_after: None,
+        })
+    }
+
+    /// Takes over what was noted about holds, and nothing else: a broken one is held again by the same plan, and cannot be seen later.
+    fn keep_notes(&self, stages: &mut [StageStatus], held: Vec<StageStatus>) {
+        for (slot, noted) in self.slots.iter().zip(held) {
+            let known = stages.iter_mut().find(|stage| stage.name == noted.name);
+            let Some(stage) = known.filter(|_| slot.open().is_some()) else {
+                continue;
+            };
+            stage.held_since = noted.held_since;
+            stage.held_generation = noted.held_generation;
+            stage.unproven = noted.unproven;
+            stage.objects = noted.objects;
+        }
+    }
+
+    /// Holds what is placed and is not held, notes what is, and asks from time to time whether holds are enforced. Where updates are
+    /// immediate, nothing is held.
+    pub(crate) fn keep_holds(&self, draft: &mut Draft, records: &mut [StageStatus]) {
+        if !self.facts.is_staged() {
+            self.end_holds(draft);
+            return;
+        }
+        for own in self.slots.iter().chain(&self.gone).filter_map(Slot::open) {
+            let name = PlacementName::of_object(own.object);
+            let Some(binding) = self.binding_of(own) else { continue };
+            let is_broken = !admitted::newer_than_listed(binding).is_empty();
+            draft.is_told_first |= is_broken;
+            if is_broken || admitted::list(binding).is_none() {
+                draft.writes.push(hold(&name, binding, admitted::named(binding)));
+                continue;
+            }
+            let (wrong, ask_again_at) = enforcement::check(self.facts, &name, &mut draft.questions);
+            draft.wake(ask_again_at);
+            if let Some(wrong) = wrong {
+                draft.wake(wrong.wake_at);
+                draft.stalled.get_or_insert(wrong);
+            }
+        }
+        for (index, record) in records.iter_mut().enumerate().take(self.slots.len()) {
+            if let Some(binding) = self.slots[index].open().and_then(|own| self.binding_of(own)) {
+                note_hold(self.facts, binding, record);
+                note_broken(binding, record);
+                self.tell_of_hold(index, binding, (draft, record));
+            }
+        }
+    }
+
+    /// Events about a hold that was lost, and about versions that may have slipped through.
+    fn tell_of_hold(&self, index: usize, binding: &Binding, (draft, record): (&mut Draft, &StageStatus)) {
+        let before = self.recorded(index);
+        let stage = &self.stage(index).name;
+        let name = binding.name_any();
+        let was_held = before.is_some_and(|before| before.held_generation.is_some());
+        let mut warn = |reason: Reason, message: String| {
+            draft.events.push(Event {
+                warning: true,
+                reason,
+                message,
+            });
+        };
+        if was_held && admitted::list(binding).is_none() {
+            let text = format!(
+                "Binding {name} of stage {stage} has lost its list of admitted versions: it is held again at the versions that it names now"
+            );
+            warn(Reason::HoldBroken, text);
+        }
+        if let Some(first) = admitted::newer_than_listed(binding).first() {
+            let text = format!(
+                "Binding {name} of stage {stage} names a newer version of {} than its list of admitted versions: it is held again at the versions \
+                 that it names now, and clusters of the stage may have got them",
+                binding_view::key(first)
+            );
+            warn(Reason::HoldBroken, text);
+        }
+        let known = before.map_or(&[][..], |before| &before.unproven);
+        if let Some(first) = record.unproven.iter().find(|name| !known.contains(name)) {
+            let text = format!(
+                "KubeStellar has written Binding {name} of stage {stage} while {first} had a newer version than the admitted one: clusters \
+                 of the stage may have got that one ({} objects in all)",
+                record.unproven.len()
+            );
+            warn(Reason::DeliveryUnproven, text);
+        }
+    }
+
+    /// Where updates are immediate, Bindings that were held are held no more. That lets newer versions through, so a pause puts it off.
+    fn end_holds(&self, draft: &mut Draft) {
+        if self.policy.spec.paused {
+            return;
+        }
+        for (name, entry) in &self.facts.bindings {
+            let Some(binding) = entry.object.as_ref().and_then(Decoded::object) else {
+                continue;
+            };
+            if admitted::list(binding).is_some() && is_identified(&binding.metadata) {
+                draft.writes.push(Write::Unhold {
+                    name: name.clone(),
+                    precondition: precondition(&binding.metadata),
+                });
+            }
+        }
+    }
+
+    /// Whether the stage's Binding lists the versions that the stage is to have.
+    pub(crate) fn is_released(&self, index: usize, own: &OwnedPlacement<'_>) -> bool {
+        let wanted = self.stage(index).admitted.as_deref();
+        wanted.is_none() || wanted == self.binding_of(own).and_then(admitted::list)
+    }
+
+    /// What is missing before a held stage may be opened, or may get other versions; `None`: nothing, or no stage is held.
+    pub(crate) fn require_hold(&self, index: usize, own: &OwnedPlacement<'_>, draft: &mut Draft) -> Option<Finding> {
+        let stage = self.stage(index);
+        let (wanted, name) = (stage.admitted.as_ref()?, &stage.placement);
+        let Some(binding) = self.binding_of(own) else {
+            let text = format!(
+                "no Binding {name} yet that could be held: KubeStellar writes it about 2 s after the BindingPolicy"
+            );
+            return Some(Finding::unknown(Reason::BindingMissing, text));
+        };
+        let list = admitted::list(binding);
+        if self.slots[index].closed().is_some() && list != Some(&**wanted) {
+            draft.writes.push(hold(name, binding, wanted.to_string()));
+            return Some(Finding::unknown(
+                Reason::Opening,
+                format!("holding Binding {name} before stage {} is opened", stage.name),
+            ));
+        }
+        if list.is_none() {
+            return Some(Finding::unknown(
+                Reason::Opening,
+                format!("holding Binding {name} at the versions that it names"),
+            ));
+        }
+        if let Some(shared) = self.shared_cluster(index, binding) {
+            draft.stalled = Some(shared.clone());
+            return Some(shared);
+        }
+        let asked = draft.questions.len();
+        let missing = enforcement::require(self.facts, name, &mut draft.questions).err()?;
+        if draft.questions.len() == asked {
+            draft.stalled = Some(missing.clone());
+        }
+        draft.wake(missing.wake_at);
+        Some(missing)
+    }
+
+    /// Two placements bring the same objects to one cluster: at different versions they would take turns there.
+    fn shared_cluster(&self, index: usize, binding: &Binding) -> Option<Finding> {
+        let clusters: BTreeSet<ClusterName<&str>> = binding_view::destinations(binding).into_iter().collect();
+        let others = self.slots.iter().enumerate().filter(|(other, _)| *other != index);
+        others.filter_map(|(other, slot)| Some((other, slot.open()?))).find_map(|(other, own)| {
+            if own.revision == self.checked.revision {
+                return None;
+            }
+            let destinations = binding_view::destinations(self.binding_of(own)?);
+            let shared = destinations.into_iter().find(|cluster| clusters.contains(cluster))?;
+            let text = format!(
+                "cluster {shared} belongs to the stages {} and {}, which are to have different versions: nothing is released; change \
+                 clusterSelectors of one of them",
+                self.stage(index).name,
+                self.stage(other).name
+            );
+            Some(Finding::unknown(Reason::SharedCluster, text))
+        })
+    }
+
+    /// The write that lets an open stage have the versions of the revision; `None`: no stage is held.
+    pub(crate) fn release(&self, index: usize, own: &OwnedPlacement<'_>) -> Option<Write> {
+        let stage = self.stage(index);
+        let (wanted, binding) = (stage.admitted.as_ref()?, self.binding_of(own)?);
+        match hold(&stage.placement, binding, wanted.to_string()) {
+            Write::Hold(hold) => Some(Write::Release(hold)),
+            _ => None,
+        }
+    }
+
+    /// Writes the list of a stage anew that is at the revision: resourceVersions have moved and no version has, or the last release was
+    /// broken off. KubeStellar may have given up on a list that was refused for long, so its BindingPolicy changes, too.
+    pub(crate) fn renew(&self, index: usize, own: &OwnedPlacement<'_>, draft: &mut Draft) -> Finding {
+        let stage = self.stage(index);
+        let renewing = Finding::unknown(
+            Reason::Placing,
+            format!(
+                "writing the list of admitted versions of Binding {} anew",
+                stage.placement
+            ),
+        );
+        if self.policy.spec.paused {
+            return renewing;
+        }
+        let recorded = self
+            .recorded(index)
+            .filter(|record| record.attempt == Some(own.attempt));
+        if let Some(until) = recorded
+            .and_then(list_stays_until)
+            .filter(|until| self.facts.now < *until)
+        {
+            draft.wake(Some(until));
+            return renewing.wake_at(until);
+        }
+        if let Some(missing) = self.require_hold(index, own, draft) {
+            return missing;
+        }
+        if !self.facts.read.is_anew() {
+            draft.ask_for_fresh_read();
+            return renewing;
+        }
+        if draft.is_fencing(&stage.placement) {
+            return renewing;
+        }
+        draft.writes.push(Write::Fence(Placement {
+            name: stage.placement.clone(),
+            precondition: own.precondition(),
+            spec: other_open_spec(&own.object.spec),
+            annotations: BTreeMap::new(),
+        }));
+        draft.writes.extend(self.release(index, own));
+        renewing
+    }
+
+    /// The same for all stages that have passed: clusters that join one get what the stage has.
+    pub(crate) fn renew_passed(&self, draft: &mut Draft) {
+        for index in (0..self.slots.len()).filter(|index| self.has_passed(*index)) {
+            if let Some(own) = self.slots[index].open().filter(|own| !self.is_released(index, own)) {
+                self.renew(index, own, draft);
+            }
+        }
+    }
+
+    /// What a stage has to acknowledge is noted with its release: a report that comes right after it must not be taken for an older one.
+    pub(crate) fn track_release(&self, index: usize, draft: &mut Draft, records: &mut [StageStatus]) {
+        let Some(own) = self.slots[index].open() else { return };
+        let name = &self.stage(index).placement;
+        let is_its = |write: &Write| matches!(write, Write::Release(hold) if hold.name == *name);
+        if !draft.writes.iter().any(is_its) {
+            return;
+        }
+        let followed = follow(StageInput {
+            facts: self.facts,
+            stage: self.stage(index),
+            own,
+            recorded: self.recorded(index),
+            is_handing_over: false,
+        });
+        if let Some((followed, questions)) = followed {
+            records[index].objects = followed.objects;
+            records[index].named_clusters = followed.named_clusters;
+            draft.questions.extend(questions);
+        }
+    }
+
+    /// The Binding of this very placement, if it can be read and written.
+    fn binding_of(&self, own: &OwnedPlacement<'_>) -> Option<&'a Binding> {
+        let entry = self.facts.bindings.get(&PlacementName::of_object(own.object))?;
+        let binding = entry.object.as_ref()?.object()?;
+        let is_its =
+            binding_view::owner_uid(binding) == Some(own.uid()) && binding.metadata.deletion_timestamp.is_none();
+        (is_its && is_identified(&binding.metadata)).then_some(binding)
+    }
+}
+
+fn hold(name: &PlacementName, binding: &Binding, versions: String) -> Write {
+    Write::Hold(Hold {
+        name: name.clone(),
+        precondition: precondition(&binding.metadata),
+        versions,
+    })
+}
