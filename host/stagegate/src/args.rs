@@ -47,6 +47,8 @@ pub enum Command {
     /// Show how the rollout of one policy stands, what is missing, and what to do
     #[command(after_help = STATUS_EXIT_CODES)]
     Status(StatusArgs),
+    /// Show which revision each stage of one policy has, in which objects it differs, and what it waits for
+    Revisions(RevisionsArgs),
     /// Show the rollouts of a cluster live
     Watch(WatchArgs),
     /// Check StagedBindingPolicies and StatusCollectors without a cluster
@@ -141,6 +143,17 @@ pub struct LeaseArgs {
 
 #[derive(Debug, ClapArgs)]
 pub struct StatusArgs {
+    /// The name of the StagedBindingPolicy
+    pub name: String,
+    #[command(flatten)]
+    pub cluster: ClusterArgs,
+    /// Output format
+    #[arg(short, long, default_value = "text", value_name = "FORMAT")]
+    pub output: Format,
+}
+
+#[derive(Debug, ClapArgs)]
+pub struct RevisionsArgs {
     /// The name of the StagedBindingPolicy
     pub name: String,
     #[command(flatten)]

@@ -21,6 +21,7 @@ mod lookup;
 mod outcome;
 #[cfg(feature = "playground")]
 mod playground;
+mod revisions;
 mod run;
 mod signals;
 mod status;
@@ -38,6 +39,7 @@ pub fn execute(args: Args) -> ExitCode {
         Command::Playground(args) => block_on(playground::play(&args)),
         Command::Run(args) => block_on(run::controllers(&args)),
         Command::Status(args) => block_on(status::policy(&args)),
+        Command::Revisions(args) => block_on(revisions::policy(&args)),
         Command::Watch(args) => block_on(watch::policies(&args)),
         Command::Cel(args) => cel::evaluate(&args),
         Command::Gate(command) => gate::command(&command),

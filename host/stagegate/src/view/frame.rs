@@ -7,7 +7,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::ResourceExt as _;
 use stagegate_api::{
     CheckStatus, ObjectStatus, Outcome, PendingUpdate, Phase, StageState, StageStatus, StagedBindingPolicy,
-    StagedBindingPolicyStatus,
+    StagedBindingPolicyStatus, Updates,
 };
 
 use super::change;
@@ -65,7 +65,7 @@ fn of_policy(policy: &StagedBindingPolicy, moment: Moment) -> Vec<Line> {
     }
     let width = stage_width(policy);
     for (name, record) in stages(policy, status) {
-        lines.extend(of_stage(name, record, width, moment.now));
+        lines.extend(of_stage(policy, (name, width), record, moment.now));
     }
     lines
 }
@@ -96,34 +96,69 @@ pub(super) fn stages<'a>(
         .collect()
 }
 
-fn of_stage(name: &str, record: Option<&StageStatus>, width: usize, now: Timestamp) -> Vec<Line> {
+fn of_stage(
+    policy: &StagedBindingPolicy,
+    (name, width): (&str, usize),
+    record: Option<&StageStatus>,
+    now: Timestamp,
+) -> Vec<Line> {
     let state = record.map_or(StageState::Pending, |record| record.state);
     let head = stage_head(name, width, state).and(
         Style::new(),
         &record.map(|record| clusters(&record.destinations)).unwrap_or_default(),
     );
     let Some(record) = record else { return vec![head] };
-    let mut lines = vec![head.and(DIM, &times(record, now))];
+    let head = head.and(DIM, &times(record, now));
+    let mut lines = vec![head.after(DIM, &held(policy, record, now))];
     if matches!(state, StageState::Active | StageState::Failed) {
         let width = check_width(&record.checks);
         let message = |check: &CheckStatus| explained(&check.message, &check.evidence);
         let of_check = |check| check_head(check, width).after(DIM, &message(check));
         lines.extend(record.checks.iter().map(of_check));
     }
+    lines.extend(unproven(policy, record));
     lines.extend(beside_checks(record));
     lines
 }
 
 /// A stage's name and state.
 pub(super) fn stage_head(name: &str, width: usize, state: StageState) -> Line {
-    let (symbol, style) = match state {
+    let (symbol, style) = of_state(state);
+    Line::default().and(style, &format!("  {symbol} {name:width$}  {:9}", format!("{state:?}")))
+}
+
+/// The symbol of a stage in this state, and its style.
+pub(super) fn of_state(state: StageState) -> (&'static str, Style) {
+    match state {
         StageState::Pending => ("○", DIM),
         StageState::Active => ("◐", AnsiColor::Cyan.on_default().bold()),
         StageState::Passed => ("●", AnsiColor::Green.on_default()),
         StageState::Outdated => ("◌", DIM),
         StageState::Failed => ("✗", AnsiColor::Red.on_default().bold()),
-    };
-    Line::default().and(style, &format!("  {symbol} {name:width$}  {:9}", format!("{state:?}")))
+    }
+}
+
+/// Whether what status says of holding the stage is about now: of a placement that is gone it stays on record, and after a change to
+/// immediate updates, too.
+pub(super) fn is_held(policy: &StagedBindingPolicy, record: &StageStatus) -> bool {
+    policy.spec.updates == Updates::Staged && record.binding_policy.is_some()
+}
+
+/// How long the stage has been held at the versions that it has; empty where it is not.
+pub(super) fn held(policy: &StagedBindingPolicy, record: &StageStatus, now: Timestamp) -> String {
+    let since = record.held_since.as_ref().filter(|_| is_held(policy, record));
+    since
+        .map(|since| format!("held for {}", whole_seconds(since, now)))
+        .unwrap_or_default()
+}
+
+/// Objects of which clusters of a held stage may have got a newer version than the admitted one.
+pub(super) fn unproven(policy: &StagedBindingPolicy, record: &StageStatus) -> Option<Line> {
+    if record.unproven.is_empty() || !is_held(policy, record) {
+        return None;
+    }
+    let text = format!("      may be newer than admitted: {}", record.unproven.join(", "));
+    Some(Line::default().and(AnsiColor::Yellow.on_default(), &text))
 }
 
 /// What else there is to know about a stage: updates that are not acknowledged and objects that are not evaluated while it is

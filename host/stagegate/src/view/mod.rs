@@ -2,8 +2,8 @@
 //! as JSON lines.
 //!
 //! Everything shown comes from the policies' spec and status, so that `watch` sees on any cluster what the playground
-//! shows. What is shown is computed by pure functions ([`change`], [`frame`], [`overview`], [`verdicts`]); only [`View`] writes, and
-//! only [`follow`] reads from a cluster.
+//! shows. What is shown is computed by pure functions ([`change`], [`frame`], [`overview`], [`revisions`], [`verdicts`]); only [`View`]
+//! writes, and only [`follow`] reads from a cluster.
 
 use std::io::{self, IsTerminal as _, Write};
 use std::time::Instant;
@@ -21,6 +21,7 @@ pub mod follow;
 pub mod frame;
 pub mod line;
 pub mod overview;
+pub mod revisions;
 pub mod screen;
 mod shown;
 mod text;

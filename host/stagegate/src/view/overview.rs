@@ -147,6 +147,7 @@ impl<'a> Overview<'a> {
         let Some(record) = record else { return vec![head] };
         let times = frame::times(record, now);
         let head = head.and(DIM, times.trim_start());
+        let head = head.after(DIM, &frame::held(self.policy, record, now));
         let mut lines = vec![head.after(Style::new(), &frame::clusters(&record.destinations))];
         if matches!(state, StageState::Active | StageState::Failed) {
             let width = frame::check_width(&record.checks);
@@ -154,6 +155,7 @@ impl<'a> Overview<'a> {
         } else if !record.checks.is_empty() && state == StageState::Passed {
             lines.push(self.passed(record));
         }
+        lines.extend(frame::unproven(self.policy, record));
         lines.extend(frame::beside_checks(record));
         lines
     }

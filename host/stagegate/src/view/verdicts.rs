@@ -9,7 +9,7 @@ use stagegate_api::{EvidencePiece, Outcome, Phase, StageState, StagedBindingPoli
 
 use super::shown::Policies;
 use super::text::{explained, milliseconds};
-use super::{change, times};
+use super::{change, frame, times};
 
 /// The last line of `-o json`.
 #[derive(Debug, Serialize)]
@@ -46,6 +46,12 @@ pub struct StageSummary<'a> {
     pub placed_at: Option<&'a Time>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub passed_at: Option<&'a Time>,
+    /// Since when it has been held at the versions that are admitted to it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub held_since: Option<&'a Time>,
+    /// Objects of which clusters may have got a newer version than the admitted one.
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    pub unproven: &'a [String],
     pub checks: Vec<CheckSummary<'a>>,
     pub not_evaluated: &'a [String],
     pub message: Option<&'a str>,
@@ -88,6 +94,7 @@ impl<'a> PolicySummary<'a> {
         let records = status.map(|status| status.stages.as_slice()).unwrap_or_default();
         let stage = |spec: &'a stagegate_api::Stage| {
             let record = records.iter().find(|record| record.name == spec.name);
+            let held = record.filter(|record| frame::is_held(policy, record));
             let checks = record.map(|record| record.checks.as_slice()).unwrap_or_default();
             StageSummary {
                 name: &spec.name,
@@ -95,6 +102,8 @@ impl<'a> PolicySummary<'a> {
                 clusters: record.map(|record| record.destinations.as_slice()).unwrap_or_default(),
                 placed_at: record.and_then(|record| record.placed_at.as_ref()),
                 passed_at: record.and_then(|record| record.passed_at.as_ref()),
+                held_since: held.and_then(|record| record.held_since.as_ref()),
+                unproven: held.map(|record| record.unproven.as_slice()).unwrap_or_default(),
                 checks: checks
                     .iter()
                     .map(|check| CheckSummary {

@@ -29,6 +29,7 @@ mod requirements;
 mod schema;
 mod stages;
 mod tokens;
+mod updates;
 
 /// Prints what it finds: with the source around it on a terminal, elsewhere as `file:line:column: severity: message`, or as JSON.
 ///
@@ -99,6 +100,7 @@ fn of_objects(objects: &[Manifest], skipped: &[Manifest], wasm: &[PathBuf]) -> R
             Some(Kind::Policy) => {
                 findings.extend(policy::findings(manifest, &beside));
                 findings.extend(stages::findings(manifest));
+                findings.extend(updates::findings(manifest));
                 findings.extend(reach::findings(manifest, &beside, &kinds));
                 findings.extend(gates.findings(manifest, &beside)?);
             }

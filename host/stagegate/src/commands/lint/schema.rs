@@ -25,6 +25,9 @@ const NOT_ALL_CHECKED: &str = "some validation rules were not checked";
 /// How the message of the rule begins by which a policy's name and a stage's must fit into one label value.
 const NAMES_TOO_LONG: &str = "spec.stages: metadata.name and a stage's name together";
 
+/// The same of the rule by which no status is returned into objects that are updated stage by stage.
+const STATUSES_WANTED: &str = "spec.downsync: with updates: Staged no clause may set";
+
 /// The findings of all manifests, each judged alone, and the kinds that the server knows.
 pub fn findings(manifests: &[Manifest]) -> Result<(Vec<Finding>, Kinds)> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
@@ -188,11 +191,31 @@ fn causes(manifest: &Manifest, status: &Status) -> Vec<Finding> {
         .iter()
         // That there may be more to find once these are mended goes without saying.
         .filter(|cause| !cause.message.contains(NOT_ALL_CHECKED))
-        .flat_map(|cause| match cause.message.find(NAMES_TOO_LONG) {
-            Some(begin) => names_too_long(manifest, &cause.message[begin..]),
-            None => vec![of_cause(manifest, &cause.field, &cause.message)],
+        .flat_map(|cause| {
+            let of_rule = |rule: &str| cause.message.find(rule).map(|begin| &cause.message[begin..]);
+            match (of_rule(NAMES_TOO_LONG), of_rule(STATUSES_WANTED)) {
+                (Some(message), _) => names_too_long(manifest, message),
+                (None, Some(message)) => statuses_wanted(manifest, message),
+                (None, None) => vec![of_cause(manifest, &cause.field, &cause.message)],
+            }
         })
         .collect()
+}
+
+/// The rule is about the whole policy; the mistake is in each field by which a clause wants a status.
+fn statuses_wanted(manifest: &Manifest, message: &str) -> Vec<Finding> {
+    const FIELDS: [&str; 2] = ["wantSingletonReportedState", "wantMultiWECReportedState"];
+    let mut places: Vec<String> = Vec::new();
+    for clause in items(manifest, "/spec/downsync") {
+        let is_set = |field: &&str| clause.value.get(*field) == Some(&Value::Bool(true));
+        let fields = FIELDS.into_iter().filter(is_set);
+        places.extend(fields.map(|field| format!("{}/{field}", clause.pointer)));
+    }
+    if places.is_empty() {
+        places = vec!["/spec/downsync".to_owned()];
+    }
+    let finding = |place: &String| Finding::error(manifest, manifest.place(place), "schema", message);
+    places.iter().map(finding).collect()
 }
 
 /// The rule is about the whole policy; the mistake is in each name of a stage that does not fit beside the policy's, or in that alone
@@ -220,7 +243,7 @@ fn of_cause(manifest: &Manifest, field: &str, message: &str) -> Finding {
     let named = said
         .split_once(": ")
         .map(|(named, _)| named)
-        .filter(|named| named.starts_with("spec."));
+        .filter(|named| named.starts_with("spec.") || *named == "metadata.name");
     // The root, as servers write it.
     let field = if field == "<nil>" { "" } else { field };
     let field = if field.is_empty() {

@@ -7,6 +7,7 @@ use stagegate_decide::binding::Selector;
 use super::finding::Finding;
 use super::policy::{Item, items};
 use super::requirements::Requirements;
+use super::updates;
 use crate::manifests::Manifest;
 
 /// A stage's selectors that can be read and are not contradictory.
@@ -102,19 +103,22 @@ fn shared(manifest: &Manifest, earlier: &Stage<'_>, later: &Stage<'_>) -> Option
         inner.selectors.iter().any(is_in_outer)
     };
     let (one, other) = (earlier.name, later.name);
-    let message = match (within(later, earlier), within(earlier, later)) {
-        (true, true) => format!(
-            "stages {one} and {other} select the same clusters: they get the workload with stage {one}, before stage {other} \
-             opens"
-        ),
-        (true, false) => {
-            format!("some clusters of stage {other} belong to stage {one}, too: they get the workload with stage {one}")
-        }
-        (false, true) => {
-            format!("some clusters of stage {one} belong to stage {other}, too: they get the workload with stage {one}")
-        }
+    let inclusions = (within(later, earlier), within(earlier, later));
+    let fact = match inclusions {
+        (true, true) => format!("stages {one} and {other} select the same clusters"),
+        (true, false) => format!("some clusters of stage {other} belong to stage {one}, too"),
+        (false, true) => format!("some clusters of stage {one} belong to stage {other}, too"),
         (false, false) => return None,
     };
+    let place = manifest.place(&later.pointer);
+    if updates::are_staged(manifest) {
+        return Some(updates::shared(manifest, place, &fact));
+    }
+    let before = match inclusions {
+        (true, true) => format!(", before stage {other} opens"),
+        _ => String::new(),
+    };
+    let message = format!("{fact}: they get the workload with stage {one}{before}");
     let advice = "give each stage a label that only its clusters have, unless they are meant to share these";
-    Some(Finding::warning(manifest, manifest.place(&later.pointer), "shared-clusters", message).advise(advice))
+    Some(Finding::warning(manifest, place, "shared-clusters", message).advise(advice))
 }

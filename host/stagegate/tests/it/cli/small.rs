@@ -23,6 +23,7 @@ fn completions_name_every_subcommand() {
             "playground",
             "run",
             "status",
+            "revisions",
             "watch",
             "lint",
             "cel",
@@ -101,6 +102,7 @@ clusters: [{name: nobody, cluster: {server: 'http://127.0.0.1:9'}}]
         (&["run"][..], "error: starting the controllers: "),
         (&["watch"], "error: "),
         (&["status", "nginx"], "error: "),
+        (&["revisions", "nginx"], "error: "),
     ] {
         let ended = stagegate(&[command, &["--kubeconfig", &path]].concat());
         assert_eq!(ended.status.code(), Some(4), "{command:?}: {}", text(&ended.stderr));

@@ -1,4 +1,4 @@
-//! `stagegate status` and `stagegate watch` against an API server over a socket: what they find there, and their exit codes.
+//! `stagegate status`, `revisions` and `watch` against an API server over a socket: what they find there, and their exit codes.
 
 use std::process::Output;
 
@@ -75,9 +75,34 @@ async fn the_exit_code_of_status_says_whether_a_rollout_is_done() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn revisions_end_with_exit_code_0_whatever_has_become_of_the_rollout() {
+    let served = with_policy("revisions").await;
+    for phase in [None, Some("Progressing"), Some("Failed")] {
+        if let Some(phase) = phase {
+            say(&served, phase, "False").await;
+        }
+        let ended = ask(&served, &["revisions", "nginx"]);
+        assert_eq!(ended.status.code(), Some(0), "{}", text(&ended.stderr));
+        let said = text(&ended.stdout);
+        assert!(said.starts_with("Updates are immediate: "), "{said}");
+        assert!(said.contains("\nSTAGE  REVISION  SINCE"), "{said}");
+        assert!(!said.contains('\u{1b}'), "a pipe has no colours: {said}");
+        let json = ask(&served, &["revisions", "nginx", "-o", "json"]);
+        assert_eq!(json.status.code(), Some(0));
+        let said: Value = serde_json::from_slice(&json.stdout).unwrap();
+        assert_eq!(
+            (&said["type"], &said["updates"]),
+            (&json!("revisions"), &json!("Immediate"))
+        );
+        let awaited = phase.map_or("the controller", |_| "Unhealthy");
+        assert_eq!(said["stages"][0]["waitsFor"], awaited);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_policy_that_is_not_there_is_an_error_at_once_with_the_name_that_was_meant() {
     let served = with_policy("status-names").await;
-    for (command, rest) in [("status", &[][..]), ("watch", &["--timeout", "5s"])] {
+    for (command, rest) in [("status", &[][..]), ("revisions", &[]), ("watch", &["--timeout", "5s"])] {
         for (name, said) in [
             (
                 "ngnix",
@@ -110,6 +135,7 @@ async fn a_missing_crd_is_an_error_that_says_how_to_install_it() {
     );
     for arguments in [
         &["status", "nginx"][..],
+        &["revisions", "nginx"],
         &["watch", "nginx"],
         &["watch"],
         &["watch", "--until", "Completed"],

@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use serde::Deserialize;
-use stagegate::view::{Counting, Elapsed, Moment, Policies, change, frame, line, overview, screen, verdicts};
+use stagegate::view::{
+    Counting, Elapsed, Moment, Policies, change, frame, line, overview, revisions, screen, verdicts,
+};
 use stagegate_api::StagedBindingPolicy;
 
 use super::cases;
@@ -96,6 +98,71 @@ fn every_status_fits_80_columns_and_says_what_to_do() {
     }
 }
 
+/// `tests/revisions/*.yaml`: a policy, and what `stagegate revisions` says of it.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RevisionsCase {
+    why: String,
+    now: Timestamp,
+    policy: StagedBindingPolicy,
+    /// In 80 columns, without colours.
+    page: Vec<String>,
+    json: Option<serde_json::Value>,
+}
+
+#[test]
+fn every_table_of_revisions_fits_80_columns_and_names_what_differs() {
+    for file in cases("revisions") {
+        let text = std::fs::read_to_string(&file).expect("the case was listed");
+        let case: RevisionsCase =
+            serde_saphyr::from_str(&text).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+        let why = format!("{}: {}", file.display(), case.why);
+        let revisions = revisions::Revisions::of(&case.policy);
+        let page = screen::paginate(&revisions.lines(case.now), 80, false);
+        assert!(page.iter().all(|line| line.chars().count() <= 80), "{why}\n{page:#?}");
+        assert_eq!(page, case.page, "{why}\n{}", page.join("\n"));
+        if let Some(expected) = case.json {
+            let json = serde_json::to_value(&revisions).expect("revisions are JSON");
+            assert_eq!(json, expected, "{why}\n{json}");
+        }
+    }
+}
+
+#[test]
+fn of_many_objects_that_differ_ten_are_named_and_all_of_them_in_json() {
+    let stage = |name: &str, state: &str| serde_json::json!({"name": name, "state": state, "revision": name});
+    let objects = |stage: &str, content: &str| {
+        let object = |number| {
+            serde_json::json!({
+                "group": "", "resource": "services", "namespace": "shop", "name": format!("s-{number}"), "uid": "u",
+                "resourceVersion": "1", "contentDigest": content,
+            })
+        };
+        serde_json::json!({"stage": stage, "objects": (0..12).map(object).collect::<Vec<_>>()})
+    };
+    let policy = serde_json::json!({
+        "apiVersion": "community.kubestellar.io/v1alpha1",
+        "kind": "StagedBindingPolicy",
+        "metadata": {"name": "shop"},
+        "spec": {"updates": "Staged", "stages": [{"name": "dev"}, {"name": "prod"}]},
+        "status": {
+            "activeStage": "dev",
+            "reason": "Soaking",
+            "stages": [stage("dev", "Active"), stage("prod", "Outdated")],
+            "tracking": [objects("dev", "m.new"), objects("prod", "m.old")],
+        },
+    });
+    let policy: StagedBindingPolicy = serde_json::from_value(policy).expect("a policy");
+    let revisions = revisions::Revisions::of(&policy);
+    let lines = revisions.lines(Timestamp::UNIX_EPOCH);
+    let named: Vec<String> = lines.iter().skip(4).map(frame::Line::plain).collect();
+    assert_eq!(named.len(), 11, "{named:#?}");
+    assert_eq!(named[0], "  prod  services shop/s-0 differs");
+    assert_eq!(named[10], "  prod  and 2 more");
+    let json = serde_json::to_value(&revisions).expect("revisions are JSON");
+    assert_eq!(json["stages"][1]["differs"].as_array().map(Vec::len), Some(12));
+}
+
 #[test]
 fn the_times_of_a_rollout_count_from_its_first_placement_and_end_with_its_completion() {
     let policy = |status: serde_json::Value| {
@@ -158,8 +225,11 @@ fn control_characters_of_a_status_never_reach_the_terminal() {
     status.stages.push(stagegate_api::StageStatus {
         name: "dev".to_owned(),
         message: Some("first\n\x1b[2Jsecond".to_owned()),
+        unproven: vec!["services \x1b[2J".to_owned()],
+        binding_policy: Some(Default::default()),
         ..Default::default()
     });
+    policy.spec.updates = stagegate_api::Updates::Staged;
     let lines = line::texts(&change::between(None, &policy), Elapsed::Precise(Duration::ZERO));
     assert_eq!(lines, ["  0.0s nginx dev note: first  [2Jsecond"]);
     let policies = Policies::from([("nginx".to_owned(), policy)]);
@@ -176,4 +246,9 @@ fn control_characters_of_a_status_never_reach_the_terminal() {
         "{shown:?}"
     );
     assert!(!verdicts::table(&policies, None).contains('\x1b'));
+    let shown = revisions::Revisions::of(&policies["nginx"]).lines(Timestamp::UNIX_EPOCH);
+    assert!(
+        shown.iter().all(|line| !line.plain().contains(char::is_control)),
+        "{shown:?}"
+    );
 }
