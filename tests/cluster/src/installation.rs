@@ -25,6 +25,9 @@ const NAME: &str = "stagegate";
 /// What takes 15 s on a cluster where nobody waits for it.
 const LEASE: &str = "--lease-duration=2s";
 
+/// A component that holds Bindings; on its own, kubectl applies it, too.
+const STAGED_UPDATES: &str = "deploy/kustomize/staged-updates";
+
 /// Which overlay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
@@ -38,10 +41,12 @@ impl Kind {
         match self {
             Kind::PlainCluster => &[
                 "deploy/kustomize/inventory-crds",
+                STAGED_UPDATES,
                 "deploy/kustomize/overlays/plain-cluster",
             ],
             Kind::BesideKubeStellar => &[
                 "deploy/kustomize/overlays/beside-kubestellar/wds",
+                STAGED_UPDATES,
                 "deploy/kustomize/overlays/beside-kubestellar/hosting",
             ],
         }

@@ -86,6 +86,14 @@ pub enum Step {
         resource: String,
         name: String,
     },
+    /// Until these are the images of the Deployment that the cluster has run from the beginning, in this order.
+    Ran {
+        cluster: String,
+        name: String,
+        images: Vec<String>,
+        #[serde(default = "minute")]
+        within_s: u64,
+    },
     /// Another client pauses and resumes the policy and annotates it, until a refused write makes the controller read it.
     Contend(Reference),
     Kill(Part),
@@ -190,6 +198,12 @@ impl Step {
                 Ok(())
             }
             Step::NeverMissing { resource, name } => world.never_missing(resource, name),
+            Step::Ran {
+                cluster,
+                name,
+                images,
+                within_s,
+            } => ran(world, (cluster, name, images), *within_s).await,
             Step::Contend(policy) => contend(&client, policy, world).await,
             Step::Kill(part) => {
                 world.story().catch_up(&client).await?;
@@ -254,6 +268,24 @@ impl Reference {
             tokio::time::sleep(LOOK).await;
         }
         Ok(())
+    }
+}
+
+async fn ran(world: &World, (cluster, name, images): (&str, &str, &[String]), within_s: u64) -> anyhow::Result<()> {
+    let begun = Instant::now();
+    loop {
+        // The playground keeps its truth to itself.
+        let Some(seen) = world.images(cluster, name) else {
+            return Ok(());
+        };
+        if seen == images {
+            return Ok(());
+        }
+        ensure!(images.starts_with(&seen), "{cluster} has run {seen:?}");
+        if begun.elapsed() > Duration::from_secs(within_s) {
+            return Err(TooLate(format!("not within {within_s} s: {cluster} has run {seen:?}")).into());
+        }
+        tokio::time::sleep(LOOK).await;
     }
 }
 

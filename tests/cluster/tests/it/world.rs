@@ -300,6 +300,18 @@ impl World {
 
     /// # Errors
     /// When at some moment the workload was in no cluster, after it had been in one.
+    /// The images of the Deployment that the cluster has run, from the beginning; `None`: nobody here knows.
+    pub fn images(&self, cluster: &str, name: &str) -> Option<Vec<String>> {
+        let truth = self.clusters.as_ref()?.truth();
+        let of_it = truth.fared.iter().filter(|fared| {
+            fared.cluster == cluster && fared.object.resource == "deployments" && fared.object.name == name
+        });
+        let images = of_it.map(|fared| fared.spec["template"]["spec"]["containers"][0]["image"].clone());
+        let mut images: Vec<String> = images.filter_map(|image| image.as_str().map(str::to_owned)).collect();
+        images.dedup();
+        Some(images)
+    }
+
     pub fn never_missing(&self, resource: &str, name: &str) -> anyhow::Result<()> {
         let Some(clusters) = &self.clusters else {
             // The playground keeps its truth to itself; its own tests ask it.

@@ -137,6 +137,16 @@ async fn everything(world: &World) {
         .await;
     world.until_phase("much", Phase::Completed, 60).await;
 
+    // A workload whose updates go through the stages.
+    stagegate::held_bindings::install(&world.client)
+        .await
+        .expect("the shipped policy");
+    world.apply(&workload("held")).await;
+    world
+        .apply(&policy("held").replacen("  stages:", "  updates: Staged\n  stages:", 1))
+        .await;
+    world.until_phase("held", Phase::Completed, 120).await;
+
     // An object without namespace.
     let (before, after) = policy("space")
         .split_once("  - apiGroup")
@@ -156,7 +166,7 @@ async fn everything(world: &World) {
 
 #[tokio::test(start_paused = true)]
 async fn each_controller_asks_for_what_its_role_grants_and_for_nothing_else() {
-    let Some(plain) = Rendered::by_kustomize(PLAIN) else {
+    let Some(plain) = Rendered::with_staged_updates(PLAIN) else {
         return;
     };
     let granted = rights(&plain);
@@ -174,6 +184,7 @@ async fn each_controller_asks_for_what_its_role_grants_and_for_nothing_else() {
     for Alone { role, tap, .. } in &controllers {
         let mut unused = of(role);
         if *role == "stagegate-staging" {
+            unused.extend(of("stagegate-staged-updates"));
             unused.extend(of("stagegate-gates"));
             unused.extend(of("stagegate-events"));
         }

@@ -102,6 +102,14 @@ impl World {
         world
     }
 
+    /// A world whose API server holds Bindings at the versions that they list.
+    pub async fn start_held(pace: Pace) -> World {
+        let mut world = Self::start_without_host(pace).await;
+        stagegate::held_bindings::install(&world.client).await.unwrap();
+        world.start_host().await;
+        world
+    }
+
     pub async fn start_without_host(pace: Pace) -> World {
         Self::start_with(pace, TokioClock::shared(), crd::all_for_playground()).await
     }

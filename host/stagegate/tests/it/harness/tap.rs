@@ -130,6 +130,11 @@ impl Tap {
         self.state().disturbed = Some((nth, disturbance));
     }
 
+    /// Counts from here on.
+    pub fn forget(&self) {
+        *self.state() = State::default();
+    }
+
     pub fn flow_again(&self) {
         let mut state = self.state();
         (state.last_write, state.disturbed, state.is_dry) = (None, None, false);

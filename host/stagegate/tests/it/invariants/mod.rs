@@ -4,6 +4,7 @@
 //! The rules are named as in [`RULES`]. A rule that a scenario breaks on purpose (a user who wipes status, say) is waived
 //! there by name, with the reason.
 
+mod admitted;
 mod placements;
 mod promotions;
 mod replay;
@@ -55,6 +56,10 @@ pub const RULES: &[(&str, &str)] = &[
     (
         "gate",
         "a gate's pass is recorded only with the digest of a component that its ConfigMap held",
+    ),
+    (
+        "admitted",
+        "a cluster of a held stage runs only versions that the list of a Binding that names it has admitted, unless status says that its delivery is unproven",
     ),
     ("quiet", "no object is written to and fro without anybody else's doing"),
     (
@@ -121,6 +126,7 @@ pub fn check(run: &Run<'_>) -> (Vec<Violation>, BTreeMap<&'static str, usize>) {
         reach.take(&replay, &commit);
     }
     reach.check(run, &mut found);
+    admitted::check(run, &mut found);
     words::check_waiting(run, &mut found);
     (found.violations, found.looked)
 }

@@ -1,10 +1,10 @@
 //! Rules about what is placed and taken away: who may do it, when, and for which revision. Must not look into clusters.
 
-use stagegate_api::{Outcome, PreviousStages, StageState, StageStatus, StagedBindingPolicySpec};
+use stagegate_api::{Outcome, PreviousStages, StageState, StageStatus, StagedBindingPolicySpec, Updates};
 use stagegate_decide::staging::revision_of;
 
 use super::Found;
-use super::replay::{PLACEMENTS, POLICIES, Placed, Policy, Replay, Seen};
+use super::replay::{BINDINGS, PLACEMENTS, POLICIES, Placed, Policy, Replay, Seen};
 
 /// Kinds that the host writes beside those that it owns: they are nobody's placement.
 const OTHERS: &[&str] = &[
@@ -49,6 +49,7 @@ fn own(replay: &Replay, seen: &Seen<'_>, found: &mut Found) {
             before.is_none_or(|before| replay.owner_of(&before).is_some())
         }
         POLICIES => request.subresource == "status",
+        BINDINGS => request.verb == "patch" && replay.owner_of_binding(&commit.name).is_some(),
         other => OTHERS.contains(&other),
     };
     let is_best_effort = commit.resource == "events";
@@ -65,7 +66,9 @@ fn placed(replay: &Replay, seen: &Seen<'_>, (before, after): (Option<&Placed>, &
     let spec = policy.specs.get(&generation);
     let revision = spec.map(|spec| revision_of(&spec.downsync).to_string());
     let is_told = generation >= policy.told_generation();
-    let is_of_revision = revision.is_some() && revision == after.revision;
+    // With staged updates the revision also depends on the objects: rule `admitted` looks at those.
+    let is_staged = spec.is_some_and(|spec| spec.updates == Updates::Staged);
+    let is_of_revision = revision.is_some() && (revision == after.revision || (is_staged && after.revision.is_some()));
     found.at(seen.place()).holds("revision", is_told && is_of_revision, || {
         format!(
             "{} is placed for generation {generation} and revision {:?}; status has told of {}, and the revision of that \
@@ -94,13 +97,17 @@ fn placed(replay: &Replay, seen: &Seen<'_>, (before, after): (Option<&Placed>, &
         let position = spec.stages.iter().position(|known| known.name == *other);
         placed.revision == after.revision && position > index
     });
-    found.at(seen.place()).holds("one-active", later.is_none(), || {
-        format!(
-            "{} is placed while {:?} is open at the same revision",
-            after.name,
-            later.map(|(name, _)| name)
-        )
-    });
+    // An edit that is taken back brings the revision back that later stages still have.
+    let is_taken_back = is_staged && before.is_some_and(Placed::is_open);
+    found
+        .at(seen.place())
+        .holds("one-active", later.is_none() || is_taken_back, || {
+            format!(
+                "{} is placed while {:?} is open at the same revision",
+                after.name,
+                later.map(|(name, _)| name)
+            )
+        });
     let is_opened = before.is_none_or(|before| !before.is_open());
     if is_opened && let (Some(revision), Some(attempt)) = (&after.revision, after.attempt) {
         let again = policy
@@ -192,7 +199,17 @@ fn removed(replay: &Replay, seen: &Seen<'_>, before: &Placed, found: &mut Found)
     let Some(spec) = policy.specs.get(&policy.told_generation()) else {
         return;
     };
-    let revision = revision_of(&spec.downsync).to_string();
+    let revision = if spec.updates == Updates::Staged {
+        // As status has it of the last stage that has passed or is active.
+        let records = policy.status.iter().flat_map(|status| &status.stages);
+        let known = records.filter(|record| matches!(record.state, StageState::Active | StageState::Passed));
+        known
+            .filter_map(|record| record.revision.clone())
+            .next_back()
+            .unwrap_or_default()
+    } else {
+        revision_of(&spec.downsync).to_string()
+    };
     let position = |name: &str| spec.stages.iter().position(|known| known.name == name);
     let own = before.stage_of(&policy.name).and_then(position);
     let later = replay

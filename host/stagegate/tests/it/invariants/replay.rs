@@ -10,6 +10,7 @@ use stagegate_embedded::Commit;
 
 pub const POLICIES: &str = "stagedbindingpolicies.community.kubestellar.io";
 pub const PLACEMENTS: &str = "bindingpolicies.control.kubestellar.io";
+pub const BINDINGS: &str = "bindings.control.kubestellar.io";
 const CLUSTERS: &str = "managedclusters.cluster.open-cluster-management.io";
 const COLLECTORS: &str = "statuscollectors.control.kubestellar.io";
 const WORKLOADS: &[&str] = &["deployments.apps"];
@@ -25,7 +26,7 @@ impl<'a> Seen<'a> {
     pub fn of(commit: &'a Commit) -> Self {
         let resource = commit.resource.as_str();
         let is_asked_for =
-            [POLICIES, PLACEMENTS, CLUSTERS, COLLECTORS].contains(&resource) || WORKLOADS.contains(&resource);
+            [POLICIES, PLACEMENTS, BINDINGS, CLUSTERS, COLLECTORS].contains(&resource) || WORKLOADS.contains(&resource);
         Self {
             commit,
             before: is_asked_for.then(|| commit.before()).flatten(),
@@ -179,6 +180,11 @@ impl Replay {
     /// The policy that owns the placement.
     pub fn owner_of(&self, placed: &Placed) -> Option<&Policy> {
         placed.owners.iter().find_map(|uid| self.policies.get(uid))
+    }
+
+    /// The policy that owns the BindingPolicy of the Binding's name.
+    pub fn owner_of_binding(&self, name: &str) -> Option<&Policy> {
+        self.owner_of(self.placements.get(name)?)
     }
 
     /// The open placements of this policy but the one of that name.

@@ -28,10 +28,15 @@ enum Sample {
     Keep,
     /// A cluster is in both of two stages.
     Shared,
+    /// Two stages are held at version 1, and version 2 goes through both.
+    Release,
 }
 
 impl Sample {
     async fn begin(self) -> World {
+        if self == Self::Release {
+            return Self::with_version_2_to_come().await;
+        }
         let world = World::start_without_host(Pace::Fast).await;
         world.apply(&shop()).await;
         world.apply(&workload("web")).await;
@@ -52,9 +57,40 @@ impl Sample {
                 let selectors = "clusterSelectors: [{matchLabels: {env: test}}, {matchLabels: {also: test}}]";
                 two_stages(&policy("web")).replacen("clusterSelectors: [{matchLabels: {env: test}}]", selectors, 1)
             }
+            Self::Release => unreachable!("it begins otherwise"),
         };
         world.apply(&text).await;
         world
+    }
+
+    /// A first host has brought version 1 to both stages and is gone; the workload was edited since.
+    async fn with_version_2_to_come() -> World {
+        let mut world = World::start_held(Pace::Fast).await;
+        world.apply(&shop()).await;
+        world.apply(&workload("web")).await;
+        let staged = "  updates: Staged\n  previousStages: Keep\n  stages:";
+        world
+            .apply(&two_stages(&policy("web")).replacen("  stages:", staged, 1))
+            .await;
+        world.until_phase("web", Phase::Completed, 120).await;
+        world.stop_host().await;
+        let containers = json!([{"name": "web", "image": "registry.example/web:2"}]);
+        let patch = json!({"spec": {"template": {"spec": {"containers": containers}}}});
+        world.edit_deployment("web", patch).await;
+        // What KubeStellar makes of it is refused.
+        world.pass(1).await;
+        world.tap.forget();
+        world
+    }
+
+    /// Version 2, where there is one, is in the last stage: the policy was completed before it came.
+    fn has_arrived(self, world: &World) -> bool {
+        let truth = world.clusters.truth();
+        let mut runs = truth.fared.iter().rev().filter(|fared| fared.cluster == "test-1");
+        let image = runs
+            .next()
+            .map(|fared| fared.spec["template"]["spec"]["containers"][0]["image"].clone());
+        self != Self::Release || image == Some(json!("registry.example/web:2"))
     }
 
     /// The placements that are left at the end.
@@ -62,7 +98,7 @@ impl Sample {
         match self {
             Self::Condition => &["prod"],
             Self::Gate | Self::Shared => &["test"],
-            Self::Keep => &["dev", "test"],
+            Self::Keep | Self::Release => &["dev", "test"],
         }
     }
 }
@@ -79,8 +115,8 @@ struct End {
     stage: Option<String>,
     stages: Vec<(String, Option<stagegate_api::StageState>)>,
     open: Vec<String>,
-    /// Cluster → what it runs.
-    clusters: BTreeMap<String, Vec<String>>,
+    /// Cluster → what it runs, and a digest of it.
+    clusters: BTreeMap<String, Vec<(String, String)>>,
     /// Cluster → how often the workload came and went.
     arrivals_and_removals: BTreeMap<String, (usize, usize)>,
     /// BindingPolicy → how often it was created and removed.
@@ -94,12 +130,12 @@ async fn end_of(world: &World, sample: Sample) -> Result<End, String> {
     for _ in 0..END_WITHIN_S {
         status = world.status("web").await;
         open = world.open("web").await;
-        if status.phase == Some(Phase::Completed) && open == sample.last_open() {
+        if status.phase == Some(Phase::Completed) && open == sample.last_open() && sample.has_arrived(world) {
             break;
         }
         world.pass(1).await;
     }
-    if status.phase != Some(Phase::Completed) || open != sample.last_open() {
+    if status.phase != Some(Phase::Completed) || open != sample.last_open() || !sample.has_arrived(world) {
         return Err(format!("{open:?} open after {END_WITHIN_S} s: {}", said(&status)));
     }
     world.pass(5).await;
@@ -128,7 +164,14 @@ async fn end_of(world: &World, sample: Sample) -> Result<End, String> {
         clusters: truth
             .clusters
             .iter()
-            .map(|(name, objects)| (name.clone(), objects.keys().map(ToString::to_string).collect()))
+            .map(|(name, objects)| {
+                let held = objects.iter();
+                (
+                    name.clone(),
+                    held.map(|(object, present)| (object.to_string(), present.digest.clone()))
+                        .collect(),
+                )
+            })
             .collect(),
         arrivals_and_removals: names
             .map(|name| {
@@ -263,6 +306,9 @@ matrix! {
     a_host_killed_at_any_call_of_a_rollout_with_a_gate_loses_nothing: Gate, KILLS;
     a_host_killed_at_any_call_of_a_rollout_that_spreads_loses_nothing: Keep, KILLS;
     a_host_killed_at_any_call_of_a_rollout_with_a_shared_cluster_loses_nothing: Shared, KILLS;
+    a_host_killed_at_any_call_of_an_update_that_goes_through_stages_loses_nothing: Release, KILLS;
+    any_bad_answer_in_an_update_that_goes_through_stages_changes_nothing: Release, ANSWERS;
+    any_bad_stream_or_stale_list_in_an_update_that_goes_through_stages_changes_nothing: Release, STREAMS;
     any_bad_answer_in_a_rollout_with_conditions_changes_nothing: Condition, ANSWERS;
     any_bad_answer_in_a_rollout_with_a_gate_changes_nothing: Gate, ANSWERS;
     any_bad_answer_in_a_rollout_that_spreads_changes_nothing: Keep, ANSWERS;

@@ -13,4 +13,5 @@ mod rollout;
 mod scale;
 mod sickness;
 mod soak;
+mod updates;
 mod upheaval;
