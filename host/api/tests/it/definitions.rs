@@ -113,16 +113,16 @@ fn every_rule_has_a_message_that_names_the_field() {
     for (kind, schema) in schemas(crd::ours()) {
         walk(&kind, &schema, &mut |path, node| {
             for rule in node["x-kubernetes-validations"].as_array().into_iter().flatten() {
-                assert!(
-                    rule["message"].as_str().is_some_and(|text| text.starts_with("spec.")),
-                    "{path}: {rule}"
-                );
+                let names_field = |text: &str| text.starts_with("spec.") || text.starts_with("metadata.name: ");
+                assert!(rule["message"].as_str().is_some_and(names_field), "{path}: {rule}");
                 rules.push(path.to_owned());
             }
         });
     }
     rules.sort();
     let expected = [
+        "StagedBindingPolicy",
+        "StagedBindingPolicy",
         "StagedBindingPolicy",
         "StagedBindingPolicy.spec.downsync[]",
         "StagedBindingPolicy.spec.stages",
