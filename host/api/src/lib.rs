@@ -44,8 +44,8 @@ pub use staged_binding_policy::{
     PreviousStages, Stage, StageHealth, StagedBindingPolicy, StagedBindingPolicySpec, UnacknowledgedUpdates, Updates,
 };
 pub use staged_status::{
-    BindingPolicyRef, CheckStatus, EvidencePiece, ObjectStatus, Outcome, PendingUpdate, Phase, StageState, StageStatus,
-    StageTracking, StagedBindingPolicyStatus, StoredStatus,
+    BindingPolicyRef, CheckStatus, ContentBefore, EvidencePiece, HoldTracking, ObjectStatus, Outcome, PendingUpdate,
+    Phase, StageState, StageStatus, StageTracking, StagedBindingPolicyStatus, StoredStatus,
 };
 pub use status_collector::{
     CombinedField, NamedExpression, StatusCollector, StatusCollectorSpec, StatusCollectorStatus,

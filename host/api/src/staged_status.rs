@@ -117,9 +117,32 @@ pub struct StageTracking {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 64), inner(length(max = 64)))]
     pub event_reasons: Vec<String>,
+    /// With `updates: Staged`: what is known of the versions of the stage.
+    #[serde(default, skip_serializing_if = "HoldTracking::is_empty")]
+    pub hold: HoldTracking,
+}
+
+/// What is known of the versions that a held stage has.
+#[derive(Clone, Debug, Default, Deserialize, KubeSchema, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct HoldTracking {
     /// The generation that the stage's Binding had at `heldSince`. Another one may have brought newer versions to clusters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub held_generation: Option<i64>,
+    pub generation: Option<i64>,
+    /// A digest of the versions that the Binding named last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 128))]
+    pub named: Option<String>,
+    /// A digest of the list of versions that was admitted last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 128))]
+    pub admitted: Option<String>,
+}
+
+impl HoldTracking {
+    const fn is_empty(&self) -> bool {
+        self.generation.is_none() && self.named.is_none() && self.admitted.is_none()
+    }
 }
 
 impl JsonSchema for StagedBindingPolicyStatus {
@@ -146,7 +169,7 @@ impl From<StoredStatus> for StagedBindingPolicyStatus {
                 stage.named_clusters = tracking.named_clusters;
                 stage.objects = tracking.objects;
                 stage.event_reasons = tracking.event_reasons;
-                stage.held_generation = tracking.held_generation;
+                stage.hold = tracking.hold;
             }
         }
         Self {
@@ -186,7 +209,7 @@ impl StageTracking {
             named_clusters: mem::take(&mut stage.named_clusters),
             objects: mem::take(&mut stage.objects),
             event_reasons: mem::take(&mut stage.event_reasons),
-            held_generation: stage.held_generation.take(),
+            hold: mem::take(&mut stage.hold),
         }
     }
 
@@ -195,7 +218,7 @@ impl StageTracking {
             && self.named_clusters.is_empty()
             && self.objects.is_empty()
             && self.event_reasons.is_empty()
-            && self.held_generation.is_none()
+            && self.hold.is_empty()
     }
 }
 
@@ -333,7 +356,7 @@ pub struct StageStatus {
     /// As in [`StageTracking`].
     #[serde(skip)]
     #[schemars(skip)]
-    pub held_generation: Option<i64>,
+    pub hold: HoldTracking,
 }
 
 /// Where a stage stands.
@@ -412,6 +435,23 @@ pub struct ObjectStatus {
     #[schemars(with = "Option<DateTime>")]
     pub edited_at: Option<Time>,
     /// Updates that clusters have not acknowledged, one entry for all clusters of which the same is known.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 1024))]
+    pub pending_updates: Vec<PendingUpdate>,
+    /// What the clusters of a held stage have of the object while a release of another content of it is under way: `contentDigest` and
+    /// `pendingUpdates` are those of the release then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub before_release: Option<ContentBefore>,
+}
+
+/// What clusters have of an object until a release brings another content of it.
+#[derive(Clone, Debug, Default, Deserialize, KubeSchema, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ContentBefore {
+    /// As `contentDigest` of the object.
+    #[schemars(length(max = 128))]
+    pub content_digest: String,
+    /// As `pendingUpdates` of the object.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 1024))]
     pub pending_updates: Vec<PendingUpdate>,

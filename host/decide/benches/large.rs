@@ -205,6 +205,7 @@ impl World {
                     content_digest: None,
                 });
                 let answer = ObjectFacts {
+                    asked_at: None,
                     asked_for: resource_version,
                     found,
                     refused: None,

@@ -34,7 +34,7 @@ pub use input::facts::{
     BindingFacts, ContentDigest, Decoded, EvidenceCollectorFacts, Facts, ObjectFacts, ObjectMeta, PolicyFacts, Settings,
 };
 pub use input::hold::{HoldAnswer, HoldFacts};
-pub use input::observed::{NamedVersion, Observed, observe};
+pub use input::observed::{NamedVersion, Observed, SeenGeneration, observe};
 pub use input::placement::{bindings_to_read, open_placements};
 pub use plan::{Decision, Event, Hold, Placement, Plan, Precondition, Write};
 pub use rollout::placing::newest_lease;

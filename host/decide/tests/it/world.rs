@@ -422,10 +422,12 @@ fn answer_object(
     {
         found.content_digest = Some(ContentDigest::of(&"first", &"first"));
     }
+    let asked_at = Some(facts.now);
     facts.objects.insert(
         key,
         ObjectFacts {
             asked_for: resource_version,
+            asked_at,
             found,
             refused,
         },

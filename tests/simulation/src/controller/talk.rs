@@ -329,6 +329,7 @@ impl Talk {
             }
             let answer = ObjectFacts {
                 asked_for,
+                asked_at: Some(self.facts.now),
                 found: live.map(|live| live.found()),
                 refused: None,
             };

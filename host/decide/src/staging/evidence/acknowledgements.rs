@@ -89,6 +89,8 @@ pub struct UpdateTracker<'a> {
     pub is_named_after_loss: bool,
     /// Since when this process has been watching without a gap.
     pub watching_since: Option<Timestamp>,
+    /// The placement was changed last to bring other versions to the clusters that it had: what these had before is on record.
+    pub is_released_in_place: bool,
     /// When the policy was made, by the API server's clock and in whole seconds.
     pub policy_since: Option<Timestamp>,
     /// Not all clusters have been found to report in this attempt: of some the first report is still to be seen.
@@ -147,6 +149,7 @@ impl<'a> UpdateTracker<'a> {
             is_found_at_start: subject.is_found_at_start(),
             is_named_after_loss: subject.is_named_after_loss(),
             watching_since: facts.watching_since,
+            is_released_in_place: subject.placed.own.is_released_in_place(),
             policy_since: (facts.policy.object.metadata.creation_timestamp.as_ref()).map(|time| time.0),
             is_unproven: true,
             was_never_proven: true,
@@ -180,7 +183,7 @@ impl<'a> UpdateTracker<'a> {
         if is_as_before && !self.is_unproven {
             return (record, ByCluster::new());
         }
-        let is_held = self.is_content_changed(before).is_some();
+        let is_held = self.is_released_in_place && self.is_content_changed(before).is_some();
         let mut old_reports = self.unreachable(&record);
         // What the clusters of a held stage had before is on record, so no time has to tell.
         old_reports.retain(|((cluster, _), _)| !is_held || self.clusters.new.contains(cluster));
@@ -318,11 +321,16 @@ impl<'a> UpdateTracker<'a> {
                 .or_else(|| Some(self.bound.resource_version.clone())),
             metadata_digest: self.generation().is_none().then(|| self.found.metadata_digest.clone()),
             // The collectors belong to the baseline: both are renewed when the placement settles.
-            content_digest: self.found.content_digest.as_ref().map(ToString::to_string),
+            // No edit travels with createOnly, so the one that did stays on record.
+            content_digest: match recorded {
+                Some(recorded) if self.bound.create_only => recorded.content_digest.clone(),
+                _ => self.found.content_digest.as_ref().map(ToString::to_string),
+            },
             collectors: recorded.map(|recorded| recorded.collectors.clone()).unwrap_or_default(),
             baseline: recorded.and_then(|recorded| recorded.baseline.clone()),
             edited_at: self.edited_at(recorded).map(Time),
             pending_updates: Vec::new(),
+            before_release: recorded.and_then(|recorded| recorded.before_release.clone()),
         }
     }
 
@@ -494,9 +502,11 @@ impl<'a> UpdateTracker<'a> {
     pub(crate) fn require_new_reports(&self, required: &mut ByCluster) {
         let requirement = Requirement {
             edits: 1,
-            updated: None,
+            // The stage gets it now, whenever the edit was made.
+            updated: Some(self.now),
             acknowledged_at: None,
-            is_first_version: true,
+            // Of a cluster without a status nothing shows that the version before has arrived.
+            is_first_version: !self.was_never_proven,
         };
         for reporting in self.reported_by(&self.clusters.all) {
             self.add(required, reporting, requirement);

@@ -1,28 +1,32 @@
 //! Whether clusters get just the versions that are admitted to a stage. Must not admit any.
 //!
 //! KubeStellar's transport reads objects as they are some time after KubeStellar has written the Binding. If all of them still have the
-//! versions that the Binding names, it can have read no others: a version of an object never comes back.
+//! versions that the Binding names when they are read after that, it can have read no others: a version of an object never comes back.
 
-use jiff::SignedDuration;
+use jiff::{SignedDuration, Timestamp};
 use stagegate_api::staged_status::MAX_UNPROVEN;
-use stagegate_api::{Binding, BoundObject, StageStatus};
+use stagegate_api::{Binding, BoundObject, ContentBefore, HoldTracking, ObjectStatus, StageStatus};
 
 use crate::checks::finding::Finding;
+use crate::checks::question::Question;
 use crate::checks::reason::Reason;
-use crate::names::{ObjectKey, PlacementName};
+use crate::names::{Digest, ObjectKey, PlacementName};
 use crate::staging::evidence::binding::Placed;
-use crate::staging::input::{Facts, admitted, binding_view, recorded::key_of};
+use crate::staging::evidence::objects::{ObjectTracker, question_about};
+use crate::staging::input::{
+    BindingFacts, ContentDigest, Facts, ObjectMeta, StageInput, admitted, binding_view, recorded::key_of,
+};
 use crate::time::{after, round_up_to_second};
 
 /// How long a list of admitted versions stays as it is while resourceVersions move and no version does.
 const LIST_STAYS: SignedDuration = SignedDuration::from_secs(30);
 
 impl Placed<'_> {
-    /// Fails unless the Binding of a held stage has named just the admitted versions for the settle time, and they are still the newest.
+    /// Fails unless the Binding of a held stage has named just the admitted versions for the settle time, and transport has read no others.
     pub(crate) fn require_admitted(&self, binding: &Binding) -> Result<(), Finding> {
-        let Some(wanted) = &self.stage.admitted else {
+        if self.stage.admitted.is_none() {
             return Ok(());
-        };
+        }
         let name = &self.stage.placement;
         let Some(list) = admitted::list(binding) else {
             let text = format!(
@@ -30,22 +34,24 @@ impl Placed<'_> {
             );
             return Err(Finding::unknown(Reason::Placing, text));
         };
-        if list != &**wanted {
-            let text = format!(
-                "the list of admitted versions of Binding {name} is older than the objects, and is written anew"
-            );
-            return Err(Finding::unknown(Reason::Placing, text));
-        }
         if list != admitted::named(binding) {
             let text = format!("KubeStellar has not written the admitted versions into Binding {name} yet");
             return Err(Finding::unknown(Reason::Placing, text));
         }
-        let held_since = self
+        if let Some(first) = self.record.unproven.first() {
+            let text = format!(
+                "clusters of stage {} may have got a newer version of {first} than the admitted one: the stage cannot pass before its \
+                 next release",
+                self.stage.name
+            );
+            return Err(Finding::unknown(Reason::DeliveryUnproven, text));
+        }
+        let Some(held_since) = self
             .record
             .held_since
             .as_ref()
-            .filter(|_| is_noted(binding, self.record));
-        let Some(held_since) = held_since else {
+            .filter(|_| is_noted(binding, self.record))
+        else {
             let text = format!("KubeStellar's transport has not taken the admitted versions of Binding {name} yet");
             return Err(Finding::unknown(Reason::Placing, text));
         };
@@ -61,43 +67,240 @@ impl Placed<'_> {
     }
 }
 
-/// Notes since when a Binding has named just what is admitted, and which objects had another version then.
-pub(crate) fn note_hold(facts: &Facts, binding: &Binding, record: &mut StageStatus) {
-    if !facts.is_staged() {
-        (record.held_since, record.held_generation) = (None, None);
-        record.unproven.clear();
-        return;
-    }
-    if !(admitted::is_held_as_listed(binding) && is_taken(facts, binding)) {
+/// What a Binding shows of what clusters have.
+#[derive(Debug, Default)]
+pub(crate) struct Delivery {
+    /// What has to be read before the rest is known.
+    pub(crate) questions: Vec<Question>,
+    /// When that may change by itself.
+    pub(crate) wake_at: Option<Timestamp>,
+    /// An object that the Binding names otherwise than its list: nothing holds it.
+    pub(crate) broken: Option<ObjectKey>,
+}
+
+/// Notes since when a held stage has what is admitted, and of which objects its clusters may have got something else: they have to
+/// report anew then.
+pub(crate) fn note(input: StageInput<'_>, record: &mut StageStatus) -> Delivery {
+    let mut delivery = Delivery::default();
+    if !input.facts.is_staged() {
         record.held_since = None;
-        return;
+        record.hold = HoldTracking::default();
+        record.unproven.clear();
+        return delivery;
     }
-    if record.held_since.is_some() && is_noted(binding, record) {
-        return;
+    let before = record.clone();
+    let placed = Placed::of(input, &before);
+    let Ok((entry, binding)) = placed.binding() else {
+        record.held_since = None;
+        return delivery;
+    };
+    let is_held = admitted::is_held_as_listed(binding);
+    let mut doubtful = note_named(input.facts, (binding, is_held), record, &mut delivery);
+    if is_held {
+        doubtful.extend(note_taken(input.facts, (entry, binding), record, &mut delivery));
+    } else {
+        record.held_since = None;
     }
-    record.held_since = Some(round_up_to_second(facts.now));
-    record.held_generation = binding.metadata.generation;
+    if !doubtful.is_empty() {
+        ObjectTracker::new(input).track(&placed, &doubtful, record);
+    }
+    delivery
+}
+
+/// Compares the versions that the Binding names with those that it named last. Returns the objects of which it has named another content
+/// than the one on record.
+fn note_named<'b>(
+    facts: &Facts,
+    (binding, is_held): (&'b Binding, bool),
+    record: &mut StageStatus,
+    delivery: &mut Delivery,
+) -> Vec<&'b BoundObject> {
+    let named = digest_of(&admitted::named(binding));
+    let known = record.hold.named.clone();
+    if is_held {
+        // Otherwise it is compared again, until it is held.
+        record.hold.named = Some(named.clone());
+    }
+    if known.as_ref().is_none_or(|known| *known == named) {
+        return Vec::new();
+    }
+    if record.hold.admitted.as_ref() == Some(&named) {
+        for entry in &mut record.objects {
+            entry.before_release = None;
+        }
+        return Vec::new();
+    }
+    if !is_held {
+        delivery.broken = admitted::first_unlisted(binding).map(binding_view::key);
+    }
+    // A release that was overtaken by the next one, or nothing has held the Binding.
+    let mut doubtful = Vec::new();
     for object in binding.spec.workload.objects() {
-        if has_newer(facts, object) {
-            note_unproven(record, binding_view::key(object).to_string());
-        }
-    }
-}
-
-/// Notes which objects the Binding names at a newer version than was admitted. Nobody knows what clusters have of them.
-pub(crate) fn note_broken(binding: &Binding, record: &mut StageStatus) {
-    for object in admitted::newer_than_listed(binding) {
         let key = binding_view::key(object);
-        note_unproven(record, key.to_string());
-        if let Some(entry) = record.objects.iter_mut().find(|entry| key_of(entry) == key) {
-            entry.content_digest = None;
+        let Some(entry) = record.objects.iter_mut().find(|entry| key_of(entry) == key) else {
+            continue;
+        };
+        let found = found(facts, &key)
+            .filter(|found| found.resource_version.borrowed() == binding_view::resource_version(object));
+        let is_released = is_held && entry.before_release.is_none();
+        if is_released || found.is_some_and(|found| has_content_of(found, entry)) {
+            continue;
         }
+        if found.is_some() {
+            doubtful.push(object);
+        } else if entry.content_digest.is_some() {
+            entry.content_digest = Some(ContentDigest::unknown().to_string());
+        }
+        entry.before_release = None;
+        if !is_held {
+            note_unproven(&mut record.unproven, &key);
+        }
+    }
+    doubtful
+}
+
+/// Looks at the objects once after transport has taken the Binding. Returns those that had a newer version then.
+fn note_taken<'b>(
+    facts: &Facts,
+    (entry, binding): (&BindingFacts, &'b Binding),
+    record: &mut StageStatus,
+    delivery: &mut Delivery,
+) -> Vec<&'b BoundObject> {
+    if record.held_since.is_some() && is_noted(binding, record) {
+        return Vec::new();
+    }
+    record.held_since = None;
+    let since = match taken_since(facts, (entry, binding)) {
+        Some(since) if since <= facts.now => since,
+        until => {
+            delivery.wake_at = until;
+            return Vec::new();
+        }
+    };
+    let is_read = |object: &BoundObject| {
+        let known = facts.objects.get(&binding_view::key(object));
+        known
+            .and_then(|known| known.asked_at)
+            .is_some_and(|asked_at| asked_at >= since)
+    };
+    let unread = binding.spec.workload.objects().filter(|object| !is_read(object));
+    delivery.questions = unread.map(|object| question_about(facts, object)).collect();
+    if !delivery.questions.is_empty() {
+        return Vec::new();
+    }
+    record.held_since = Some(round_up_to_second(since));
+    record.hold.generation = binding.metadata.generation;
+    let mut doubtful = Vec::new();
+    for object in binding.spec.workload.objects() {
+        let key = binding_view::key(object);
+        let entry = record.objects.iter_mut().find(|entry| key_of(entry) == key);
+        if !is_newer(facts, object, entry.as_deref()) {
+            continue;
+        }
+        note_unproven(&mut record.unproven, &key);
+        match entry {
+            Some(_) if found(facts, &key).is_some() => doubtful.push(object),
+            Some(entry) if entry.content_digest.is_some() => {
+                entry.content_digest = Some(ContentDigest::unknown().to_string());
+            }
+            _ => {}
+        }
+    }
+    doubtful
+}
+
+/// Since when transport has taken the Binding as it is. Where none runs, observedGeneration stays 0 for ever, on every Binding: then
+/// what writes to clusters has had the settle time.
+fn taken_since(facts: &Facts, (entry, binding): (&BindingFacts, &Binding)) -> Option<Timestamp> {
+    let bindings = facts
+        .bindings
+        .values()
+        .filter_map(|entry| entry.object.as_ref()?.object());
+    let mut taken = bindings.chain([binding]).filter_map(binding_view::taken_generation);
+    if taken.any(|generation| generation != 0) {
+        let taken = entry.observed.taken;
+        return taken
+            .filter(|taken| Some(taken.generation) == binding.metadata.generation)
+            .map(|taken| taken.since);
+    }
+    let written = entry.observed.written;
+    let written = written.filter(|written| Some(written.generation) == binding.metadata.generation)?;
+    Some(after(written.since, facts.settings.settle()))
+}
+
+/// Whether the object had another content than the one that the Binding names when it was read. A resourceVersion may have moved for a
+/// status alone.
+fn is_newer(facts: &Facts, bound: &BoundObject, entry: Option<&ObjectStatus>) -> bool {
+    let key = binding_view::key(bound);
+    let named = binding_view::resource_version(bound);
+    let known = facts.objects.get(&key);
+    if known.is_some_and(|known| known.refused.is_some()) {
+        return selected(facts, &key).is_some_and(|object| binding_view::resource_version(object) != named);
+    }
+    let Some(found) = known.and_then(|known| known.found.as_ref()) else {
+        return true;
+    };
+    let is_status = |entry: &ObjectStatus| {
+        found.generation.is_some() && found.generation == entry.generation && has_content_of(found, entry)
+    };
+    found.resource_version.borrowed() != named && !entry.is_some_and(is_status)
+}
+
+/// Begins to track a release of this list: what the stage has by its Binding stays on record until KubeStellar has written the release.
+pub(crate) fn begin_release(binding: &Binding, list: &str, record: &mut StageStatus) {
+    // One before it that was never written has brought nothing.
+    if record.hold.named.as_deref() == Some(&*digest_of(&admitted::named(binding))) {
+        for entry in &mut record.objects {
+            if let Some(before) = &entry.before_release {
+                entry.content_digest = Some(before.content_digest.clone());
+                entry.pending_updates.clone_from(&before.pending_updates);
+            }
+        }
+    }
+    note_admitted(list, record);
+    record.unproven.clear();
+}
+
+/// Notes what the stage has been given.
+pub(crate) fn note_admitted(list: &str, record: &mut StageStatus) {
+    record.hold.admitted = Some(digest_of(list));
+}
+
+/// Notes what clusters had of the objects that the release brings in another content.
+pub(crate) fn note_before_release(before: &[ObjectStatus], record: &mut StageStatus) {
+    for entry in record.objects.iter_mut().filter(|entry| entry.before_release.is_none()) {
+        let known = before.iter().find(|known| key_of(known) == key_of(entry));
+        let Some(known) = known.filter(|known| known.content_digest != entry.content_digest) else {
+            continue;
+        };
+        entry.before_release = known.content_digest.clone().map(|content_digest| ContentBefore {
+            content_digest,
+            pending_updates: known.pending_updates.clone(),
+        });
     }
 }
 
-fn note_unproven(record: &mut StageStatus, name: String) {
-    if record.unproven.len() < MAX_UNPROVEN && !record.unproven.contains(&name) {
-        record.unproven.push(name);
+/// Whether this is the list that the stage was given last: resourceVersions may have moved since, and no version has.
+pub(crate) fn is_admitted(list: &str, record: &StageStatus) -> bool {
+    record.hold.admitted.as_deref() == Some(&*digest_of(list))
+}
+
+fn digest_of(list: &str) -> String {
+    Digest::of(&list).to_string()
+}
+
+fn found<'a>(facts: &'a Facts, key: &ObjectKey) -> Option<&'a ObjectMeta> {
+    facts.objects.get(key)?.found.as_ref()
+}
+
+fn has_content_of(found: &ObjectMeta, entry: &ObjectStatus) -> bool {
+    found.content_digest.as_ref().map(ToString::to_string) == entry.content_digest
+}
+
+fn note_unproven(unproven: &mut Vec<String>, key: &ObjectKey) {
+    let name = key.to_string();
+    if unproven.len() < MAX_UNPROVEN && !unproven.contains(&name) {
+        unproven.push(name);
     }
 }
 
@@ -107,27 +310,7 @@ pub(crate) fn list_stays_until(record: &StageStatus) -> Option<jiff::Timestamp> 
 }
 
 fn is_noted(binding: &Binding, record: &StageStatus) -> bool {
-    record.held_generation.is_some() && record.held_generation == binding.metadata.generation
-}
-
-/// Transport says which generation of a Binding it has taken; where none runs this stays 0 for ever, on every Binding.
-fn is_taken(facts: &Facts, binding: &Binding) -> bool {
-    let taken = |binding: &Binding| binding.status.as_ref().map_or(0, |status| status.observed_generation);
-    let mut others = facts
-        .bindings
-        .values()
-        .filter_map(|entry| entry.object.as_ref()?.object());
-    let is_there = taken(binding) != 0 || others.any(|binding| taken(binding) != 0);
-    !is_there || Some(taken(binding)) == binding.metadata.generation
-}
-
-/// Whether the object has another version than the one that the Binding names, as far as is known.
-fn has_newer(facts: &Facts, bound: &BoundObject) -> bool {
-    let key = binding_view::key(bound);
-    let named = binding_view::resource_version(bound);
-    let found = facts.objects.get(&key).and_then(|known| known.found.as_ref());
-    let is_other = found.is_some_and(|found| found.resource_version.borrowed() != named);
-    is_other || selected(facts, &key).is_some_and(|object| binding_view::resource_version(object) != named)
+    record.hold.generation.is_some() && record.hold.generation == binding.metadata.generation
 }
 
 /// The object as KubeStellar has seen it last.

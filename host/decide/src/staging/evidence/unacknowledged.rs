@@ -67,7 +67,7 @@ impl UpdateTracker<'_> {
             .or_else(|| {
                 self.brought_before_update(record)
                     .filter(|_| unseen == UnacknowledgedUpdates::Wait)
-                    .filter(|_| self.is_content_changed(Some(record)).is_none())
+                    .filter(|_| !(self.is_released_in_place && self.is_content_changed(Some(record)).is_some()))
             })
             .or_else(|| self.of_another_object())
             .or_else(|| self.of_replaced_object(record))

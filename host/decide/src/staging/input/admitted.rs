@@ -1,11 +1,10 @@
 //! The list of versions that a Binding may name, and whether it names just these. Must not know which ones it should name.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 
 use kube::ResourceExt as _;
 use stagegate_api::{ADMITTED_VERSIONS, Binding, BoundObject};
 
-use crate::names::ResourceVersion;
 use crate::staging::input::binding_view;
 
 /// The list that names just these versions.
@@ -34,20 +33,11 @@ pub fn named(binding: &Binding) -> String {
     list_of(&binding_view::objects(binding))
 }
 
-/// The objects of which the Binding names a newer version than its list: something did not hold it. What a release has admitted and
-/// KubeStellar has not written yet is older there.
-pub fn newer_than_listed(binding: &Binding) -> Vec<&BoundObject> {
-    let entries = list(binding).into_iter().flat_map(|list| list.split(' '));
-    let listed: BTreeMap<&str, ResourceVersion<&str>> = entries
-        .filter_map(|entry| entry.rsplit_once('@'))
-        .map(|(object, version)| (object, ResourceVersion::of(version)))
-        .collect();
-    let is_newer = |object: &&BoundObject| {
-        let entry = list_of(&[object]);
-        let known = entry.rsplit_once('@').and_then(|(object, _)| listed.get(object));
-        known.is_some_and(|known| binding_view::resource_version(object).is_newer_than(known) == Some(true))
-    };
-    binding.spec.workload.objects().filter(is_newer).collect()
+/// The first object that the Binding names otherwise than its list.
+pub fn first_unlisted(binding: &Binding) -> Option<&BoundObject> {
+    let listed: BTreeSet<&str> = list(binding)?.split(' ').collect();
+    let mut objects = binding.spec.workload.objects();
+    objects.find(|object| !listed.contains(list_of(&[object]).as_str()))
 }
 
 /// Whether the Binding names just what its annotation lists.

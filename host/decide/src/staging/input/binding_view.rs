@@ -96,6 +96,11 @@ pub fn clause(object: &BoundObject) -> Value {
     Value::Object(clause)
 }
 
+/// The generation that transport has taken last; 0: none.
+pub fn taken_generation(binding: &Binding) -> Option<i64> {
+    binding.status.as_ref().map(|status| status.observed_generation)
+}
+
 /// The object as the health check counts it.
 pub fn counted(object: &BoundObject) -> Counted {
     Counted {

@@ -253,6 +253,9 @@ pub struct BindingFacts {
 pub struct ObjectFacts {
     /// The resourceVersion in the Binding that caused the read: an answer to an older one is out of date.
     pub asked_for: ResourceVersion,
+    /// When the read began, by this process's clock; `None`: not known.
+    #[serde(default)]
+    pub asked_at: Option<Timestamp>,
     /// `None`: not found, or not shown.
     pub found: Option<ObjectMeta>,
     /// Why the server did not show it: this host has no right to read it.
@@ -327,6 +330,14 @@ impl ContentDigest {
         Self {
             metadata: short(&Digest::of(metadata)),
             body: short(&Digest::of(body)),
+        }
+    }
+
+    /// Of a content that was not read: it differs from every other.
+    pub const fn unknown() -> Self {
+        Self {
+            metadata: String::new(),
+            body: String::new(),
         }
     }
 

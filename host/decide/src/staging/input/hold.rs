@@ -21,7 +21,7 @@ pub enum HoldAnswer {
     Refused,
     /// Nothing refused it.
     Accepted,
-    /// Something else refused it, so that nobody knows what our policy would have said.
+    /// Something else refused it, so that it is not known what our policy would have said.
     Unknown {
         /// What it said; holds no part of an object.
         message: String,

@@ -44,6 +44,31 @@ pub struct Observed {
     /// The objects of the set, by the same names.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub versions: BTreeMap<String, NamedVersion>,
+    /// Since when the Binding has its generation, as this process has seen it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub written: Option<SeenGeneration>,
+    /// Since when transport has taken this generation, as this process has seen it; `None`: it has not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub taken: Option<SeenGeneration>,
+}
+
+/// A generation of a Binding, and when it was first seen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct SeenGeneration {
+    /// `metadata.generation`.
+    pub generation: i64,
+    /// When this process first saw it.
+    pub since: Timestamp,
+}
+
+impl SeenGeneration {
+    /// The same one as before, or this one since `now`.
+    fn of(generation: Option<i64>, previous: Option<Self>, now: Timestamp) -> Option<Self> {
+        let generation = generation?;
+        let known = previous.filter(|known| known.generation == generation);
+        Some(known.unwrap_or(Self { generation, since: now }))
+    }
 }
 
 impl Observed {
@@ -97,6 +122,15 @@ impl NamedVersion {
 pub fn observe(previous: Option<&Observed>, binding: Option<&Binding>, now: Timestamp) -> Observed {
     let members = binding.map(members).unwrap_or_default();
     let owner = binding.and_then(binding_view::owner_uid).map(|uid| uid.owned());
+    // Binding and transport count the same generations only for one object, but another object of its name has another owner, or was
+    // gone for a moment.
+    let known = previous.filter(|previous| owner.is_none() || owner == previous.owner);
+    let generation = binding.and_then(|binding| binding.metadata.generation);
+    let taken = binding
+        .and_then(binding_view::taken_generation)
+        .filter(|taken| Some(*taken) == generation);
+    let written = SeenGeneration::of(generation, known.and_then(|known| known.written), now);
+    let taken = SeenGeneration::of(taken, known.and_then(|known| known.taken), now);
     let Some(previous) = previous else {
         return Observed {
             owner,
@@ -107,6 +141,8 @@ pub fn observe(previous: Option<&Observed>, binding: Option<&Binding>, now: Time
             joined: BTreeMap::new(),
             left: BTreeMap::new(),
             versions: versions(binding, |_, version| NamedVersion::first(version, None)),
+            written,
+            taken,
         };
     };
     // The owner's uid is kept while the Binding is gone, so that its return is recognised as one.
@@ -121,6 +157,8 @@ pub fn observe(previous: Option<&Observed>, binding: Option<&Binding>, now: Time
             joined: BTreeMap::new(),
             left: BTreeMap::new(),
             versions: versions(binding, |_, version| NamedVersion::first(version, Some(now))),
+            written,
+            taken,
         };
     }
     let versions = versions(binding, |name, version| match previous.versions.get(name) {
@@ -134,6 +172,8 @@ pub fn observe(previous: Option<&Observed>, binding: Option<&Binding>, now: Time
     if members == previous.members {
         return Observed {
             versions,
+            written,
+            taken,
             ..previous.clone()
         };
     }
@@ -147,6 +187,8 @@ pub fn observe(previous: Option<&Observed>, binding: Option<&Binding>, now: Time
         first_seen: Some(previous.seen_since()),
         lost_at: if lost { Some(now) } else { previous.lost_at },
         versions,
+        written,
+        taken,
     }
 }
 

@@ -9,9 +9,9 @@ use stagegate_api::{Binding, StageStatus};
 use crate::checks::finding::Finding;
 use crate::checks::reason::Reason;
 use crate::names::{ClusterName, PlacementName};
-use crate::staging::evidence::delivery::{list_stays_until, note_broken, note_hold};
+use crate::staging::evidence::delivery::{self, Delivery, list_stays_until};
 use crate::staging::input::{
-    Decoded, OwnedPlacement, Slot, StageInput, admitted, binding_view,
+    OwnedPlacement, Slot, admitted, binding_view,
     placement::{is_identified, precondition},
 };
 use crate::staging::plan::{Decision, Event, Hold, Placement, Plan, Write};
@@ -78,7 +78,7 @@ impl<'a> Rollout<'a> {
                 continue;
             };
             stage.held_since = noted.held_since;
-            stage.held_generation = noted.held_generation;
+            stage.hold = noted.hold;
             stage.unproven = noted.unproven;
             stage.objects = noted.objects;
         }
@@ -91,13 +91,22 @@ impl<'a> Rollout<'a> {
             self.end_holds(draft);
             return;
         }
+        let mut broken = BTreeSet::new();
+        for (index, record) in records.iter_mut().enumerate().take(self.slots.len()) {
+            let Some(own) = self.slots[index].open() else { continue };
+            let before = record.clone();
+            let delivery = delivery::note(self.input(index, own, Some(&before)), record);
+            let Some(binding) = self.binding_of(own) else { continue };
+            self.tell_of_hold((index, binding), (draft, record), &delivery);
+            draft.ask(delivery.questions);
+            draft.wake(delivery.wake_at);
+            broken.extend(delivery.broken.map(|_| binding.name_any()));
+        }
         for own in self.slots.iter().chain(&self.gone).filter_map(Slot::open) {
             let name = PlacementName::of_object(own.object);
             let Some(binding) = self.binding_of(own) else { continue };
-            let is_broken = !admitted::newer_than_listed(binding).is_empty();
-            draft.is_told_first |= is_broken;
-            if is_broken || admitted::list(binding).is_none() {
-                draft.writes.push(hold(&name, binding, admitted::named(binding)));
+            if broken.contains(name.as_str()) || admitted::list(binding).is_none() {
+                draft.hold(&name, binding, admitted::named(binding));
                 continue;
             }
             let (wrong, ask_again_at) = enforcement::check(self.facts, &name, &mut draft.questions);
@@ -107,21 +116,19 @@ impl<'a> Rollout<'a> {
                 draft.stalled.get_or_insert(wrong);
             }
         }
-        for (index, record) in records.iter_mut().enumerate().take(self.slots.len()) {
-            if let Some(binding) = self.slots[index].open().and_then(|own| self.binding_of(own)) {
-                note_hold(self.facts, binding, record);
-                note_broken(binding, record);
-                self.tell_of_hold(index, binding, (draft, record));
-            }
-        }
     }
 
     /// Events about a hold that was lost, and about versions that may have slipped through.
-    fn tell_of_hold(&self, index: usize, binding: &Binding, (draft, record): (&mut Draft, &StageStatus)) {
+    fn tell_of_hold(
+        &self,
+        (index, binding): (usize, &Binding),
+        (draft, record): (&mut Draft, &StageStatus),
+        delivery: &Delivery,
+    ) {
         let before = self.recorded(index);
         let stage = &self.stage(index).name;
         let name = binding.name_any();
-        let was_held = before.is_some_and(|before| before.held_generation.is_some());
+        let was_held = before.is_some_and(|before| before.hold.named.is_some());
         let mut warn = |reason: Reason, message: String| {
             draft.events.push(Event {
                 warning: true,
@@ -135,19 +142,18 @@ impl<'a> Rollout<'a> {
             );
             warn(Reason::HoldBroken, text);
         }
-        if let Some(first) = admitted::newer_than_listed(binding).first() {
+        if let Some(first) = &delivery.broken {
             let text = format!(
-                "Binding {name} of stage {stage} names a newer version of {} than its list of admitted versions: it is held again at the versions \
-                 that it names now, and clusters of the stage may have got them",
-                binding_view::key(first)
+                "Binding {name} of stage {stage} names a version of {first} that its list does not admit: it is held again at the versions \
+                 that it names now, and clusters of the stage may have got them"
             );
             warn(Reason::HoldBroken, text);
         }
         let known = before.map_or(&[][..], |before| &before.unproven);
         if let Some(first) = record.unproven.iter().find(|name| !known.contains(name)) {
             let text = format!(
-                "KubeStellar has written Binding {name} of stage {stage} while {first} had a newer version than the admitted one: clusters \
-                 of the stage may have got that one ({} objects in all)",
+                "clusters of stage {stage} may have got a newer version of {first} than the one that Binding {name} admits ({} objects in \
+                 all): the stage cannot pass before its next release",
                 record.unproven.len()
             );
             warn(Reason::DeliveryUnproven, text);
@@ -159,21 +165,24 @@ impl<'a> Rollout<'a> {
         if self.policy.spec.paused {
             return;
         }
-        for (name, entry) in &self.facts.bindings {
-            let Some(binding) = entry.object.as_ref().and_then(Decoded::object) else {
-                continue;
-            };
-            if admitted::list(binding).is_some() && is_identified(&binding.metadata) {
-                draft.writes.push(Write::Unhold {
-                    name: name.clone(),
-                    precondition: precondition(&binding.metadata),
-                });
-            }
+        for own in self.slots.iter().chain(&self.gone).filter_map(Slot::own) {
+            let held = self.binding_of(own).filter(|binding| admitted::list(binding).is_some());
+            draft.writes.extend(held.map(|binding| Write::Unhold {
+                name: PlacementName::of_object(own.object),
+                precondition: precondition(&binding.metadata),
+            }));
         }
     }
 
     /// Whether the stage's Binding lists the versions that the stage is to have.
     pub(crate) fn is_released(&self, index: usize, own: &OwnedPlacement<'_>) -> bool {
+        let list = self.binding_of(own).and_then(admitted::list);
+        let is_known = |record: &StageStatus| list.is_some_and(|list| delivery::is_admitted(list, record));
+        self.is_up_to_date(index, own) || self.recorded(index).is_some_and(is_known)
+    }
+
+    /// Whether its list has the resourceVersions of now.
+    pub(crate) fn is_up_to_date(&self, index: usize, own: &OwnedPlacement<'_>) -> bool {
         let wanted = self.stage(index).admitted.as_deref();
         wanted.is_none() || wanted == self.binding_of(own).and_then(admitted::list)
     }
@@ -190,7 +199,7 @@ impl<'a> Rollout<'a> {
         };
         let list = admitted::list(binding);
         if self.slots[index].closed().is_some() && list != Some(&**wanted) {
-            draft.writes.push(hold(name, binding, wanted.to_string()));
+            draft.hold(name, binding, wanted.to_string());
             return Some(Finding::unknown(
                 Reason::Opening,
                 format!("holding Binding {name} before stage {} is opened", stage.name),
@@ -215,21 +224,26 @@ impl<'a> Rollout<'a> {
         Some(missing)
     }
 
+    /// What stands in the way of evaluating a held stage that is open: a report of a cluster may come from another placement.
+    pub(crate) fn shared_with_another(&self, index: usize) -> Option<Finding> {
+        let own = self.slots[index].open().filter(|_| self.facts.is_staged())?;
+        self.shared_cluster(index, self.binding_of(own)?)
+    }
+
     /// Two placements bring the same objects to one cluster: at different versions they would take turns there.
     fn shared_cluster(&self, index: usize, binding: &Binding) -> Option<Finding> {
         let clusters: BTreeSet<ClusterName<&str>> = binding_view::destinations(binding).into_iter().collect();
-        let others = self.slots.iter().enumerate().filter(|(other, _)| *other != index);
-        others.filter_map(|(other, slot)| Some((other, slot.open()?))).find_map(|(other, own)| {
-            if own.revision == self.checked.revision {
-                return None;
-            }
+        let stages = self.slots.iter().enumerate().filter(|(other, _)| *other != index);
+        let others = stages.map(|(_, slot)| slot).chain(&self.gone).filter_map(Slot::open);
+        let mut at_other_versions = others.filter(|own| own.revision != self.checked.revision);
+        at_other_versions.find_map(|own| {
             let destinations = binding_view::destinations(self.binding_of(own)?);
             let shared = destinations.into_iter().find(|cluster| clusters.contains(cluster))?;
             let text = format!(
-                "cluster {shared} belongs to the stages {} and {}, which are to have different versions: nothing is released; change \
-                 clusterSelectors of one of them",
+                "cluster {shared} belongs to stage {} and to BindingPolicy {}, which are to have different versions: nothing is released, and \
+                 the stage is not evaluated; change clusterSelectors so that no cluster belongs to both",
                 self.stage(index).name,
-                self.stage(other).name
+                own.object.name_any()
             );
             Some(Finding::unknown(Reason::SharedCluster, text))
         })
@@ -292,31 +306,37 @@ impl<'a> Rollout<'a> {
     /// The same for all stages that have passed: clusters that join one get what the stage has.
     pub(crate) fn renew_passed(&self, draft: &mut Draft) {
         for index in (0..self.slots.len()).filter(|index| self.has_passed(*index)) {
-            if let Some(own) = self.slots[index].open().filter(|own| !self.is_released(index, own)) {
+            if let Some(own) = self.slots[index].open().filter(|own| !self.is_up_to_date(index, own)) {
                 self.renew(index, own, draft);
             }
         }
     }
 
-    /// What a stage has to acknowledge is noted with its release: a report that comes right after it must not be taken for an older one.
-    pub(crate) fn track_release(&self, index: usize, draft: &mut Draft, records: &mut [StageStatus]) {
-        let Some(own) = self.slots[index].open() else { return };
-        let name = &self.stage(index).placement;
-        let is_its = |write: &Write| matches!(write, Write::Release(hold) if hold.name == *name);
-        if !draft.writes.iter().any(is_its) {
-            return;
-        }
-        let followed = follow(StageInput {
-            facts: self.facts,
-            stage: self.stage(index),
-            own,
-            recorded: self.recorded(index),
-            is_handing_over: false,
-        });
-        if let Some((followed, questions)) = followed {
-            records[index].objects = followed.objects;
-            records[index].named_clusters = followed.named_clusters;
-            draft.questions.extend(questions);
+    /// What stages have to acknowledge is noted with their releases: a report that comes right after one must not be taken for an older
+    /// one. Status tells of it before it is written.
+    pub(crate) fn track_releases(&self, draft: &mut Draft, records: &mut [StageStatus]) {
+        for (index, record) in records.iter_mut().enumerate().take(self.slots.len()) {
+            let Some(wanted) = &self.stage(index).admitted else {
+                continue;
+            };
+            let name = &self.stage(index).placement;
+            let opens = |write: &Write| matches!(write, Write::Open(placement) if placement.name == *name);
+            let releases = |write: &Write| matches!(write, Write::Release(hold) if hold.name == *name);
+            if draft.writes.iter().any(opens) {
+                delivery::note_admitted(wanted, record);
+            }
+            let open = self.slots[index].open().filter(|_| draft.writes.iter().any(releases));
+            let Some((own, binding)) = open.and_then(|own| Some((own, self.binding_of(own)?))) else {
+                continue;
+            };
+            delivery::begin_release(binding, wanted, record);
+            let before = record.clone();
+            if let Some((followed, questions)) = follow(self.input(index, own, Some(&before))) {
+                record.objects = followed.objects;
+                record.named_clusters = followed.named_clusters;
+                draft.ask(questions);
+            }
+            delivery::note_before_release(&before.objects, record);
         }
     }
 
@@ -327,6 +347,14 @@ impl<'a> Rollout<'a> {
         let is_its =
             binding_view::owner_uid(binding) == Some(own.uid()) && binding.metadata.deletion_timestamp.is_none();
         (is_its && is_identified(&binding.metadata)).then_some(binding)
+    }
+}
+
+impl Draft {
+    /// Holds a Binding at these versions. Status tells of it first: it may be refused, and nothing shows afterwards what was there before.
+    fn hold(&mut self, name: &PlacementName, binding: &Binding, versions: String) {
+        self.is_told_first = true;
+        self.writes.push(hold(name, binding, versions));
     }
 }
 

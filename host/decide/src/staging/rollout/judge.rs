@@ -133,9 +133,9 @@ impl<'a> StageEvaluator<'a> {
         let (_, binding) = placed.binding()?;
         let objects = binding_view::objects(binding);
         self.objects.ask_about_objects(&objects);
-        delivery::note_broken(binding, record);
+        let delivery = delivery::note(self.objects.input, record);
+        self.objects.questions.extend(delivery.questions);
         self.objects.track(&placed, &objects, record);
-        delivery::note_hold(facts, binding, record);
         // An edit that was just seen counts at once: it may restart the settling.
         let tracked = record.clone();
         let placed = Placed {

@@ -88,6 +88,15 @@ impl Draft {
         self.writes.iter().any(is_its)
     }
 
+    /// Asks what is not asked yet.
+    pub(crate) fn ask(&mut self, questions: Vec<Question>) {
+        for question in questions {
+            if !self.questions.contains(&question) {
+                self.questions.push(question);
+            }
+        }
+    }
+
     pub(crate) fn wake(&mut self, at: Option<Timestamp>) {
         self.wake_at = match (self.wake_at, at) {
             (Some(a), Some(b)) => Some(a.min(b)),
@@ -157,6 +166,7 @@ impl<'a> Rollout<'a> {
             (None, Some(active)) => self.advance(active, &mut draft, &mut records),
         };
         self.renew_passed(&mut draft);
+        self.track_releases(&mut draft, &mut records);
         let judged = active.filter(|_| self.active_gone().is_none());
         stage::interrupt_soaks(&mut records, judged);
         let status_draft = match self.remove_previous(&mut draft, &mut records) {
@@ -175,14 +185,7 @@ impl<'a> Rollout<'a> {
             if (active == Some(index) && self.is_current(index, own)) || self.facts.is_staged() {
                 continue;
             }
-            let followed = follow(StageInput {
-                facts: self.facts,
-                stage: self.stage(index),
-                own,
-                recorded: self.recorded(index),
-                is_handing_over: false,
-            });
-            if let Some((followed, questions)) = followed {
+            if let Some((followed, questions)) = follow(self.input(index, own, self.recorded(index))) {
                 record.objects = followed.objects;
                 record.named_clusters = followed.named_clusters;
                 draft.questions.extend(questions);
@@ -190,12 +193,35 @@ impl<'a> Rollout<'a> {
         }
     }
 
+    pub(crate) fn input<'s>(
+        &'s self,
+        index: usize,
+        own: &'s OwnedPlacement<'s>,
+        recorded: Option<&'s StageStatus>,
+    ) -> StageInput<'s> {
+        StageInput {
+            facts: self.facts,
+            stage: self.stage(index),
+            own,
+            recorded,
+            is_handing_over: false,
+        }
+    }
+
     /// Places and judges the active stage, and opens the next one when all passes.
     fn advance(&self, active: usize, draft: &mut Draft, records: &mut [StageStatus]) -> StatusDraft {
         let stage = self.stage(active);
+        let shared = self.shared_with_another(active);
         let finding = match &self.slots[active] {
-            Slot::Open(own) if self.is_current(active, own) && self.is_released(active, own) => {
+            Slot::Open(own) if shared.is_none() && self.is_current(active, own) && self.is_released(active, own) => {
                 return self.judge(Current { active, own }, draft, records);
+            }
+            Slot::Open(own) if let Some(shared) = shared.filter(|_| self.is_current(active, own)) => {
+                let name = records[active].name.clone();
+                records[active] = stage::start_attempt(self.recorded(active), own, self.facts.now);
+                records[active].name = name;
+                draft.stalled = Some(shared.clone());
+                shared
             }
             _ if let Some(finding) = self.unreadable_after(active) => finding,
             Slot::Open(_) if self.policy.spec.paused => Finding::unknown(
@@ -206,7 +232,6 @@ impl<'a> Rollout<'a> {
             Slot::Open(own) | Slot::Closed(own) => self.place(active, own, draft),
             _ => self.prepare(active, draft),
         };
-        self.track_release(active, draft, records);
         // Nothing is judged until it is placed as it should be, so nobody knows that it went on passing.
         records[active].passing_since = None;
         draft.wake(finding.wake_at);
@@ -242,7 +267,7 @@ impl<'a> Rollout<'a> {
         } = judgement;
         draft.clusters = clusters;
         draft.reported_stage = is_reported.then_some(active);
-        draft.questions.extend(questions);
+        draft.ask(questions);
         draft.wake(ask_again_at);
         draft.not_after = valid_until;
         // A rollout that has failed does not go on by itself.
@@ -250,6 +275,10 @@ impl<'a> Rollout<'a> {
             draft.stalled = Some(finding.clone());
         }
         records[active] = record;
+        // Clusters that join need the resourceVersions of now. What is soaked is not touched.
+        if records[active].passing_since.is_none() && !self.is_up_to_date(active, own) {
+            self.renew(active, own, draft);
+        }
         let next = (active + 1..self.slots.len()).find(|index| !self.has_passed(*index));
         if !self.policy.spec.paused {
             let judged = Judged { next, finding };
@@ -264,9 +293,6 @@ impl<'a> Rollout<'a> {
             let judged = records[active].clone();
             let window = self.facts.settings.unseen_update();
             stage::see_before_opening(&mut records[next], &judged, self.facts.now, window);
-        }
-        if let Some(next) = next {
-            self.track_release(next, draft, records);
         }
         draft.wake(finding.wake_at);
         draft.is_restart = finding.is_restart;

@@ -329,14 +329,15 @@ fn event(reason: Reason, message: String) -> Event {
 }
 
 /// Whether `new` says what nobody could find out again later: that a soak has broken, that clusters have still to answer an
-/// edit, that a gate has failed. All else can be said by whoever looks next.
+/// edit, that a gate has failed, that clusters may have got a version that was not admitted. All else can be said by whoever looks next.
 pub fn is_news(found: &StagedBindingPolicyStatus, new: &StagedBindingPolicyStatus) -> bool {
     let nothing = StageStatus::default();
     new.stages.iter().any(|stage| {
         let known = found.stages.iter().find(|known| known.name == stage.name);
         let known = known.unwrap_or(&nothing);
         let has_broken = known.passing_since.is_some() && known.passing_since != stage.passing_since;
-        has_broken || fails(stage) > fails(known) || unacknowledged(stage) > unacknowledged(known)
+        let is_newly_unproven = stage.unproven.iter().any(|name| !known.unproven.contains(name));
+        has_broken || is_newly_unproven || fails(stage) > fails(known) || unacknowledged(stage) > unacknowledged(known)
     })
 }
 

@@ -7,7 +7,7 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::ResourceExt as _;
 use stagegate_api::staged_status::{MAX_NOT_EVALUATED, MAX_RECORDED};
-use stagegate_api::{BindingPolicyRef, BoundObject, ObjectStatus, Outcome, StageState, StageStatus};
+use stagegate_api::{BindingPolicyRef, BoundObject, HoldTracking, ObjectStatus, Outcome, StageState, StageStatus};
 
 use crate::checks::check::Check;
 use crate::checks::spec::Expression;
@@ -61,6 +61,10 @@ pub fn start_attempt(recorded: Option<&StageStatus>, own: &OwnedPlacement<'_>, n
         settled_at: same_placement
             .filter(|_| own.is_released_in_place())
             .and_then(|recorded| recorded.settled_at.clone()),
+        hold: HoldTracking {
+            generation: None,
+            ..same_placement.map(|recorded| recorded.hold.clone()).unwrap_or_default()
+        },
         ..StageStatus::default()
     }
 }
@@ -105,6 +109,7 @@ fn unbound(known: &ObjectStatus) -> ObjectStatus {
         resource_version: None,
         collectors: Vec::new(),
         baseline: None,
+        before_release: None,
         ..known.clone()
     }
 }

@@ -136,7 +136,7 @@ pub async fn answer(
             Seen::Gone => {}
         }
     }
-    for (key, answer) in read::objects(client, wanted).await? {
+    for (key, answer) in read::objects((client, clock), wanted).await? {
         memory.is_to_retry |= answer.refused.is_some();
         memory.note_object(key.clone(), answer.clone());
         facts.objects.insert(key, answer);

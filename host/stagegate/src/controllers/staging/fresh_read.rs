@@ -8,8 +8,8 @@ use kube::{Resource as _, ResourceExt as _};
 use stagegate_api::{Binding, BindingPolicy, BoundObject, StagedBindingPolicy, Updates, evidence};
 use stagegate_decide::names::{PlacementName, ResourceVersion, StageName};
 use stagegate_decide::staging::{
-    BindingFacts, Decoded, Facts, Read, Source, bindings_to_read, is_read_whole, observe, placements_to_judge,
-    placements_to_read,
+    BindingFacts, Decoded, Facts, Observed, Read, Source, bindings_to_read, is_read_whole, observe,
+    placements_to_judge, placements_to_read,
 };
 use stagegate_runtime::Runtime;
 use stagegate_runtime::request::RequestError;
@@ -281,7 +281,7 @@ impl FreshReader<'_> {
                 self.looks
                     .look(client, &self.stores.collectors, evidence.unwrap_or_default()),
                 // If a Binding has changed meanwhile, the decision asks again: each answer names the version that it is for.
-                read::objects(client, asked_before(facts)),
+                read::objects((client, &self.runtime.clock), asked_before(facts)),
                 read::sources(client, &config_maps),
             )?;
             *begun = look.begun.min(*begun);
@@ -353,7 +353,11 @@ impl FreshReader<'_> {
                 return None;
             }
             let binding = object.as_ref().and_then(|decoded| decoded.object());
-            let observed = observe(previous, binding, now);
+            let observed = Observed {
+                // `now` is before the read, and transport may have taken the Binding in between.
+                taken: previous.and_then(|previous| previous.taken),
+                ..observe(previous, binding, now)
+            };
             Some((name.clone().into(), BindingFacts { object, observed }))
         });
         facts.collect()

@@ -13,6 +13,7 @@ use kube::{Api, Client, Resource};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use stagegate_api::{CombinedStatusView, StagedBindingPolicy, StagedBindingPolicyStatus, label};
+use stagegate_clock::SharedClock;
 use stagegate_decide::names::{Digest, ObjectKey, ResourceVersion};
 use stagegate_decide::staging::{ContentDigest, Decoded, ObjectFacts, ObjectMeta, Source};
 use stagegate_runtime::request::{RequestError, cut, request};
@@ -218,12 +219,19 @@ pub struct Wanted {
 }
 
 /// A read of each. What an object holds is digested at once and kept nowhere.
-pub async fn objects(client: &Client, wanted: Vec<Wanted>) -> Result<Vec<(ObjectKey, ObjectFacts)>, RequestError> {
-    let reads = wanted.into_iter().map(|wanted| object(client, wanted));
+pub async fn objects(
+    (client, clock): (&Client, &SharedClock),
+    wanted: Vec<Wanted>,
+) -> Result<Vec<(ObjectKey, ObjectFacts)>, RequestError> {
+    let reads = wanted.into_iter().map(|wanted| object((client, clock), wanted));
     stream::iter(reads).buffer_unordered(CONCURRENCY).try_collect().await
 }
 
-async fn object(client: &Client, wanted: Wanted) -> Result<(ObjectKey, ObjectFacts), RequestError> {
+async fn object(
+    (client, clock): (&Client, &SharedClock),
+    wanted: Wanted,
+) -> Result<(ObjectKey, ObjectFacts), RequestError> {
+    let asked_at = Some(clock.now());
     let Wanted {
         key,
         version,
@@ -248,6 +256,7 @@ async fn object(client: &Client, wanted: Wanted) -> Result<(ObjectKey, ObjectFac
     };
     let answer = ObjectFacts {
         asked_for: resource_version,
+        asked_at,
         found,
         refused,
     };

@@ -92,12 +92,9 @@ fn steps(policy: &Policy, seen: &Seen<'_>, status: &StagedBindingPolicyStatus, f
     let is_same_spec = before.is_some_and(|before| before.observed_generation == status.observed_generation);
     let earlier = before.and_then(|before| position(before.active_stage.as_deref()?));
     if let (true, Some(earlier), Some(now)) = (is_same_spec, earlier, position(active)) {
-        // With staged updates an edit of an object is a revision, too: the stage that is active then has to get it.
-        let is_outdated = |stage: &str| {
-            let mut of_stage = status.stages.iter().filter(|record| record.name == stage);
-            of_stage.any(|record| record.state == StageState::Outdated)
-        };
-        let is_edited = spec.updates == Updates::Staged && now < earlier && is_outdated(active);
+        // With staged updates an edit of an object is a revision, too: what is placed then has another one.
+        let is_outdated = status.stages.iter().any(|record| record.state == StageState::Outdated);
+        let is_edited = spec.updates == Updates::Staged && now < earlier && is_outdated;
         let are_passed = (earlier + 1..now).all(|between| has_passed(&spec.stages[between].name));
         found
             .at(seen.place())
