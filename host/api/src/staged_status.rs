@@ -137,11 +137,23 @@ pub struct HoldTracking {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 128))]
     pub admitted: Option<String>,
+    /// When that list was admitted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<DateTime>")]
+    pub admitted_at: Option<Time>,
+    /// Since when a CombinedStatus is missing, although the stage has what is admitted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<DateTime>")]
+    pub unreported_since: Option<Time>,
+    /// When KubeStellar was last made to write missing CombinedStatuses.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<DateTime>")]
+    pub repaired_at: Option<Time>,
 }
 
 impl HoldTracking {
-    const fn is_empty(&self) -> bool {
-        self.generation.is_none() && self.named.is_none() && self.admitted.is_none()
+    fn is_empty(&self) -> bool {
+        *self == Self::default()
     }
 }
 

@@ -93,7 +93,7 @@ impl Write {
     pub const fn places(&self) -> bool {
         matches!(
             self,
-            Self::Open(_) | Self::Update(_) | Self::Adopt(_) | Self::Release(_)
+            Self::Open(_) | Self::Update(_) | Self::Adopt(_) | Self::Release(_) | Self::Unhold { .. }
         )
     }
 }

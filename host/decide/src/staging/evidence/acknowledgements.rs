@@ -491,12 +491,6 @@ impl<'a> UpdateTracker<'a> {
         }
     }
 
-    /// When the object was last updated in the clusters, if a time tells it. A held stage gets an edit some time after it was made.
-    pub(crate) fn updated_at(&self, record: &ObjectStatus) -> Option<Timestamp> {
-        let is_held = self.is_content_changed(Some(record)).is_some();
-        record.edited_at.as_ref().map(|time| time.0).filter(|_| !is_held)
-    }
-
     /// A held stage has got another body of the object: each of its clusters has to send a report that differs from the last one. Nothing
     /// else shows that it has the new one, neither a time nor silence.
     pub(crate) fn require_new_reports(&self, required: &mut ByCluster) {

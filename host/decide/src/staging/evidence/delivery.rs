@@ -247,7 +247,7 @@ fn is_newer(facts: &Facts, bound: &BoundObject, entry: Option<&ObjectStatus>) ->
 }
 
 /// Begins to track a release of this list: what the stage has by its Binding stays on record until KubeStellar has written the release.
-pub(crate) fn begin_release(binding: &Binding, list: &str, record: &mut StageStatus) {
+pub(crate) fn begin_release((binding, list): (&Binding, &str), record: &mut StageStatus, now: Timestamp) {
     // One before it that was never written has brought nothing.
     if record.hold.named.as_deref() == Some(&*digest_of(&admitted::named(binding))) {
         for entry in &mut record.objects {
@@ -257,13 +257,14 @@ pub(crate) fn begin_release(binding: &Binding, list: &str, record: &mut StageSta
             }
         }
     }
-    note_admitted(list, record);
+    note_admitted(list, record, now);
     record.unproven.clear();
 }
 
 /// Notes what the stage has been given.
-pub(crate) fn note_admitted(list: &str, record: &mut StageStatus) {
+pub(crate) fn note_admitted(list: &str, record: &mut StageStatus, now: Timestamp) {
     record.hold.admitted = Some(digest_of(list));
+    record.hold.admitted_at = Some(round_up_to_second(now));
 }
 
 /// Notes what clusters had of the objects that the release brings in another content.
@@ -306,7 +307,7 @@ fn note_unproven(unproven: &mut Vec<String>, key: &ObjectKey) {
 
 /// From when on a list may be written anew for the versions that the stage has already.
 pub(crate) fn list_stays_until(record: &StageStatus) -> Option<jiff::Timestamp> {
-    record.held_since.as_ref().map(|since| after(since.0, LIST_STAYS))
+    record.hold.admitted_at.as_ref().map(|at| after(at.0, LIST_STAYS))
 }
 
 fn is_noted(binding: &Binding, record: &StageStatus) -> bool {

@@ -1,7 +1,7 @@
 //! When a cluster reported, compared with times of other clocks. Must not judge what that means.
 
 use jiff::Timestamp;
-use stagegate_api::{EvidenceRow, Reported};
+use stagegate_api::{EvidenceRow, ObjectStatus, Reported};
 
 use crate::staging::evidence::acknowledgements::UpdateTracker;
 use crate::staging::evidence::pending::Pending;
@@ -9,6 +9,12 @@ use crate::staging::input::{Settings, binding_view};
 use crate::time::after;
 
 impl UpdateTracker<'_> {
+    /// When the object was last updated in the clusters, if a time tells it. A held stage gets an edit some time after it was made.
+    pub(crate) fn updated_at(&self, record: &ObjectStatus) -> Option<Timestamp> {
+        let is_held = self.is_content_changed(Some(record)).is_some();
+        record.edited_at.as_ref().map(|time| time.0).filter(|_| !is_held)
+    }
+
     /// Whether the cluster's last report is surely older than `time`.
     pub(crate) fn reported_before(&self, row: &EvidenceRow, time: Timestamp) -> bool {
         matches!(row.at, Reported::At { seconds } if seconds < self.first_not_before(time))

@@ -166,11 +166,16 @@ impl<'a> Rollout<'a> {
             return;
         }
         for own in self.slots.iter().chain(&self.gone).filter_map(Slot::own) {
-            let held = self.binding_of(own).filter(|binding| admitted::list(binding).is_some());
-            draft.writes.extend(held.map(|binding| Write::Unhold {
+            let Some(binding) = self.binding_of(own).filter(|binding| admitted::list(binding).is_some()) else {
+                continue;
+            };
+            if !self.facts.read.is_anew() {
+                return draft.ask_for_fresh_read();
+            }
+            draft.writes.push(Write::Unhold {
                 name: PlacementName::of_object(own.object),
                 precondition: precondition(&binding.metadata),
-            }));
+            });
         }
     }
 
@@ -323,13 +328,13 @@ impl<'a> Rollout<'a> {
             let opens = |write: &Write| matches!(write, Write::Open(placement) if placement.name == *name);
             let releases = |write: &Write| matches!(write, Write::Release(hold) if hold.name == *name);
             if draft.writes.iter().any(opens) {
-                delivery::note_admitted(wanted, record);
+                delivery::note_admitted(wanted, record, self.facts.now);
             }
             let open = self.slots[index].open().filter(|_| draft.writes.iter().any(releases));
             let Some((own, binding)) = open.and_then(|own| Some((own, self.binding_of(own)?))) else {
                 continue;
             };
-            delivery::begin_release(binding, wanted, record);
+            delivery::begin_release((binding, wanted), record, self.facts.now);
             let before = record.clone();
             if let Some((followed, questions)) = follow(self.input(index, own, Some(&before))) {
                 record.objects = followed.objects;
@@ -340,8 +345,14 @@ impl<'a> Rollout<'a> {
         }
     }
 
+    /// Whether a placement that selects no cluster still serves some: a held Binding never loses all its clusters.
+    pub(crate) fn still_serves(&self, own: &OwnedPlacement<'_>) -> bool {
+        let binding = self.binding_of(own);
+        binding.is_some_and(|binding| !binding_view::destinations(binding).is_empty())
+    }
+
     /// The Binding of this very placement, if it can be read and written.
-    fn binding_of(&self, own: &OwnedPlacement<'_>) -> Option<&'a Binding> {
+    pub(crate) fn binding_of(&self, own: &OwnedPlacement<'_>) -> Option<&'a Binding> {
         let entry = self.facts.bindings.get(&PlacementName::of_object(own.object))?;
         let binding = entry.object.as_ref()?.object()?;
         let is_its =

@@ -8,6 +8,7 @@ pub(crate) mod handover;
 pub(crate) mod held;
 pub(crate) mod judge;
 pub(crate) mod placing;
+pub(crate) mod repair;
 pub(crate) mod sign_of_life;
 pub(crate) mod stages;
 
@@ -166,6 +167,7 @@ impl<'a> Rollout<'a> {
             (None, Some(active)) => self.advance(active, &mut draft, &mut records),
         };
         self.renew_passed(&mut draft);
+        self.repair(&mut draft, &mut records);
         self.track_releases(&mut draft, &mut records);
         let judged = active.filter(|_| self.active_gone().is_none());
         stage::interrupt_soaks(&mut records, judged);

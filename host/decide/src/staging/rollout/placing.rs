@@ -316,7 +316,12 @@ impl<'a> Rollout<'a> {
             return None;
         }
         // A closed one that no stage needs selects nothing: it may go without proof.
-        for own in self.gone.iter().filter_map(Slot::closed) {
+        for own in self
+            .gone
+            .iter()
+            .filter_map(Slot::closed)
+            .filter(|own| !self.still_serves(own))
+        {
             draft.writes.push(Write::Remove {
                 name: name_of(own),
                 precondition: own.precondition(),
@@ -386,7 +391,7 @@ impl<'a> Rollout<'a> {
                 name: name.clone(),
                 precondition: previous.precondition(),
             };
-            if self.slots[earlier].closed().is_some() {
+            if self.slots[earlier].closed().is_some_and(|own| !self.still_serves(own)) {
                 draft.writes.push(removal);
                 continue;
             }

@@ -18,6 +18,7 @@ use crate::staging::input::{
     spec,
 };
 use crate::staging::rollout::Rollout;
+use crate::staging::rollout::repair;
 use crate::staging::rollout::sign_of_life::other_open_spec;
 use crate::staging::status::stage;
 use crate::staging::updates;
@@ -359,11 +360,16 @@ impl<'a> Rollout<'a> {
         is_stamped && own.revision == self.checked.revision && self.is_as_spec(index, own)
     }
 
-    /// Whether an open placement is just as the spec has it. Each release of a held stage changes it so that KubeStellar looks at it.
+    /// Whether an open placement is just as the spec has it. Each release of a held stage changes it so that KubeStellar looks at it, and
+    /// a repair leaves our collector out for a while.
     fn is_as_spec(&self, index: usize, own: &OwnedPlacement<'_>) -> bool {
         let wanted = self.open_spec(index);
         let spec = &own.object.spec;
-        *spec == wanted || (self.facts.is_staged() && *spec == other_open_spec(&wanted))
+        let is_of_held = || {
+            let reported = repair::with_reports(spec);
+            reported == wanted || reported == other_open_spec(&wanted)
+        };
+        *spec == wanted || (self.facts.is_staged() && is_of_held())
     }
 
     /// What a reader of `Accepted` should know: edits of stages that were passed do nothing on this revision, and what is placed

@@ -19,7 +19,10 @@ pub fn require(facts: &Facts, binding: &PlacementName, questions: &mut Vec<Quest
     let fresh = facts
         .hold
         .as_ref()
-        .filter(|hold| facts.now < after(hold.asked_at, BEFORE_A_MOVE));
+        // It may have been asked after these facts were gathered, but not long after them.
+        .filter(|hold| {
+            facts.now < after(hold.asked_at, BEFORE_A_MOVE) && hold.asked_at < after(facts.now, BEFORE_A_MOVE)
+        });
     let Some(hold) = fresh else {
         questions.push(question(facts, binding, BEFORE_A_MOVE / 2));
         return Err(Finding::unknown(

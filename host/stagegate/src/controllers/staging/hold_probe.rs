@@ -40,7 +40,7 @@ impl HoldProbe {
     /// An answer of which the first try began at `not_before` or later.
     ///
     /// # Errors
-    /// What may be better the next time. A refusal by whatever else is an answer.
+    /// What may be better the next time: no connection, no answer. A refusal by whatever else is an answer.
     pub async fn ask(
         &self,
         (client, clock): (&Client, &SharedClock),
@@ -80,7 +80,8 @@ async fn attempt(client: &Client, binding: &PlacementName) -> Result<HoldAnswer,
     match request(what, api.patch(binding.as_str(), &params, &body)).await {
         Ok(_) => Ok(HoldAnswer::Accepted),
         Err(error) if error.is_forbidden() && error.chain().contains(POLICY) => Ok(HoldAnswer::Refused),
-        Err(error) if error.is_forbidden() => Ok(HoldAnswer::Unknown {
+        // It answered, and the answer says nothing about our policy.
+        Err(error @ RequestError::Refused { .. }) => Ok(HoldAnswer::Unknown {
             message: cut(&error.chain(), MESSAGE_CHARS_MAX),
         }),
         Err(error) => Err(error),

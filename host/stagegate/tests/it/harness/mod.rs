@@ -256,7 +256,8 @@ impl World {
     pub async fn restart_parts_that_empty_bindings(&mut self) {
         self.stop_parts().await;
         kubestellar::empty_bindings(&self.client).await;
-        self.start_parts().await;
+        let client = kubestellar::client_that_knows_changed_bindings(&self.client, self.server.router()).await;
+        self.start_parts_through(client).await;
     }
 
     /// From now on a CombinedStatus is left as it is where KubeStellar 0.30 sees no change.

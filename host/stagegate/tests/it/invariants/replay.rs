@@ -100,13 +100,22 @@ impl Placed {
         !self.selectors.is_empty()
     }
 
-    /// Whether the same objects are placed in the same clusters, for the same reason: a selector that is there twice selects no more.
+    /// Whether the same objects are placed in the same clusters, for the same reason: a selector that is there twice selects no more, and
+    /// collectors place nothing.
     fn is_placed_as(&self, other: &Self) -> bool {
         let selects = |one: &Self, another: &Self| one.selectors.iter().all(|known| another.selectors.contains(known));
         selects(self, other)
             && selects(other, self)
             && (&self.uid, &self.owners, &self.revision) == (&other.uid, &other.owners, &other.revision)
-            && (self.attempt, self.generation, &self.downsync) == (other.attempt, other.generation, &other.downsync)
+            && (self.attempt, self.generation, self.clauses()) == (other.attempt, other.generation, other.clauses())
+    }
+
+    fn clauses(&self) -> Value {
+        let mut clauses = self.downsync.clone();
+        for clause in clauses.as_array_mut().into_iter().flatten() {
+            clause.as_object_mut().map(|clause| clause.remove("statusCollectors"));
+        }
+        clauses
     }
 
     /// The stage's name, of a placement of the policy of that name.

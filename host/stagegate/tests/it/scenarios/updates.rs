@@ -7,7 +7,7 @@ use std::time::Duration;
 use k8s_openapi::api::admissionregistration::v1::ValidatingAdmissionPolicyBinding;
 use kube::Api;
 use serde_json::{Value, json};
-use stagegate_api::{ADMITTED_VERSIONS, Binding, Phase, StageState, StagedBindingPolicyStatus};
+use stagegate_api::{ADMITTED_VERSIONS, Binding, Phase, StageState, StagedBindingPolicyStatus, label};
 
 use crate::harness::seeded::budget;
 use crate::harness::{NAMESPACE, Pace, World, deployment_of, policy, said, shop, state_of, workload};
@@ -176,12 +176,42 @@ async fn a_restart_of_kubestellar_takes_nothing_from_a_held_stage() {
             "{cluster}"
         );
     }
+    world.pass(120).await;
+    let status = world.status("web").await;
+    let ready = status.conditions.iter().find(|condition| condition.type_ == "Ready");
+    assert_eq!(
+        ready.unwrap().status,
+        "True",
+        "prod is reported again: {}",
+        said(&status)
+    );
     world.edit_deployment("web", image("web", 2)).await;
     world
         .until_so("dev has version 2", 120, async || ran(&world, "dev-1") == ["1", "2"])
         .await;
     world.until_phase("web", Phase::Completed, 600).await;
     assert_eq!(ran(&world, "prod-1"), ["1", "2"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_restart_of_kubestellar_while_a_stage_is_evaluated_ends_with_the_same_evidence() {
+    let mut world = at_version_1(Pace::KubeStellar).await;
+    world.edit_cluster("dev-2", json!({"readyAfter": "90s"})).await;
+    world.edit_deployment("web", image("web", 2)).await;
+    world
+        .until_so("dev has version 2", 120, async || ran(&world, "dev-1") == ["1", "2"])
+        .await;
+    world.pass(20).await;
+    world.restart_parts_that_empty_bindings().await;
+    world.pass(15).await;
+    let of_dev = kube::api::ListParams::default().labels(&format!("{}=web.stage.dev", label::BINDING_POLICY));
+    let combined = world.combined();
+    assert_eq!(combined.list(&of_dev).await.unwrap().items.len(), 0);
+    world.until_phase("web", Phase::Completed, 900).await;
+    for cluster in ["dev-1", "test-1", "prod-1"] {
+        assert_eq!(ran(&world, cluster), ["1", "2"], "{cluster}");
+        assert_eq!(world.clusters.truth().removals(cluster, &deployment_of("web")), []);
+    }
 }
 
 #[tokio::test(start_paused = true)]
