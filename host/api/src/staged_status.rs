@@ -129,6 +129,9 @@ pub struct HoldTracking {
     /// The generation that the stage's Binding had at `heldSince`. Another one may have brought newer versions to clusters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub generation: Option<i64>,
+    /// No transport had taken any Binding of the policy by then.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_untaken: bool,
     /// A digest of the versions that the Binding named last.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 128))]

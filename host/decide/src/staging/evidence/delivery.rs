@@ -14,7 +14,8 @@ use crate::names::{Digest, ObjectKey, PlacementName};
 use crate::staging::evidence::binding::Placed;
 use crate::staging::evidence::objects::{ObjectTracker, question_about};
 use crate::staging::input::{
-    BindingFacts, ContentDigest, Facts, ObjectMeta, StageInput, admitted, binding_view, recorded::key_of,
+    BindingFacts, ContentDigest, Facts, ObjectMeta, SeenGeneration, StageInput, admitted, binding_view,
+    recorded::{is_unbound, key_of, uid},
 };
 use crate::time::{after, round_up_to_second};
 
@@ -50,7 +51,7 @@ impl Placed<'_> {
             .record
             .held_since
             .as_ref()
-            .filter(|_| is_noted(binding, self.record))
+            .filter(|_| is_noted(self.facts, binding, self.record))
         else {
             let text = format!("KubeStellar's transport has not taken the admitted versions of Binding {name} yet");
             return Err(Finding::unknown(Reason::Placing, text));
@@ -83,9 +84,7 @@ pub(crate) struct Delivery {
 pub(crate) fn note(input: StageInput<'_>, record: &mut StageStatus) -> Delivery {
     let mut delivery = Delivery::default();
     if !input.facts.is_staged() {
-        record.held_since = None;
-        record.hold = HoldTracking::default();
-        record.unproven.clear();
+        forget(record);
         return delivery;
     }
     let before = record.clone();
@@ -107,6 +106,29 @@ pub(crate) fn note(input: StageInput<'_>, record: &mut StageStatus) -> Delivery 
     delivery
 }
 
+/// Nothing is held any more, or nothing of it is known.
+pub(crate) fn forget(record: &mut StageStatus) {
+    record.held_since = None;
+    record.hold = HoldTracking::default();
+    record.unproven.clear();
+    record.objects.iter_mut().for_each(forget_release);
+}
+
+/// Whether the release under way has been written will not be known any more.
+pub(crate) fn forget_release(entry: &mut ObjectStatus) {
+    if entry.before_release.take().is_some() {
+        entry.content_digest = Some(ContentDigest::unknown().to_string());
+    }
+}
+
+/// An object that the Binding names otherwise than its list, although no release is under way: nothing has held it.
+pub(crate) fn broken(binding: &Binding, record: &StageStatus) -> Option<ObjectKey> {
+    let named = Some(digest_of(&admitted::named(binding)));
+    let is_known = named == record.hold.named || named == record.hold.admitted || record.hold.named.is_none();
+    let first = admitted::first_unlisted(binding).filter(|_| !is_known)?;
+    Some(binding_view::key(first))
+}
+
 /// Compares the versions that the Binding names with those that it named last. Returns the objects of which it has named another content
 /// than the one on record.
 fn note_named<'b>(
@@ -116,12 +138,17 @@ fn note_named<'b>(
     delivery: &mut Delivery,
 ) -> Vec<&'b BoundObject> {
     let named = digest_of(&admitted::named(binding));
+    delivery.broken = broken(binding, record);
     let known = record.hold.named.clone();
     if is_held {
         // Otherwise it is compared again, until it is held.
         record.hold.named = Some(named.clone());
     }
-    if known.as_ref().is_none_or(|known| *known == named) {
+    let Some(known) = known else {
+        record.objects.iter_mut().for_each(forget_release);
+        return Vec::new();
+    };
+    if known == named {
         return Vec::new();
     }
     if record.hold.admitted.as_ref() == Some(&named) {
@@ -130,20 +157,17 @@ fn note_named<'b>(
         }
         return Vec::new();
     }
-    if !is_held {
-        delivery.broken = admitted::first_unlisted(binding).map(binding_view::key);
-    }
-    // A release that was overtaken by the next one, or nothing has held the Binding.
+    // A release that was overtaken by the next one, or versions that this stage was not given.
     let mut doubtful = Vec::new();
     for object in binding.spec.workload.objects() {
         let key = binding_view::key(object);
         let Some(entry) = record.objects.iter_mut().find(|entry| key_of(entry) == key) else {
             continue;
         };
-        let found = found(facts, &key)
-            .filter(|found| found.resource_version.borrowed() == binding_view::resource_version(object));
-        let is_released = is_held && entry.before_release.is_none();
-        if is_released || found.is_some_and(|found| has_content_of(found, entry)) {
+        let is_overtaken = entry.before_release.take().is_some();
+        let named = binding_view::resource_version(object);
+        let found = found(facts, &key).filter(|found| found.resource_version.borrowed() == named);
+        if found.is_some_and(|found| has_content_of(found, entry)) {
             continue;
         }
         if found.is_some() {
@@ -151,8 +175,7 @@ fn note_named<'b>(
         } else if entry.content_digest.is_some() {
             entry.content_digest = Some(ContentDigest::unknown().to_string());
         }
-        entry.before_release = None;
-        if !is_held {
+        if !(is_held && is_overtaken) {
             note_unproven(&mut record.unproven, &key);
         }
     }
@@ -166,10 +189,11 @@ fn note_taken<'b>(
     record: &mut StageStatus,
     delivery: &mut Delivery,
 ) -> Vec<&'b BoundObject> {
-    if record.held_since.is_some() && is_noted(binding, record) {
+    if record.held_since.is_some() && is_noted(facts, binding, record) {
         return Vec::new();
     }
     record.held_since = None;
+    note_touched(facts, binding, record);
     let since = match taken_since(facts, (entry, binding)) {
         Some(since) if since <= facts.now => since,
         until => {
@@ -190,6 +214,7 @@ fn note_taken<'b>(
     }
     record.held_since = Some(round_up_to_second(since));
     record.hold.generation = binding.metadata.generation;
+    record.hold.is_untaken = !is_transport_there(facts);
     let mut doubtful = Vec::new();
     for object in binding.spec.workload.objects() {
         let key = binding_view::key(object);
@@ -199,7 +224,9 @@ fn note_taken<'b>(
         }
         note_unproven(&mut record.unproven, &key);
         match entry {
-            Some(_) if found(facts, &key).is_some() => doubtful.push(object),
+            Some(entry) if found(facts, &key).is_some_and(|found| !has_content_of(found, entry)) => {
+                doubtful.push(object)
+            }
             Some(entry) if entry.content_digest.is_some() => {
                 entry.content_digest = Some(ContentDigest::unknown().to_string());
             }
@@ -209,23 +236,40 @@ fn note_taken<'b>(
     doubtful
 }
 
+/// An object that was edited and edited back, while transport may have read it: clusters may have what it was in between.
+fn note_touched(facts: &Facts, binding: &Binding, record: &mut StageStatus) {
+    for object in binding.spec.workload.objects().filter(|object| !object.create_only) {
+        let key = binding_view::key(object);
+        let entry = record.objects.iter_mut().find(|entry| key_of(entry) == key);
+        let Some((entry, found)) = entry.zip(found(facts, &key)) else {
+            continue;
+        };
+        let is_counted = !is_unbound(entry) && entry.generation.is_some() && entry.content_digest.is_some();
+        if is_counted && has_content_of(found, entry) && found.generation != entry.generation {
+            entry.content_digest = Some(ContentDigest::unknown().to_string());
+            note_unproven(&mut record.unproven, &key);
+        }
+    }
+}
+
 /// Since when transport has taken the Binding as it is. Where none runs, observedGeneration stays 0 for ever, on every Binding: then
 /// what writes to clusters has had the settle time.
 fn taken_since(facts: &Facts, (entry, binding): (&BindingFacts, &Binding)) -> Option<Timestamp> {
+    let is_of_it = |seen: &SeenGeneration| Some(seen.generation) == binding.metadata.generation;
+    if is_transport_there(facts) {
+        return entry.observed.taken.filter(is_of_it).map(|taken| taken.since);
+    }
+    let written = entry.observed.written.filter(is_of_it)?;
+    Some(after(written.since, facts.settings.settle()))
+}
+
+fn is_transport_there(facts: &Facts) -> bool {
     let bindings = facts
         .bindings
         .values()
         .filter_map(|entry| entry.object.as_ref()?.object());
-    let mut taken = bindings.chain([binding]).filter_map(binding_view::taken_generation);
-    if taken.any(|generation| generation != 0) {
-        let taken = entry.observed.taken;
-        return taken
-            .filter(|taken| Some(taken.generation) == binding.metadata.generation)
-            .map(|taken| taken.since);
-    }
-    let written = entry.observed.written;
-    let written = written.filter(|written| Some(written.generation) == binding.metadata.generation)?;
-    Some(after(written.since, facts.settings.settle()))
+    let mut taken = bindings.filter_map(binding_view::taken_generation);
+    taken.any(|generation| generation != 0)
 }
 
 /// Whether the object had another content than the one that the Binding names when it was read. A resourceVersion may have moved for a
@@ -235,13 +279,15 @@ fn is_newer(facts: &Facts, bound: &BoundObject, entry: Option<&ObjectStatus>) ->
     let named = binding_view::resource_version(bound);
     let known = facts.objects.get(&key);
     if known.is_some_and(|known| known.refused.is_some()) {
-        return selected(facts, &key).is_some_and(|object| binding_view::resource_version(object) != named);
+        return selected(facts, &key).is_none_or(|object| binding_view::resource_version(object) != named);
     }
     let Some(found) = known.and_then(|known| known.found.as_ref()) else {
         return true;
     };
     let is_status = |entry: &ObjectStatus| {
-        found.generation.is_some() && found.generation == entry.generation && has_content_of(found, entry)
+        let is_edited = found.generation.is_none() || found.generation != entry.generation;
+        // With createOnly no edit travels.
+        (bound.create_only && found.uid.borrowed() == uid(entry)) || (!is_edited && has_content_of(found, entry))
     };
     found.resource_version.borrowed() != named && !entry.is_some_and(is_status)
 }
@@ -298,7 +344,7 @@ fn has_content_of(found: &ObjectMeta, entry: &ObjectStatus) -> bool {
     found.content_digest.as_ref().map(ToString::to_string) == entry.content_digest
 }
 
-fn note_unproven(unproven: &mut Vec<String>, key: &ObjectKey) {
+pub(crate) fn note_unproven(unproven: &mut Vec<String>, key: &ObjectKey) {
     let name = key.to_string();
     if unproven.len() < MAX_UNPROVEN && !unproven.contains(&name) {
         unproven.push(name);
@@ -310,8 +356,9 @@ pub(crate) fn list_stays_until(record: &StageStatus) -> Option<jiff::Timestamp> 
     record.hold.admitted_at.as_ref().map(|at| after(at.0, LIST_STAYS))
 }
 
-fn is_noted(binding: &Binding, record: &StageStatus) -> bool {
-    record.hold.generation.is_some() && record.hold.generation == binding.metadata.generation
+fn is_noted(facts: &Facts, binding: &Binding, record: &StageStatus) -> bool {
+    let is_of_it = record.hold.generation.is_some() && record.hold.generation == binding.metadata.generation;
+    is_of_it && !(record.hold.is_untaken && is_transport_there(facts))
 }
 
 /// The object as KubeStellar has seen it last.

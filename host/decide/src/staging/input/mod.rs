@@ -16,7 +16,7 @@ pub(crate) use self::facts::{
     BindingFacts, ContentDigest, Decoded, Facts, NAMES_BYTES_MAX, ObjectFacts, ObjectMeta, PENDING_BYTES_MAX, Settings,
 };
 pub(crate) use self::hold::{HoldAnswer, HoldFacts};
-pub(crate) use self::observed::{NamedVersion, Observed};
+pub(crate) use self::observed::{NamedVersion, Observed, SeenGeneration};
 pub(crate) use self::placement::{FencingToken, OwnedPlacement, Slot};
 pub(crate) use self::spec::{Checked, CheckedStage};
 pub(crate) use self::stage_input::StageInput;

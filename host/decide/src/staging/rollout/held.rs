@@ -8,7 +8,7 @@ use stagegate_api::{Binding, StageStatus};
 
 use crate::checks::finding::Finding;
 use crate::checks::reason::Reason;
-use crate::names::{ClusterName, PlacementName};
+use crate::names::{ClusterName, ObjectKey, PlacementName};
 use crate::staging::evidence::delivery::{self, Delivery, list_stays_until};
 use crate::staging::input::{
     OwnedPlacement, Slot, admitted, binding_view,
@@ -89,6 +89,7 @@ impl<'a> Rollout<'a> {
     pub(crate) fn keep_holds(&self, draft: &mut Draft, records: &mut [StageStatus]) {
         if !self.facts.is_staged() {
             self.end_holds(draft);
+            records.iter_mut().for_each(delivery::forget);
             return;
         }
         let mut broken = BTreeSet::new();
@@ -102,7 +103,13 @@ impl<'a> Rollout<'a> {
             draft.wake(delivery.wake_at);
             broken.extend(delivery.broken.map(|_| binding.name_any()));
         }
-        for own in self.slots.iter().chain(&self.gone).filter_map(Slot::open) {
+        self.look_at_gone((draft, records), &mut broken);
+        for own in self
+            .slots
+            .iter()
+            .chain(&self.gone)
+            .filter_map(|slot| self.serving(slot))
+        {
             let name = PlacementName::of_object(own.object);
             let Some(binding) = self.binding_of(own) else { continue };
             if broken.contains(name.as_str()) || admitted::list(binding).is_none() {
@@ -116,6 +123,39 @@ impl<'a> Rollout<'a> {
                 draft.stalled.get_or_insert(wrong);
             }
         }
+    }
+
+    /// The same of stages that the spec has no more: they are held, and nothing is released to them.
+    fn look_at_gone(&self, (draft, records): (&mut Draft, &mut [StageStatus]), broken: &mut BTreeSet<String>) {
+        for own in self.gone.iter().filter_map(Slot::open) {
+            let uid = own.uid().to_string();
+            let is_its = |record: &&mut StageStatus| {
+                let placement = record.binding_policy.as_ref();
+                placement.is_some_and(|placement| placement.uid == uid)
+            };
+            let Some((binding, record)) = self.binding_of(own).zip(records.iter_mut().find(is_its)) else {
+                continue;
+            };
+            let name = binding.name_any();
+            let Some(first) = delivery::broken(binding, record) else {
+                continue;
+            };
+            draft.events.push(Event {
+                warning: true,
+                reason: Reason::HoldBroken,
+                message: names_unadmitted(&name, &record.name, &first),
+            });
+            delivery::note_unproven(&mut record.unproven, &first);
+            broken.insert(name);
+        }
+    }
+
+    /// The placement, if it serves clusters or may do so.
+    fn serving<'s>(&self, slot: &'s Slot<'a>) -> Option<&'s OwnedPlacement<'a>> {
+        slot.open().or_else(|| {
+            slot.closed()
+                .filter(|own| self.facts.is_staged() && self.still_serves(own))
+        })
     }
 
     /// Events about a hold that was lost, and about versions that may have slipped through.
@@ -143,11 +183,7 @@ impl<'a> Rollout<'a> {
             warn(Reason::HoldBroken, text);
         }
         if let Some(first) = &delivery.broken {
-            let text = format!(
-                "Binding {name} of stage {stage} names a version of {first} that its list does not admit: it is held again at the versions \
-                 that it names now, and clusters of the stage may have got them"
-            );
-            warn(Reason::HoldBroken, text);
+            warn(Reason::HoldBroken, names_unadmitted(&name, stage.as_str(), first));
         }
         let known = before.map_or(&[][..], |before| &before.unproven);
         if let Some(first) = record.unproven.iter().find(|name| !known.contains(name)) {
@@ -239,14 +275,18 @@ impl<'a> Rollout<'a> {
     fn shared_cluster(&self, index: usize, binding: &Binding) -> Option<Finding> {
         let clusters: BTreeSet<ClusterName<&str>> = binding_view::destinations(binding).into_iter().collect();
         let stages = self.slots.iter().enumerate().filter(|(other, _)| *other != index);
-        let others = stages.map(|(_, slot)| slot).chain(&self.gone).filter_map(Slot::open);
+        let others = stages
+            .map(|(_, slot)| slot)
+            .chain(&self.gone)
+            .filter_map(|slot| self.serving(slot));
         let mut at_other_versions = others.filter(|own| own.revision != self.checked.revision);
         at_other_versions.find_map(|own| {
             let destinations = binding_view::destinations(self.binding_of(own)?);
             let shared = destinations.into_iter().find(|cluster| clusters.contains(cluster))?;
             let text = format!(
                 "cluster {shared} belongs to stage {} and to BindingPolicy {}, which are to have different versions: nothing is released, and \
-                 the stage is not evaluated; change clusterSelectors so that no cluster belongs to both",
+                 the stage is not evaluated; a cluster that was moved from one to the other has to go back until both have the same version, \
+                 otherwise change clusterSelectors so that no cluster belongs to both",
                 self.stage(index).name,
                 own.object.name_any()
             );
@@ -359,6 +399,13 @@ impl<'a> Rollout<'a> {
             binding_view::owner_uid(binding) == Some(own.uid()) && binding.metadata.deletion_timestamp.is_none();
         (is_its && is_identified(&binding.metadata)).then_some(binding)
     }
+}
+
+fn names_unadmitted(binding: &str, stage: &str, object: &ObjectKey) -> String {
+    format!(
+        "Binding {binding} of stage {stage} names a version of {object} that its list does not admit: it is held again at the versions that \
+         it names now, and clusters of the stage may have got them"
+    )
 }
 
 impl Draft {

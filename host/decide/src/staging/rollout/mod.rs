@@ -219,9 +219,7 @@ impl<'a> Rollout<'a> {
                 return self.judge(Current { active, own }, draft, records);
             }
             Slot::Open(own) if let Some(shared) = shared.filter(|_| self.is_current(active, own)) => {
-                let name = records[active].name.clone();
-                records[active] = stage::start_attempt(self.recorded(active), own, self.facts.now);
-                records[active].name = name;
+                records[active] = stage::start_attempt(Some(&records[active]), own, self.facts.now);
                 draft.stalled = Some(shared.clone());
                 shared
             }

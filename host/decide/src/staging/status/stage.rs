@@ -12,7 +12,7 @@ use stagegate_api::{BindingPolicyRef, BoundObject, HoldTracking, ObjectStatus, O
 use crate::checks::check::Check;
 use crate::checks::spec::Expression;
 use crate::names::{ClusterName, ObjectKey};
-use crate::staging::evidence::{Bound, pending};
+use crate::staging::evidence::{Bound, delivery, pending};
 use crate::staging::input::{
     CheckedStage, NAMES_BYTES_MAX, OwnedPlacement, binding_view,
     recorded::{destinations, is_unbound, key_of, positions},
@@ -83,9 +83,11 @@ pub fn interrupt_soaks(records: &mut [StageStatus], judged: Option<usize>) {
 /// What stays on record of a placement that was closed by hand: its pending updates, and what evidence must be newer than. Its
 /// set of clusters has to be accepted anew, as after any loss that no edit of the policy explains.
 pub fn of_closed(recorded: &StageStatus) -> StageStatus {
+    let mut objects = recorded.objects.clone();
+    objects.iter_mut().for_each(delivery::forget_release);
     StageStatus {
         revision: recorded.revision.clone(),
-        objects: recorded.objects.clone(),
+        objects,
         unsettled_since: recorded.unsettled_since.clone(),
         ..StageStatus::default()
     }
@@ -105,12 +107,13 @@ pub fn of_removed(recorded: &StageStatus) -> StageStatus {
 
 /// The entry as it is before a Binding of the placement has been seen.
 fn unbound(known: &ObjectStatus) -> ObjectStatus {
+    let mut known = known.clone();
+    delivery::forget_release(&mut known);
     ObjectStatus {
         resource_version: None,
         collectors: Vec::new(),
         baseline: None,
-        before_release: None,
-        ..known.clone()
+        ..known
     }
 }
 

@@ -630,3 +630,22 @@ async fn a_binding_that_is_deleted_while_a_newer_version_waits_is_told_of() {
     world.delete(&bindings, "web.stage.prod").await;
     tells_what_prod_has_got_and_goes_on(world).await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn an_edit_that_is_taken_back_while_transport_reads_is_owed_a_report_of_its_own() {
+    for at in (0..2_000).step_by(usize::try_from(100 / budget().min(5)).unwrap()) {
+        let world = at_version_1(Pace::Fast).await;
+        world.edit_cluster("dev-2", json!({"readyAfter": "12s"})).await;
+        let bad = json!({"rules": [{"image": "registry.example/web:2", "progressing": "Stuck"}]});
+        world.edit_cluster("dev-1", bad).await;
+        world.edit_deployment("web", image("web", 3)).await;
+        tokio::time::sleep(Duration::from_millis(at)).await;
+        world.edit_deployment("web", image("web", 2)).await;
+        tokio::time::sleep(Duration::from_millis(60)).await;
+        world.edit_deployment("web", image("web", 3)).await;
+        world.pass(10).await;
+        let newest = completes_or_says_what_to_do(&world).await;
+        let last = ran(&world, "prod-1").pop();
+        assert_eq!(last.as_deref(), Some(newest), "edited and edited back after {at} ms");
+    }
+}
