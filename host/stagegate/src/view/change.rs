@@ -122,6 +122,13 @@ fn of_stage(old: Option<&StageStatus>, new: &StageStatus) -> Vec<What> {
             message: message.clone(),
         });
     }
+    let is_new = |name: &&String| !old.is_some_and(|old| old.unproven.contains(name));
+    let unproven: Vec<&str> = new.unproven.iter().filter(is_new).map(String::as_str).collect();
+    // Of a placement that is gone it stays on record.
+    if !unproven.is_empty() && new.binding_policy.is_some() {
+        let message = format!("may be newer than admitted: {}", unproven.join(", "));
+        changes.push(What::Note { message });
+    }
     changes
 }
 

@@ -46,6 +46,11 @@ pub fn with_evidence(clauses: &[DownsyncClause]) -> Vec<DownsyncClause> {
     clauses
 }
 
+/// The clauses as the user's: without any evidence collector.
+pub fn without_ours(clauses: &[DownsyncClause]) -> Vec<DownsyncClause> {
+    without_evidence(clauses)
+}
+
 /// The evidence counts only while our collector is ours, has our spec, and has had it for long enough.
 pub fn require(facts: &Facts) -> Result<(), Finding> {
     let name = evidence::collector_name();

@@ -18,9 +18,8 @@ use crate::staging::input::{
 use crate::staging::plan::{Event, Placement, Write};
 use crate::staging::rollout::handover::{HandOver, Pair, hand_over};
 use crate::staging::rollout::sign_of_life::other_open_spec;
-use crate::staging::rollout::{Draft, Rollout, drift};
+use crate::staging::rollout::{Draft, Rollout, drift, observer_name};
 use crate::staging::status::stage;
-use crate::staging::updates::versions::observer_name;
 
 impl<'a> Rollout<'a> {
     /// Raises the fencing tokens of closed placements after an edit, a pause or a new leader, so that an open which an older

@@ -13,7 +13,6 @@ use stagegate_api::{Binding, BindingPolicySpec, StageStatus};
 
 use crate::names::PlacementName;
 use crate::staging::evidence::{Placed, collector, kinds, objects::ObjectTracker};
-use crate::staging::input::{OwnedPlacement, clauses::without_evidence};
 use crate::staging::plan::{Placement, Write};
 use crate::staging::rollout::{Draft, Rollout};
 use crate::time::{after, later, round_up_to_second};
@@ -28,11 +27,12 @@ impl Rollout<'_> {
     /// While newer versions wait, KubeStellar could not write its Binding.
     pub(crate) fn repair(&self, draft: &mut Draft, records: &mut [StageStatus]) {
         let index = self.active().unwrap_or(self.last());
-        let is_held = |own: &&OwnedPlacement<'_>| self.is_current(index, own) && self.is_up_to_date(index, own);
         let open = self.slots[index]
             .open()
             .filter(|_| self.facts.is_staged() && !self.policy.spec.paused);
-        let held = open.filter(is_held).and_then(|own| Some((own, self.binding_of(own)?)));
+        let held = open
+            .filter(|own| self.is_current(index, own) && self.is_up_to_date(index, own))
+            .and_then(|own| Some((own, self.binding_of(own)?)));
         let record = &mut records[index];
         let Some((own, binding)) = held.filter(|_| record.held_since.is_some() && self.stage(index).is_judged()) else {
             record.hold.unreported_since = None;
@@ -46,11 +46,11 @@ impl Rollout<'_> {
                 .objects()
                 .any(|object| object.status_collectors.iter().any(|name| is_evidence_collector(name)));
             if is_seen {
-                self.change(own, with_reports(spec), draft);
+                self.change(index, with_reports(spec), draft);
             }
             return;
         }
-        if !self.lacks_reports((index, own, binding), record) {
+        if !self.lacks_reports((index, binding), record) {
             record.hold.unreported_since = None;
             return;
         }
@@ -69,10 +69,11 @@ impl Rollout<'_> {
         }
         record.hold.repaired_at = Some(Time(self.facts.now));
         draft.is_told_first = true;
-        self.change(own, without_reports(spec), draft);
+        self.change(index, without_reports(spec), draft);
     }
 
-    fn change(&self, own: &OwnedPlacement<'_>, spec: BindingPolicySpec, draft: &mut Draft) {
+    fn change(&self, index: usize, spec: BindingPolicySpec, draft: &mut Draft) {
+        let Some(own) = self.slots[index].open() else { return };
         let name = PlacementName::of_object(own.object);
         if draft.is_fencing(&name) || draft.writes.iter().any(Write::places) {
             return;
@@ -86,11 +87,10 @@ impl Rollout<'_> {
     }
 
     /// Whether KubeStellar has no CombinedStatus for an object that clusters report on.
-    fn lacks_reports(
-        &self,
-        (index, own, binding): (usize, &OwnedPlacement<'_>, &Binding),
-        record: &StageStatus,
-    ) -> bool {
+    fn lacks_reports(&self, (index, binding): (usize, &Binding), record: &StageStatus) -> bool {
+        let Some(own) = self.slots[index].open() else {
+            return false;
+        };
         let input = self.input(index, own, Some(record));
         let tracker = ObjectTracker::new(input);
         let placed = Placed::of(input, record);
@@ -116,7 +116,7 @@ pub(crate) fn with_reports(spec: &BindingPolicySpec) -> BindingPolicySpec {
 
 fn without_reports(spec: &BindingPolicySpec) -> BindingPolicySpec {
     BindingPolicySpec {
-        downsync: without_evidence(&spec.downsync),
+        downsync: collector::without_ours(&spec.downsync),
         ..spec.clone()
     }
 }

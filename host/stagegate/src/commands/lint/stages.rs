@@ -92,11 +92,27 @@ fn of_stage<'a>(manifest: &'a Manifest, item: &Item<'a>) -> (Stage<'a>, Vec<Find
     (stage, findings)
 }
 
+/// The same where one of the two selects all clusters. That it does is said already, and only staged updates need more than that.
+fn with_all(manifest: &Manifest, earlier: &Stage<'_>, later: &Stage<'_>) -> Option<Finding> {
+    let (all, other) = if earlier.selects_all {
+        (earlier, later)
+    } else {
+        (later, earlier)
+    };
+    let is_empty = other.selectors.is_empty() && !other.selects_all;
+    let fact = format!("all clusters of stage {} belong to stage {}, too", other.name, all.name);
+    let place = manifest.place(&later.pointer);
+    (updates::are_staged(manifest) && !is_empty).then(|| updates::shared(manifest, place, &fact))
+}
+
 /// A warning at the later stage if every cluster that one selector of a stage selects is certainly in the other stage, too.
 fn shared(manifest: &Manifest, earlier: &Stage<'_>, later: &Stage<'_>) -> Option<Finding> {
-    // That such a stage has all clusters is said already, and by the schema, that two have one name.
-    if earlier.selects_all || later.selects_all || earlier.name == later.name {
+    // The schema says that two have one name.
+    if earlier.name == later.name {
         return None;
+    }
+    if earlier.selects_all || later.selects_all {
+        return with_all(manifest, earlier, later);
     }
     let within = |inner: &Stage<'_>, outer: &Stage<'_>| {
         let is_in_outer = |inner: &Requirements| outer.selectors.iter().any(|outer| outer.include(inner));

@@ -231,7 +231,13 @@ fn control_characters_of_a_status_never_reach_the_terminal() {
     });
     policy.spec.updates = stagegate_api::Updates::Staged;
     let lines = line::texts(&change::between(None, &policy), Elapsed::Precise(Duration::ZERO));
-    assert_eq!(lines, ["  0.0s nginx dev note: first  [2Jsecond"]);
+    assert_eq!(
+        lines,
+        [
+            "  0.0s nginx dev note: first  [2Jsecond",
+            "  0.0s nginx dev note: may be newer than admitted: services  [2J"
+        ]
+    );
     let policies = Policies::from([("nginx".to_owned(), policy)]);
     let shown = frame::lines(
         &policies,

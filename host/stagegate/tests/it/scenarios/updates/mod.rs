@@ -1,15 +1,16 @@
 //! Staged updates: an edit of the workload goes through the stages like the first version, and stages that it has not reached keep what
 //! they have.
 
+mod broken;
+mod moments;
+
 use std::collections::BTreeSet;
-use std::time::Duration;
 
 use k8s_openapi::api::admissionregistration::v1::ValidatingAdmissionPolicyBinding;
 use kube::Api;
 use serde_json::{Value, json};
-use stagegate_api::{ADMITTED_VERSIONS, Binding, Phase, StageState, StagedBindingPolicyStatus, label};
+use stagegate_api::{ADMITTED_VERSIONS, Binding, Phase, StageState};
 
-use crate::harness::seeded::budget;
 use crate::harness::{NAMESPACE, Pace, World, deployment_of, policy, said, shop, state_of, workload};
 
 /// The policy of three stages, whose edits go through them, too.
@@ -162,56 +163,6 @@ async fn version_3_before_version_2_has_passed_dev_is_told_of() {
     assert!(world.events("web").await.contains_key("Superseded"));
     world.until_phase("web", Phase::Completed, 240).await;
     assert_eq!(ran(&world, "test-1"), ["1", "3"]);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_restart_of_kubestellar_takes_nothing_from_a_held_stage() {
-    let mut world = at_version_1(Pace::KubeStellar).await;
-    world.restart_parts_that_empty_bindings().await;
-    world.pass(60).await;
-    for cluster in ["dev-1", "test-1", "prod-1"] {
-        assert_eq!(
-            world.clusters.truth().removals(cluster, &deployment_of("web")),
-            [],
-            "{cluster}"
-        );
-    }
-    world.pass(120).await;
-    let status = world.status("web").await;
-    let ready = status.conditions.iter().find(|condition| condition.type_ == "Ready");
-    assert_eq!(
-        ready.unwrap().status,
-        "True",
-        "prod is reported again: {}",
-        said(&status)
-    );
-    world.edit_deployment("web", image("web", 2)).await;
-    world
-        .until_so("dev has version 2", 120, async || ran(&world, "dev-1") == ["1", "2"])
-        .await;
-    world.until_phase("web", Phase::Completed, 600).await;
-    assert_eq!(ran(&world, "prod-1"), ["1", "2"]);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_restart_of_kubestellar_while_a_stage_is_evaluated_ends_with_the_same_evidence() {
-    let mut world = at_version_1(Pace::KubeStellar).await;
-    world.edit_cluster("dev-2", json!({"readyAfter": "90s"})).await;
-    world.edit_deployment("web", image("web", 2)).await;
-    world
-        .until_so("dev has version 2", 120, async || ran(&world, "dev-1") == ["1", "2"])
-        .await;
-    world.pass(20).await;
-    world.restart_parts_that_empty_bindings().await;
-    world.pass(15).await;
-    let of_dev = kube::api::ListParams::default().labels(&format!("{}=web.stage.dev", label::BINDING_POLICY));
-    let combined = world.combined();
-    assert_eq!(combined.list(&of_dev).await.unwrap().items.len(), 0);
-    world.until_phase("web", Phase::Completed, 900).await;
-    for cluster in ["dev-1", "test-1", "prod-1"] {
-        assert_eq!(ran(&world, cluster), ["1", "2"], "{cluster}");
-        assert_eq!(world.clusters.truth().removals(cluster, &deployment_of("web")), []);
-    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -508,144 +459,4 @@ async fn a_stage_that_is_opened_on_a_cluster_of_a_later_stage_is_not_evaluated()
     assert_eq!(world.status("web").await.phase, Some(Phase::Stalled));
     assert_eq!(ran(&world, "prod-1"), ["1"]);
     assert!(!world.is_in("test-1", &deployment_of("web")));
-}
-
-/// Moments after an edit in milliseconds: while it is noticed, released, written, read by transport and reported.
-fn moments() -> impl Iterator<Item = u64> {
-    let step = 400 / budget().min(4);
-    (0..8_000).step_by(usize::try_from(step).unwrap())
-}
-
-/// An edit that slips in between KubeStellar's write of a Binding and transport's reading may be in a cluster already when it is released:
-/// then the cluster has nothing new to report, and what status says to do helps.
-async fn completes_or_says_what_to_do(world: &World) -> &'static str {
-    let is_over = |status: &StagedBindingPolicyStatus| {
-        status.phase == Some(Phase::Completed) || status.reason.as_deref() == Some("UpdateAcknowledgementOverdue")
-    };
-    world.until("web", 400, is_over).await;
-    if world.status("web").await.phase == Some(Phase::Completed) {
-        return "3";
-    }
-    assert!(world.events("web").await.contains_key("DeliveryUnproven"));
-    world.edit_deployment("web", image("web", 4)).await;
-    world.pass(5).await;
-    world.until_phase("web", Phase::Completed, 400).await;
-    "4"
-}
-
-#[tokio::test(start_paused = true)]
-async fn an_edit_that_is_taken_back_at_any_moment_ends_as_if_there_had_been_none() {
-    for at in moments() {
-        let world = at_version_1(Pace::Fast).await;
-        world.edit_cluster("dev-2", json!({"readyAfter": "12s"})).await;
-        world.edit_deployment("web", image("web", 2)).await;
-        tokio::time::sleep(Duration::from_millis(at)).await;
-        world.edit_deployment("web", image("web", 1)).await;
-        world.pass(10).await;
-        println!("taken back after {at} ms");
-        world.until_phase("web", Phase::Completed, 300).await;
-        for cluster in ["test-1", "prod-1"] {
-            assert_eq!(ran(&world, cluster), ["1"], "{cluster}, taken back after {at} ms");
-        }
-        assert_eq!(ran(&world, "dev-1").last().unwrap(), "1", "taken back after {at} ms");
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn an_edit_at_any_moment_of_another_one_goes_through_the_stages() {
-    for at in moments() {
-        let world = at_version_1(Pace::Fast).await;
-        world.edit_deployment("web", image("web", 2)).await;
-        tokio::time::sleep(Duration::from_millis(at)).await;
-        world.edit_deployment("web", image("web", 3)).await;
-        world.pass(5).await;
-        println!("edited again after {at} ms");
-        let newest = completes_or_says_what_to_do(&world).await;
-        for cluster in ["dev-1", "test-1", "prod-1"] {
-            let last = ran(&world, cluster).pop();
-            assert_eq!(last.as_deref(), Some(newest), "{cluster}, edited again after {at} ms");
-        }
-    }
-}
-
-/// Version 2 is being evaluated in dev, where it is never ready.
-async fn stuck_in_dev() -> World {
-    let world = at_version_1(Pace::Fast).await;
-    let stuck = json!({"rules": [{"image": "registry.example/web:2", "progressing": "Stuck"}]});
-    world.edit_cluster("dev-2", stuck).await;
-    world.edit_deployment("web", image("web", 2)).await;
-    world
-        .until_so("dev has version 2", 30, async || ran(&world, "dev-1") == ["1", "2"])
-        .await;
-    world.pass(5).await;
-    world
-}
-
-/// What status says of versions that prod may have got, and in the end all stages have version 3.
-async fn tells_what_prod_has_got_and_goes_on(world: World) {
-    world
-        .until_so("prod has got version 2", 30, async || {
-            ran(&world, "prod-1") == ["1", "2"]
-        })
-        .await;
-    world
-        .until("web", 5, |status| {
-            status.stages[2].unproven == ["deployments.apps shop/web"]
-        })
-        .await;
-    world.pass(60).await;
-    let status = world.status("web").await;
-    assert_eq!(status.active_stage.as_deref(), Some("dev"));
-    assert_eq!(status.stages[2].unproven.len(), 1, "it is told until the next release");
-    assert_eq!(ran(&world, "test-1"), ["1"]);
-    for reason in ["HoldBroken", "DeliveryUnproven"] {
-        assert!(world.events("web").await.contains_key(reason), "{reason}");
-    }
-    world.edit_deployment("web", image("web", 3)).await;
-    world.pass(10).await;
-    world.until_phase("web", Phase::Completed, 300).await;
-    assert_eq!(ran(&world, "prod-1"), ["1", "2", "3"]);
-    assert_eq!(world.status("web").await.stages[2].unproven, Vec::<String>::new());
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_list_that_is_taken_away_while_a_newer_version_waits_is_told_of() {
-    let mut world = stuck_in_dev().await;
-    world.stop_host().await;
-    let bindings: Api<Binding> = Api::all(world.client.clone());
-    let without = json!({"metadata": {"annotations": {ADMITTED_VERSIONS: null}}});
-    world.merge(&bindings, "web.stage.prod", without).await;
-    world
-        .edit_deployment("web", json!({"metadata": {"annotations": {"touched": "yes"}}}))
-        .await;
-    world.pass(2).await;
-    world.start_host().await;
-    tells_what_prod_has_got_and_goes_on(world).await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_binding_that_is_deleted_while_a_newer_version_waits_is_told_of() {
-    let world = stuck_in_dev().await;
-    let bindings: Api<Binding> = Api::all(world.client.clone());
-    world.delete(&bindings, "web.stage.prod").await;
-    tells_what_prod_has_got_and_goes_on(world).await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn an_edit_that_is_taken_back_while_transport_reads_is_owed_a_report_of_its_own() {
-    for at in (0..2_000).step_by(usize::try_from(100 / budget().min(5)).unwrap()) {
-        let world = at_version_1(Pace::Fast).await;
-        world.edit_cluster("dev-2", json!({"readyAfter": "12s"})).await;
-        let bad = json!({"rules": [{"image": "registry.example/web:2", "progressing": "Stuck"}]});
-        world.edit_cluster("dev-1", bad).await;
-        world.edit_deployment("web", image("web", 3)).await;
-        tokio::time::sleep(Duration::from_millis(at)).await;
-        world.edit_deployment("web", image("web", 2)).await;
-        tokio::time::sleep(Duration::from_millis(60)).await;
-        world.edit_deployment("web", image("web", 3)).await;
-        world.pass(10).await;
-        let newest = completes_or_says_what_to_do(&world).await;
-        let last = ran(&world, "prod-1").pop();
-        assert_eq!(last.as_deref(), Some(newest), "edited and edited back after {at} ms");
-    }
 }
