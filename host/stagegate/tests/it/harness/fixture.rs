@@ -101,6 +101,19 @@ spec:
     )
 }
 
+/// The policy of three stages, whose edits go through them, too.
+pub fn staged(app: &str) -> String {
+    policy(app).replace(
+        "spec:\n  downsync",
+        "spec:\n  updates: Staged\n  previousStages: Keep\n  downsync",
+    )
+}
+
+/// A patch of the workload's version.
+pub fn image(app: &str, tag: u32) -> Value {
+    json!({"spec": {"template": {"spec": {"containers": [{"name": app, "image": format!("registry.example/{app}:{tag}")}]}}}})
+}
+
 /// The shortest policy: three stages with only a name and clusters, so that health decides.
 pub fn shortest(app: &str) -> String {
     let stage = |name: &str| format!("  - {{name: {name}, clusterSelectors: [{{matchLabels: {{env: {name}}}}}]}}\n");

@@ -37,7 +37,9 @@ use stagegate_embedded::clusters::{self, Clusters, ObjectRef};
 use stagegate_sandbox::{Cache, Sandbox, SandboxOptions};
 use tokio::time::Instant;
 
-pub use fixture::{GATES, NAMESPACE, WELL, cluster, deployment_of, gate, gated, policy, shop, shortest, workload};
+pub use fixture::{
+    GATES, NAMESPACE, WELL, cluster, deployment_of, gate, gated, image, policy, shop, shortest, staged, workload,
+};
 pub use tap::{Call, Disturbance, Tap};
 
 use crate::invariants::{self, Run, Violation};

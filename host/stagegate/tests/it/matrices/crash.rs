@@ -9,7 +9,9 @@ use stagegate_api::{Phase, StagedBindingPolicyStatus};
 use stagegate_embedded::clusters::Presence;
 
 use crate::guests;
-use crate::harness::{Call, Disturbance, Pace, World, cluster, gate, gated, policy, said, shop, state_of, workload};
+use crate::harness::{
+    Call, Disturbance, Pace, World, cluster, gate, gated, image, policy, said, shop, staged, state_of, workload,
+};
 use crate::matrices::{Matrix, in_virtual_time};
 
 /// A watch that says nothing is given up after five minutes.
@@ -68,15 +70,10 @@ impl Sample {
         let mut world = World::start_held(Pace::Fast).await;
         world.apply(&shop()).await;
         world.apply(&workload("web")).await;
-        let staged = "  updates: Staged\n  previousStages: Keep\n  stages:";
-        world
-            .apply(&two_stages(&policy("web")).replacen("  stages:", staged, 1))
-            .await;
+        world.apply(&two_stages(&staged("web"))).await;
         world.until_phase("web", Phase::Completed, 120).await;
         world.stop_host().await;
-        let containers = json!([{"name": "web", "image": "registry.example/web:2"}]);
-        let patch = json!({"spec": {"template": {"spec": {"containers": containers}}}});
-        world.edit_deployment("web", patch).await;
+        world.edit_deployment("web", image("web", 2)).await;
         // What KubeStellar makes of it is refused.
         world.pass(1).await;
         world.tap.forget();
@@ -104,7 +101,7 @@ impl Sample {
 }
 
 /// Without the third.
-fn two_stages(policy: &str) -> String {
+pub fn two_stages(policy: &str) -> String {
     policy[..policy.find("  - name: prod").unwrap()].to_owned()
 }
 

@@ -4,8 +4,8 @@ use kube::Api;
 use serde_json::json;
 use stagegate_api::{ADMITTED_VERSIONS, Binding, Phase, label};
 
-use super::{at_version_1, image, ran};
-use crate::harness::{Pace, World, deployment_of, said};
+use super::{at_version_1, ran};
+use crate::harness::{Pace, World, deployment_of, image, said};
 
 #[tokio::test(start_paused = true)]
 async fn a_restart_of_kubestellar_takes_nothing_from_a_held_stage() {

@@ -8,25 +8,13 @@ use std::collections::BTreeSet;
 
 use k8s_openapi::api::admissionregistration::v1::ValidatingAdmissionPolicyBinding;
 use kube::Api;
-use serde_json::{Value, json};
+use serde_json::json;
 use stagegate_api::{ADMITTED_VERSIONS, Binding, Phase, StageState};
 
-use crate::harness::{NAMESPACE, Pace, World, deployment_of, policy, said, shop, state_of, workload};
-
-/// The policy of three stages, whose edits go through them, too.
-fn staged(app: &str) -> String {
-    policy(app).replace(
-        "spec:\n  downsync",
-        "spec:\n  updates: Staged\n  previousStages: Keep\n  downsync",
-    )
-}
-
-fn image(app: &str, tag: u32) -> Value {
-    json!({"spec": {"template": {"spec": {"containers": [{"name": app, "image": format!("registry.example/{app}:{tag}")}]}}}})
-}
+use crate::harness::{NAMESPACE, Pace, World, deployment_of, image, said, shop, staged, state_of, workload};
 
 /// Version 1 is in all stages.
-async fn at_version_1(pace: Pace) -> World {
+pub async fn at_version_1(pace: Pace) -> World {
     let world = World::start_held(pace).await;
     world.apply(&shop()).await;
     world.apply(&workload("web")).await;

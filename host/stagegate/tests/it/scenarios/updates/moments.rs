@@ -5,9 +5,9 @@ use std::time::Duration;
 use serde_json::json;
 use stagegate_api::{Phase, StagedBindingPolicyStatus};
 
-use super::{at_version_1, image, ran};
+use super::{at_version_1, ran};
 use crate::harness::seeded::budget;
-use crate::harness::{Pace, World};
+use crate::harness::{Pace, World, image};
 
 /// Moments after an edit in milliseconds: while it is noticed, released, written, read by transport and reported.
 fn moments() -> impl Iterator<Item = u64> {
