@@ -32,6 +32,8 @@ pub enum Disturbance {
     Silent,
     /// The answer is what the same question was answered before, or, the first time, that there is nothing yet.
     Stale,
+    /// It leaves when calls flow again, and only the test knows what has happened by then.
+    Waits,
 }
 
 /// One call as the tap saw it.
@@ -62,8 +64,9 @@ pub struct Tap {
     router: Router,
     user: HeaderValue,
     state: Arc<Mutex<State>>,
-    /// The host is to be killed now.
+    /// The host is to be killed now, or a call waits.
     dry: Arc<Notify>,
+    flowing: Arc<Notify>,
 }
 
 #[derive(Default)]
@@ -87,6 +90,7 @@ impl Tap {
             user: HeaderValue::from_static(user),
             state: Arc::default(),
             dry: Arc::default(),
+            flowing: Arc::default(),
         }
     }
 
@@ -138,9 +142,11 @@ impl Tap {
     pub fn flow_again(&self) {
         let mut state = self.state();
         (state.last_write, state.disturbed, state.is_dry) = (None, None, false);
+        drop(state);
+        self.flowing.notify_waiters();
     }
 
-    /// Returns when the host is to be killed.
+    /// Returns when the host is to be killed, or a call waits.
     pub async fn dry(&self) {
         self.dry.notified().await;
     }
@@ -161,6 +167,7 @@ impl Tap {
                 >())));
             }
             Some(Disturbance::Silent) => return std::future::pending().await,
+            Some(Disturbance::Waits) => self.wait().await,
             Some(Disturbance::Stale) => {
                 if let Some(earlier) = self.earlier(&call) {
                     return Ok(json_answer(earlier));
@@ -209,6 +216,12 @@ impl Tap {
     async fn never(&self) -> Result<Response<Body>, Broken> {
         self.dry.notify_one();
         std::future::pending().await
+    }
+
+    async fn wait(&self) {
+        let flowing = self.flowing.notified();
+        self.dry.notify_one();
+        flowing.await;
     }
 
     /// What the server would have said a while ago. A write and a watch have no such answer.

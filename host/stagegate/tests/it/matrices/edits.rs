@@ -10,7 +10,7 @@ use stagegate_api::{Phase, StagedBindingPolicyStatus};
 
 use crate::guests;
 use crate::harness::{Pace, WELL, World, cluster, deployment_of, gate, policy, said, shop, workload};
-use crate::matrices::{Matrix, in_virtual_time};
+use crate::matrices::{Matrix, broken, in_virtual_time};
 
 /// When the edit is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -519,18 +519,4 @@ async fn reaches(
         world.pass(1).await;
     }
     Err(world.status("web").await)
-}
-
-/// The rules that were broken, as this case's failure.
-fn broken(world: &mut World) -> Result<(), String> {
-    let (violations, _) = world.violations();
-    for (rule, _) in crate::invariants::RULES {
-        world.waive(rule, "they were looked at here, and are told with the case");
-    }
-    let lines: Vec<String> = violations.iter().take(3).map(ToString::to_string).collect();
-    if lines.is_empty() {
-        Ok(())
-    } else {
-        Err(lines.join("; "))
-    }
 }

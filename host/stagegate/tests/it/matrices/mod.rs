@@ -9,6 +9,7 @@ mod crash;
 mod edits;
 mod evidence;
 mod hosts;
+mod releases;
 
 use std::any::Any;
 use std::fmt::Write as _;
@@ -16,10 +17,27 @@ use std::panic::AssertUnwindSafe;
 
 use futures::FutureExt as _;
 
+use crate::harness::World;
+use crate::invariants::RULES;
+
 /// Runs one case in a runtime of its own, whose time jumps to what is waited for.
 pub fn in_virtual_time<T>(case: impl Future<Output = T>) -> T {
     let mut runtime = tokio::runtime::Builder::new_current_thread();
     runtime.enable_all().start_paused(true).build().unwrap().block_on(case)
+}
+
+/// The rules that were broken, as this case's failure.
+pub fn broken(world: &mut World) -> Result<(), String> {
+    let (violations, _) = world.violations();
+    for (rule, _) in RULES {
+        world.waive(rule, "they were looked at here, and are told with the case");
+    }
+    let lines: Vec<String> = violations.iter().take(3).map(ToString::to_string).collect();
+    if lines.is_empty() {
+        Ok(())
+    } else {
+        Err(lines.join("; "))
+    }
 }
 
 /// What became of the cases.
