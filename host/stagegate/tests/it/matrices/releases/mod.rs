@@ -2,6 +2,7 @@
 //! of the policy, or a restart of KubeStellar. Must not disturb the calls themselves: `crash` does that.
 
 mod edits;
+mod restarts;
 
 use std::time::Duration;
 
