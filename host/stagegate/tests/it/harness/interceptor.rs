@@ -85,8 +85,14 @@ impl Interceptor {
 }
 
 impl Waiting {
+    /// Not what is only tried.
     pub fn is_write(&self) -> bool {
-        self.request.method() != Method::GET
+        let is_tried = self
+            .request
+            .uri()
+            .query()
+            .is_some_and(|query| query.contains("dryRun="));
+        self.request.method() != Method::GET && !is_tried
     }
 
     /// `PATCH bindingpolicies/web.stage.dev`.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::case::{Case, Edit};
+use super::case::{Case, Edit, Rollout};
 use super::choosers::Orders;
 use super::run::{Run, run};
 
@@ -11,21 +11,26 @@ const WRITES_FACTOR: usize = 4;
 /// So often may a closed placement be made again that is no longer needed.
 const MADE_AGAIN_MAX: usize = 2;
 
-/// What single hosts come to, by what is kept and what is edited.
+/// What single hosts come to, by what they do and what is edited.
 #[derive(Default)]
-pub struct Alone(BTreeMap<(bool, Edit), Run>);
+pub struct Alone(BTreeMap<(Rollout, Edit), Run>);
 
 impl Alone {
     fn of(&mut self, case: &Case, edit: Edit) -> &Run {
-        self.0.entry((case.keeps_previous, edit)).or_insert_with(|| {
+        self.0.entry((case.rollout, edit)).or_insert_with(|| {
             let alone = Case {
                 hosts: 1,
                 edit,
-                keeps_previous: case.keeps_previous,
+                rollout: case.rollout,
                 ..Case::UNDISTURBED
             };
             let run = run(&alone, Orders::new(0, 0..0)).unwrap();
-            assert_eq!(run.wrongs, Vec::<String>::new(), "one host alone, {edit:?}");
+            assert_eq!(
+                run.wrongs,
+                Vec::<String>::new(),
+                "one host alone, {:?}, {edit:?}",
+                case.rollout
+            );
             run
         })
     }

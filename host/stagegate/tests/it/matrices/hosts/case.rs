@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::harness::policy;
 use crate::harness::schedule::{After, Setting, Upset};
 use crate::harness::seeded::Seeded;
+use crate::harness::{policy, staged};
 
 /// What is done to the policy meanwhile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -22,10 +22,21 @@ pub enum Edit {
     SelectorsThenPause,
 }
 
+/// What the hosts do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Rollout {
+    /// The workload moves from stage to stage.
+    Moves,
+    /// It spreads.
+    Spreads,
+    /// Version 1 is in all stages, which are held, and version 2 goes through them.
+    Release,
+}
+
 #[derive(Clone, Debug)]
 pub struct Case {
     pub hosts: usize,
-    pub keeps_previous: bool,
+    pub rollout: Rollout,
     pub reads_wait: bool,
     pub last_is_late: Duration,
     pub edit: Edit,
@@ -41,7 +52,7 @@ pub struct Case {
 impl Case {
     pub const UNDISTURBED: Case = Case {
         hosts: 2,
-        keeps_previous: false,
+        rollout: Rollout::Moves,
         reads_wait: false,
         last_is_late: Duration::ZERO,
         edit: Edit::None,
@@ -56,7 +67,11 @@ impl Case {
     pub fn calm(chance: &mut Seeded) -> Case {
         let late_ms = if chance.percent(40) { chance.below(8_000) } else { 0 };
         Case {
-            keeps_previous: chance.percent(25),
+            rollout: if chance.percent(25) {
+                Rollout::Spreads
+            } else {
+                Rollout::Moves
+            },
             reads_wait: chance.percent(25),
             last_is_late: Duration::from_millis(late_ms),
             phase_ms: i64::try_from(chance.below(1_000)).unwrap(),
@@ -94,12 +109,28 @@ impl Case {
         }
     }
 
-    pub fn policy(&self) -> String {
-        if self.keeps_previous {
-            policy("web").replacen("spec:\n", "spec:\n  previousStages: Keep\n", 1)
-        } else {
-            policy("web")
+    /// The same of a release. Its clauses stay as they are: a state that is wanted back makes versions.
+    pub fn of_release(chance: &mut Seeded) -> Case {
+        let upset = Self::upset(chance);
+        let edits = [Edit::None, Edit::Pause, Edit::Selectors, Edit::SelectorsThenPause];
+        Case {
+            rollout: Rollout::Release,
+            edit: *chance.pick(&edits),
+            ..upset
         }
+    }
+
+    pub fn policy(&self) -> String {
+        match self.rollout {
+            Rollout::Moves => policy("web"),
+            Rollout::Spreads => policy("web").replacen("spec:\n", "spec:\n  previousStages: Keep\n", 1),
+            Rollout::Release => staged("web"),
+        }
+    }
+
+    /// How many stages have the workload in the end.
+    pub fn open(&self) -> usize {
+        if self.rollout == Rollout::Moves { 1 } else { 3 }
     }
 
     fn upsets(&self) -> Vec<(After, Upset)> {

@@ -101,6 +101,11 @@ fn whichever_host_dies_and_whatever_is_edited_each_attempt_is_placed_once() {
 }
 
 #[test]
+fn whatever_two_hosts_do_in_a_release_each_stage_gets_version_2_in_its_turn() {
+    seeded("two hosts, a release", 40, Case::of_release);
+}
+
+#[test]
 fn the_same_seed_gives_the_same_writes_in_the_same_order() {
     for (seed, case_of) in [
         (1, Case::calm as fn(&mut Seeded) -> Case),

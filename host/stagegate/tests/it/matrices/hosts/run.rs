@@ -1,6 +1,6 @@
 //! One rollout by hosts whose requests are let through one by one, from the first object to long after its end.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
@@ -8,9 +8,9 @@ use jiff::{SignedDuration, Timestamp};
 use kube::ResourceExt as _;
 use stagegate_api::{BindingPolicySpec, Phase};
 
-use super::case::{Case, Edit};
+use super::case::{Case, Edit, Rollout};
 use crate::harness::schedule::{Chooser, Done, Schedule};
-use crate::harness::{Pace, World, deployment_of, shop, workload};
+use crate::harness::{Pace, World, deployment_of, image, shop, workload};
 use crate::invariants::RULES;
 
 /// Of virtual time, for a run in which writes are held back for a minute each.
@@ -19,6 +19,8 @@ const LIMIT: Duration = Duration::from_secs(1_800);
 const GRACE: Duration = Duration::from_secs(90);
 /// Then nothing is written for so long.
 const QUIET: Duration = Duration::from_secs(150);
+/// The image that a release brings.
+const VERSION_2: &str = "registry.example/web:2";
 
 /// Where a run ended.
 #[derive(Clone, Debug, PartialEq)]
@@ -29,7 +31,8 @@ pub struct End {
     placements: BTreeMap<String, bool>,
     /// What the last stage is placed with. An earlier one that is kept has what the policy said when it was active.
     last: Option<BindingPolicySpec>,
-    clusters: BTreeSet<String>,
+    /// Cluster → the image that it runs.
+    clusters: BTreeMap<String, String>,
 }
 
 /// A run and what came of it.
@@ -79,20 +82,39 @@ pub fn run(case: &Case, chooser: impl Chooser) -> Result<Run, String> {
     })
 }
 
-async fn rollout(case: &Case, chooser: impl Chooser) -> Run {
+/// The hosts, and what they are to do.
+async fn begin<C: Chooser>(case: &Case, chooser: C) -> Schedule<C> {
     let wall: Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
-    let world = World::start_at(wall + SignedDuration::from_millis(case.phase_ms), Pace::Fast).await;
-    let mut schedule = Schedule::new(world, case.setting(), chooser);
-    schedule.world.apply(&shop()).await;
-    schedule.world.apply(&workload("web")).await;
-    schedule.world.apply(&case.policy()).await;
-    let open = if case.keeps_previous { 3 } else { 1 };
+    let mut world = World::start_at(wall + SignedDuration::from_millis(case.phase_ms), Pace::Fast).await;
+    if case.rollout == Rollout::Release {
+        stagegate::held_bindings::install(&world.client).await.unwrap();
+        world.start_host().await;
+        apply(&world, case).await;
+        world.until_phase("web", Phase::Completed, 180).await;
+        world.stop_host().await;
+        world.edit_deployment("web", image("web", 2)).await;
+        return Schedule::new(world, case.setting(), chooser);
+    }
+    let schedule = Schedule::new(world, case.setting(), chooser);
+    apply(&schedule.world, case).await;
+    schedule
+}
+
+async fn apply(world: &World, case: &Case) {
+    world.apply(&shop()).await;
+    world.apply(&workload("web")).await;
+    world.apply(&case.policy()).await;
+}
+
+async fn rollout(case: &Case, chooser: impl Chooser) -> Run {
+    let mut schedule = begin(case, chooser).await;
     let is_over = async |world: &World| {
         let policy = world.policies().get("web").await.unwrap();
         let status = policy.status.unwrap_or_default();
         status.phase == Some(Phase::Completed)
             && status.observed_generation == policy.metadata.generation
-            && world.open("web").await.len() == open
+            && world.open("web").await.len() == case.open()
+            && (case.rollout != Rollout::Release || images(world).values().all(|image| image == VERSION_2))
     };
     let mut wrongs = Vec::new();
     if !schedule.run(LIMIT, is_over).await {
@@ -154,11 +176,6 @@ async fn edited(world: &World) -> Edit {
 async fn end_of(world: &World) -> End {
     let status = world.status("web").await;
     let placements = world.binding_policies().list(&Default::default()).await.unwrap();
-    let truth = world.clusters.truth();
-    let holding = truth
-        .clusters
-        .iter()
-        .filter(|(_, objects)| objects.contains_key(&deployment_of("web")));
     End {
         phase: status.phase,
         stage: status.active_stage,
@@ -169,7 +186,24 @@ async fn end_of(world: &World) -> End {
         last: placements
             .into_iter()
             .find(|it| it.name_any() == "web.stage.prod")
-            .map(|it| it.spec),
-        clusters: holding.map(|(name, _)| name.clone()).collect(),
+            .map(|mut it| {
+                // A release names one twice, or no longer, so that KubeStellar looks.
+                it.spec.cluster_selectors.dedup();
+                it.spec
+            }),
+        clusters: images(world),
     }
+}
+
+/// The images of the clusters that have the workload.
+fn images(world: &World) -> BTreeMap<String, String> {
+    let truth = world.clusters.truth();
+    let mut images = BTreeMap::new();
+    for fared in &truth.fared {
+        if truth.present(&fared.cluster, &deployment_of("web")).is_some() {
+            let image = fared.spec["template"]["spec"]["containers"][0]["image"].as_str();
+            images.insert(fared.cluster.clone(), image.unwrap_or_default().to_owned());
+        }
+    }
+    images
 }
