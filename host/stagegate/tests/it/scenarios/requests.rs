@@ -8,12 +8,20 @@ use std::fmt::Write as _;
 use serde_json::json;
 use stagegate_api::Phase;
 
-use crate::harness::{Call, Pace, World, policy, shop, workload};
+use super::updates::at_version_1;
+use crate::harness::{Call, Pace, World, image, policy, shop, workload};
 
 /// From a new policy until the first stage waits for its clusters.
 const PLACEMENT_MAX: usize = 16;
 /// From a stage's last report until the next stage waits for its clusters and the previous placement is removed.
 const TRANSITION_MAX: usize = 19;
+
+/// From the last report of a stage that is held until the next one waits for its clusters with the same versions.
+const RELEASE_MAX: usize = 27;
+/// What a release writes: status, the BindingPolicy and the list, and two to spare.
+const RELEASE_WRITES_MAX: usize = 5;
+/// In ten minutes it is tried three times, twice each, whether Bindings are held.
+const IDLE_MAX: usize = 6;
 
 /// A rollout whose first stage waits for dev-2 and whose second stage will wait for test-1, and the number of calls before the policy was
 /// created.
@@ -110,6 +118,67 @@ async fn a_placement_and_a_transition_cost_no_more_requests_than_they_did() {
     }
 }
 
+/// Version 2 waits for dev-2 in dev and will wait for test-1 in test.
+async fn version_2_in_dev() -> World {
+    let world = at_version_1(Pace::Fast).await;
+    let stuck = json!({"rules": [{"image": "registry.example/web:2", "status": {"availableReplicas": 0}}]});
+    for cluster in ["dev-2", "test-1"] {
+        world.edit_cluster(cluster, stuck.clone()).await;
+    }
+    world.edit_deployment("web", image("web", 2)).await;
+    world.until_stage("web", "dev", 60).await;
+    world.until_phase("web", Phase::Holding, 60).await;
+    world.pass(60).await;
+    world
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_release_costs_few_writes_two_tries_and_one_more_look_at_each_object() {
+    let world = version_2_in_dev().await;
+    let begun = world.tap.calls().len();
+    transition(&world).await;
+    let calls = &world.tap.calls()[begun..];
+    let costs = counted(calls);
+    let sum: usize = costs.values().sum();
+    let told = format!("a release costs {sum} requests:\n{}", table(&costs));
+    crate::tell(&told);
+    assert!(sum <= RELEASE_MAX, "at most {RELEASE_MAX}, but {told}");
+    let of = |what: &str| costs.get(what).copied().unwrap_or_default();
+    // Read with the evidence of the stage before, and once more when transport has taken the versions.
+    assert_eq!(of("GET deployments"), 2, "{told}");
+    assert_eq!(of("PATCH bindings (tried)"), 2, "{told}");
+    let has_listed = |call: &Call| call.target.contains("/bindings/") && is_stored(call);
+    let listed = calls.iter().position(has_listed).unwrap();
+    let written = calls[..=listed].iter().filter(|call| is_stored(call)).count();
+    assert!(
+        written <= RELEASE_WRITES_MAX,
+        "{written} writes until the list is written: {told}"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn held_stages_with_nothing_to_release_cost_no_writes() {
+    let world = at_version_1(Pace::Fast).await;
+    world.pass(60).await;
+    let begun = world.tap.calls().len();
+    world.pass(600).await;
+    let calls = &world.tap.calls()[begun..];
+    let costs = counted(calls);
+    crate::tell(&format!("ten minutes with nothing to release cost:\n{}", table(&costs)));
+    assert!(!calls.iter().any(is_stored), "{}", table(&costs));
+    assert!(costs.values().sum::<usize>() <= IDLE_MAX, "{}", table(&costs));
+}
+
+/// A write, but for Events, that is more than a try.
+fn is_stored(call: &Call) -> bool {
+    call.is_write() && !is_tried(call) && !call.target.contains("/events")
+}
+
+/// What is never stored.
+fn is_tried(call: &Call) -> bool {
+    call.target.contains("dryRun=")
+}
+
 /// Watches list everything of a kind, page by page; a reading lists what is labelled, or one object for the version of the list.
 fn is_request(call: &Call) -> bool {
     let is_of_reading = call.target.contains("labelSelector") || call.target.ends_with("limit=1");
@@ -139,8 +208,9 @@ fn what(call: &Call) -> String {
     let subresource = parts.get(2).map(|name| format!("/{name}")).unwrap_or_default();
     let is_list = call.method == http::Method::GET && parts.len() == 1;
     let collection = if is_list { " (list)" } else { "" };
+    let tried = if is_tried(call) { " (tried)" } else { "" };
     format!(
-        "{} {}{subresource}{collection}",
+        "{} {}{subresource}{collection}{tried}",
         call.method,
         parts.first().unwrap_or(&"")
     )
