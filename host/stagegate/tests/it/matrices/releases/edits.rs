@@ -82,6 +82,14 @@ const OF_THE_POLICY: &[Row] = &[
         Edit::Policy(|spec| spec["updates"] = json!("Immediate")),
         &[],
     ),
+    Row(
+        "immediate updates for a while",
+        Edit::PolicyTwice(
+            |spec| spec["updates"] = json!("Immediate"),
+            |spec| spec["updates"] = json!("Staged"),
+        ),
+        &[],
+    ),
 ];
 
 #[test]
