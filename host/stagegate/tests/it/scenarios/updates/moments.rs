@@ -9,10 +9,11 @@ use super::{at_version_1, ran};
 use crate::harness::seeded::budget;
 use crate::harness::{Pace, World, image};
 
-/// Moments after an edit in milliseconds: while it is noticed, released, written, read by transport and reported.
+/// Moments after an edit in milliseconds: while it is noticed, released, written, read by transport and reported, and later ones.
 fn moments() -> impl Iterator<Item = u64> {
-    let step = 400 / budget().min(4);
-    (0..8_000).step_by(usize::try_from(step).unwrap())
+    let step = 100 / budget().min(5);
+    let in_release = (0..2_000).step_by(usize::try_from(step).unwrap());
+    in_release.chain((2_000..8_000).step_by(1_000))
 }
 
 /// An edit that slips in between KubeStellar's write of a Binding and transport's reading may be in a cluster already when it is released:
@@ -69,7 +70,7 @@ async fn an_edit_at_any_moment_of_another_one_goes_through_the_stages() {
 
 #[tokio::test(start_paused = true)]
 async fn an_edit_that_is_taken_back_while_transport_reads_is_owed_a_report_of_its_own() {
-    for at in (0..2_000).step_by(usize::try_from(100 / budget().min(5)).unwrap()) {
+    for at in moments() {
         let world = at_version_1(Pace::Fast).await;
         world.edit_cluster("dev-2", json!({"readyAfter": "12s"})).await;
         let bad = json!({"rules": [{"image": "registry.example/web:2", "progressing": "Stuck"}]});
