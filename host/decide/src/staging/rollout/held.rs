@@ -152,10 +152,8 @@ impl<'a> Rollout<'a> {
 
     /// The placement, if it serves clusters or may do so.
     fn serving<'s>(&self, slot: &'s Slot<'a>) -> Option<&'s OwnedPlacement<'a>> {
-        slot.open().or_else(|| {
-            slot.closed()
-                .filter(|own| self.facts.is_staged() && self.still_serves(own))
-        })
+        slot.open()
+            .or_else(|| slot.closed().filter(|own| self.still_serves(own)))
     }
 
     /// Events about a hold that was lost, and about versions that may have slipped through.
@@ -387,7 +385,7 @@ impl<'a> Rollout<'a> {
 
     /// Whether a placement that selects no cluster still serves some: a held Binding never loses all its clusters.
     pub(crate) fn still_serves(&self, own: &OwnedPlacement<'_>) -> bool {
-        let binding = self.binding_of(own);
+        let binding = self.binding_of(own).filter(|_| self.facts.is_staged());
         binding.is_some_and(|binding| !binding_view::destinations(binding).is_empty())
     }
 

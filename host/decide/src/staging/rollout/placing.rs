@@ -18,7 +18,7 @@ use crate::staging::input::{
 use crate::staging::plan::{Event, Placement, Write};
 use crate::staging::rollout::handover::{HandOver, Pair, hand_over};
 use crate::staging::rollout::sign_of_life::other_open_spec;
-use crate::staging::rollout::{Draft, Rollout, drift, observer_name};
+use crate::staging::rollout::{Draft, Rollout, drift, observer_name, repair};
 use crate::staging::status::stage;
 
 impl<'a> Rollout<'a> {
@@ -249,7 +249,8 @@ impl<'a> Rollout<'a> {
     /// Whether a held stage gets other versions of the same objects in the same clusters.
     fn is_mere_release(&self, index: usize, own: &OwnedPlacement<'_>) -> bool {
         let wanted = self.open_spec(index);
-        let is_same = own.object.spec == wanted || own.object.spec == other_open_spec(&wanted);
+        let spec = repair::completed(&own.object.spec).unwrap_or_else(|| own.object.spec.clone());
+        let is_same = spec == wanted || spec == other_open_spec(&wanted);
         self.facts.is_staged() && is_same
     }
 

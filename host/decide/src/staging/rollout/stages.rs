@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use crate::time::round_up_to_second;
 use kube::ResourceExt as _;
-use stagegate_api::{BindingPolicy, BindingPolicyRef, StageState, StageStatus};
+use stagegate_api::{BindingPolicy, BindingPolicyRef, BindingPolicySpec, StageState, StageStatus};
 
 use crate::checks::finding::Finding;
 use crate::checks::reason::Reason;
@@ -365,11 +365,10 @@ impl<'a> Rollout<'a> {
     fn is_as_spec(&self, index: usize, own: &OwnedPlacement<'_>) -> bool {
         let wanted = self.open_spec(index);
         let spec = &own.object.spec;
-        let is_of_held = || {
-            let reported = repair::with_reports(spec);
-            reported == wanted || reported == other_open_spec(&wanted)
-        };
-        *spec == wanted || (self.facts.is_staged() && is_of_held())
+        let is_of_held = |spec: &BindingPolicySpec| *spec == wanted || *spec == other_open_spec(&wanted);
+        let is_staged = self.facts.is_staged();
+        *spec == wanted
+            || (is_staged && (is_of_held(spec) || repair::completed(spec).is_some_and(|spec| is_of_held(&spec))))
     }
 
     /// What a reader of `Accepted` should know: edits of stages that were passed do nothing on this revision, and what is placed
