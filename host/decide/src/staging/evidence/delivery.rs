@@ -75,6 +75,8 @@ pub(crate) struct Delivery {
     pub(crate) questions: Vec<Question>,
     /// When that may change by itself.
     pub(crate) wake_at: Option<Timestamp>,
+    /// What was watched may be older than what is on record, so it is read before anything is doubted.
+    pub(crate) is_read_first: bool,
     /// An object that the Binding names otherwise than its list: nothing holds it.
     pub(crate) broken: Option<ObjectKey>,
 }
@@ -94,16 +96,34 @@ pub(crate) fn note(input: StageInput<'_>, record: &mut StageStatus) -> Delivery 
         return delivery;
     };
     let is_held = admitted::is_held_as_listed(binding);
+    let recorded = record.clone();
     let mut doubtful = note_named(input.facts, (binding, is_held), record, &mut delivery);
     if is_held {
         doubtful.extend(note_taken(input.facts, (entry, binding), record, &mut delivery));
     } else {
         record.held_since = None;
     }
+    let is_doubted = record.unproven != recorded.unproven || contents(record) != contents(&recorded);
+    let is_doubted = is_doubted || !doubtful.is_empty() || delivery.broken.is_some();
+    if is_doubted && !input.facts.read.is_anew() {
+        *record = StageStatus {
+            held_since: None,
+            ..recorded
+        };
+        delivery.broken = None;
+        delivery.is_read_first = true;
+        return delivery;
+    }
     if !doubtful.is_empty() {
         ObjectTracker::new(input).track(&placed, &doubtful, record);
     }
     delivery
+}
+
+/// What is on record of the contents that clusters have.
+fn contents(record: &StageStatus) -> Vec<Option<&str>> {
+    let contents = record.objects.iter().map(|entry| entry.content_digest.as_deref());
+    contents.collect()
 }
 
 /// Nothing is held any more, or nothing of it is known.

@@ -101,6 +101,9 @@ impl<'a> Rollout<'a> {
             self.tell_of_hold((index, binding), (draft, record), &delivery);
             draft.ask(delivery.questions);
             draft.wake(delivery.wake_at);
+            if delivery.is_read_first {
+                draft.ask_for_fresh_read();
+            }
             broken.extend(delivery.broken.map(|_| binding.name_any()));
         }
         self.look_at_gone((draft, records), &mut broken);

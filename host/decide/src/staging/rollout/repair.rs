@@ -1,4 +1,5 @@
-//! CombinedStatuses that KubeStellar has deleted and does not write again by itself. Must not judge what they say.
+//! CombinedStatuses that KubeStellar has deleted and does not write again by itself, and versions that clusters may not have. Must not
+//! judge what is reported.
 //!
 //! KubeStellar's status controller learns of a Binding when KubeStellar has changed it (`pkg/binding/binding.go`). After a restart it
 //! deletes the CombinedStatuses of all Bindings that it does not know, and a held Binding does not change. So our collector is taken out of
@@ -53,7 +54,8 @@ impl Rollout<'_> {
             }
             return;
         }
-        if record.held_since.is_none() || !self.lacks_reports((index, binding), record) {
+        let is_unproven = !record.unproven.is_empty();
+        if record.held_since.is_none() || !(is_unproven || self.lacks_reports((index, binding), record)) {
             record.hold.unreported_since = None;
             return;
         }
@@ -82,6 +84,8 @@ impl Rollout<'_> {
             return draft.ask_for_fresh_read();
         }
         record.hold.repaired_at = Some(Time(now));
+        // Transport reads all objects again when the Binding changes.
+        record.unproven.clear();
         draft.is_told_first = true;
         draft.writes.push(change(own, without_reports(&own.object.spec)));
     }
