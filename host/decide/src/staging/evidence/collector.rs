@@ -7,7 +7,7 @@
 
 use kube::ResourceExt as _;
 use stagegate_api::evidence;
-use stagegate_api::{DownsyncClause, StatusCollector};
+use stagegate_api::{BindingPolicySpec, DownsyncClause, StatusCollector};
 
 use crate::checks::finding::Finding;
 use crate::checks::reason::Reason;
@@ -46,9 +46,21 @@ pub fn with_evidence(clauses: &[DownsyncClause]) -> Vec<DownsyncClause> {
     clauses
 }
 
-/// The clauses as the user's: without any evidence collector.
-pub fn without_ours(clauses: &[DownsyncClause]) -> Vec<DownsyncClause> {
-    without_evidence(clauses)
+/// The spec of a placement of which nothing is reported: without any evidence collector.
+pub fn unreported(spec: &BindingPolicySpec) -> BindingPolicySpec {
+    BindingPolicySpec {
+        downsync: without_evidence(&spec.downsync),
+        ..spec.clone()
+    }
+}
+
+/// The spec with our collector, if it has none.
+pub fn reported(spec: &BindingPolicySpec) -> Option<BindingPolicySpec> {
+    let is_without = unreported(spec) == *spec;
+    is_without.then(|| BindingPolicySpec {
+        downsync: with_evidence(&spec.downsync),
+        ..spec.clone()
+    })
 }
 
 /// The evidence counts only while our collector is ours, has our spec, and has had it for long enough.

@@ -15,7 +15,7 @@ use crate::staging::evidence::binding::Placed;
 use crate::staging::evidence::objects::{ObjectTracker, question_about};
 use crate::staging::input::{
     BindingFacts, ContentDigest, Facts, ObjectMeta, SeenGeneration, StageInput, admitted, binding_view,
-    recorded::{is_unbound, key_of, uid},
+    recorded::{is_unbound, key_of, positions, uid},
 };
 use crate::time::{after, round_up_to_second};
 
@@ -96,19 +96,18 @@ pub(crate) fn note(input: StageInput<'_>, record: &mut StageStatus) -> Delivery 
         return delivery;
     };
     let is_held = admitted::is_held_as_listed(binding);
-    let recorded = record.clone();
     let mut doubtful = note_named(input.facts, (binding, is_held), record, &mut delivery);
     if is_held {
         doubtful.extend(note_taken(input.facts, (entry, binding), record, &mut delivery));
     } else {
         record.held_since = None;
     }
-    let is_doubted = record.unproven != recorded.unproven || contents(record) != contents(&recorded);
+    let is_doubted = record.unproven != before.unproven || contents(record) != contents(&before);
     let is_doubted = is_doubted || !doubtful.is_empty() || delivery.broken.is_some();
     if is_doubted && !input.facts.read.is_anew() {
         *record = StageStatus {
             held_since: None,
-            ..recorded
+            ..before
         };
         delivery.broken = None;
         delivery.is_read_first = true;
@@ -179,9 +178,10 @@ fn note_named<'b>(
     }
     // A release that was overtaken by the next one, or versions that this stage was not given.
     let mut doubtful = Vec::new();
+    let positions = positions(&record.objects);
     for object in binding.spec.workload.objects() {
         let key = binding_view::key(object);
-        let Some(entry) = record.objects.iter_mut().find(|entry| key_of(entry) == key) else {
+        let Some(entry) = positions.get(&key).map(|at| &mut record.objects[*at]) else {
             continue;
         };
         let is_overtaken = entry.before_release.take().is_some();
@@ -236,9 +236,10 @@ fn note_taken<'b>(
     record.hold.generation = binding.metadata.generation;
     record.hold.is_untaken = !is_transport_there(facts);
     let mut doubtful = Vec::new();
+    let positions = positions(&record.objects);
     for object in binding.spec.workload.objects() {
         let key = binding_view::key(object);
-        let entry = record.objects.iter_mut().find(|entry| key_of(entry) == key);
+        let entry = positions.get(&key).map(|at| &mut record.objects[*at]);
         if !is_newer(facts, object, entry.as_deref()) {
             continue;
         }
@@ -258,9 +259,10 @@ fn note_taken<'b>(
 
 /// An object that was edited and edited back, while transport may have read it: clusters may have what it was in between.
 fn note_touched(facts: &Facts, binding: &Binding, record: &mut StageStatus) {
+    let positions = positions(&record.objects);
     for object in binding.spec.workload.objects().filter(|object| !object.create_only) {
         let key = binding_view::key(object);
-        let entry = record.objects.iter_mut().find(|entry| key_of(entry) == key);
+        let entry = positions.get(&key).map(|at| &mut record.objects[*at]);
         let Some((entry, found)) = entry.zip(found(facts, &key)) else {
             continue;
         };
@@ -335,8 +337,9 @@ pub(crate) fn note_admitted(list: &str, record: &mut StageStatus, now: Timestamp
 
 /// Notes what clusters had of the objects that the release brings in another content.
 pub(crate) fn note_before_release(before: &[ObjectStatus], record: &mut StageStatus) {
+    let positions = positions(before);
     for entry in record.objects.iter_mut().filter(|entry| entry.before_release.is_none()) {
-        let known = before.iter().find(|known| key_of(known) == key_of(entry));
+        let known = positions.get(&key_of(entry)).map(|at| &before[*at]);
         let Some(known) = known.filter(|known| known.content_digest != entry.content_digest) else {
             continue;
         };

@@ -17,8 +17,9 @@ use crate::staging::input::{
 };
 use crate::staging::plan::{Event, Placement, Write};
 use crate::staging::rollout::handover::{HandOver, Pair, hand_over};
+use crate::staging::rollout::repair::is_held_as;
 use crate::staging::rollout::sign_of_life::other_open_spec;
-use crate::staging::rollout::{Draft, Rollout, drift, observer_name, repair};
+use crate::staging::rollout::{Draft, Rollout, drift};
 use crate::staging::status::stage;
 
 impl<'a> Rollout<'a> {
@@ -248,10 +249,7 @@ impl<'a> Rollout<'a> {
 
     /// Whether a held stage gets other versions of the same objects in the same clusters.
     fn is_mere_release(&self, index: usize, own: &OwnedPlacement<'_>) -> bool {
-        let wanted = self.open_spec(index);
-        let spec = repair::completed(&own.object.spec).unwrap_or_else(|| own.object.spec.clone());
-        let is_same = spec == wanted || spec == other_open_spec(&wanted);
-        self.facts.is_staged() && is_same
+        self.facts.is_staged() && is_held_as(&own.object.spec, &self.open_spec(index))
     }
 
     /// The spec of an open placement after a change. KubeStellar looks at a BindingPolicy only when its spec changes, so a release changes
@@ -509,7 +507,7 @@ pub fn newest_lease(facts: &Facts) -> u64 {
 /// The same for a policy that cannot be carried out: nobody knows its stages, so the clauses stay as they are.
 pub fn fences_of_refused(facts: &Facts) -> Vec<Write> {
     let token = FencingToken::of(facts);
-    let observer = observer_name(facts);
+    let observer = PlacementName::of_versions(&facts.policy.object.name_any());
     let closed = owned(facts).filter(|own| own.object.spec.cluster_selectors.is_empty() && name_of(own) != observer);
     closed
         .filter(|own| own.token != Some(token))

@@ -15,7 +15,8 @@ use stagegate_api::{Binding, BindingPolicySpec, BoundObject, StageStatus};
 use crate::names::PlacementName;
 use crate::staging::evidence::{Placed, collector, kinds, objects::ObjectTracker};
 use crate::staging::plan::{Placement, Write};
-use crate::staging::rollout::{Draft, OwnedPlacement, Rollout};
+use crate::staging::rollout::sign_of_life::other_open_spec;
+use crate::staging::rollout::{Draft, Rollout};
 use crate::time::{after, later, round_up_to_second};
 
 /// How long a CombinedStatus may be missing: while KubeStellar starts, it is written anew where the Binding is.
@@ -39,18 +40,28 @@ impl Rollout<'_> {
     /// While newer versions wait, KubeStellar could not write the stage's Binding, and a change would break a soak.
     fn repair_stage(&self, index: usize, draft: &mut Draft, record: &mut StageStatus) {
         let open = self.slots[index].open();
-        let is_at_rest = |own: &OwnedPlacement<'_>| self.is_current(index, own) && self.is_up_to_date(index, own);
-        let held = open.and_then(|own| Some((own, self.binding_of(own)?)));
-        let held = held.filter(|(own, _)| is_at_rest(own) && self.stage(index).is_judged());
+        let at_rest = open.filter(|own| self.is_current(index, own) && self.is_up_to_date(index, own));
+        let held = at_rest.and_then(|own| Some((own, self.binding_of(own)?)));
+        let held = held.filter(|_| self.stage(index).is_judged());
         let Some((own, binding)) = held else {
             record.hold.unreported_since = None;
             return;
         };
-        if let Some(completed) = completed(&own.object.spec) {
+        let change = |spec: BindingPolicySpec| {
+            Write::Fence(Placement {
+                name: PlacementName::of_object(own.object),
+                precondition: own.precondition(),
+                spec,
+                annotations: BTreeMap::new(),
+            })
+        };
+        let is_fencing = draft.is_fencing(&self.stage(index).placement);
+        let is_free = !is_fencing && !draft.writes.iter().any(Write::places);
+        if let Some(completed) = collector::reported(&own.object.spec) {
             let names_ours =
                 |object: &BoundObject| object.status_collectors.iter().any(|name| is_evidence_collector(name));
-            if !binding.spec.workload.objects().any(names_ours) && is_free(own, draft) {
-                draft.writes.push(change(own, completed));
+            if !binding.spec.workload.objects().any(names_ours) && is_free {
+                draft.writes.push(change(completed));
             }
             return;
         }
@@ -77,7 +88,7 @@ impl Rollout<'_> {
             .recorded(index)
             .is_some_and(|recorded| recorded.passing_since.is_some())
             && !self.has_passed(index);
-        if is_soaking || !is_free(own, draft) || draft.is_told_first {
+        if is_soaking || !is_free || draft.is_told_first {
             return;
         }
         if !self.facts.read.is_anew() {
@@ -87,7 +98,7 @@ impl Rollout<'_> {
         // Transport reads all objects again when the Binding changes.
         record.unproven.clear();
         draft.is_told_first = true;
-        draft.writes.push(change(own, without_reports(&own.object.spec)));
+        draft.writes.push(change(collector::unreported(&own.object.spec)));
     }
 
     /// Whether KubeStellar has no CombinedStatus for an object that clusters report on.
@@ -110,32 +121,10 @@ impl Rollout<'_> {
     }
 }
 
-/// Whether nothing else is written to it by the same plan.
-fn is_free(own: &OwnedPlacement<'_>, draft: &Draft) -> bool {
-    !draft.is_fencing(&PlacementName::of_object(own.object)) && !draft.writes.iter().any(Write::places)
-}
-
-fn change(own: &OwnedPlacement<'_>, spec: BindingPolicySpec) -> Write {
-    Write::Fence(Placement {
-        name: PlacementName::of_object(own.object),
-        precondition: own.precondition(),
-        spec,
-        annotations: BTreeMap::new(),
-    })
-}
-
-/// The spec with our collector put back, if a repair has taken it out.
-pub(crate) fn completed(spec: &BindingPolicySpec) -> Option<BindingPolicySpec> {
-    let is_without = without_reports(spec) == *spec;
-    is_without.then(|| BindingPolicySpec {
-        downsync: collector::with_evidence(&spec.downsync),
-        ..spec.clone()
-    })
-}
-
-fn without_reports(spec: &BindingPolicySpec) -> BindingPolicySpec {
-    BindingPolicySpec {
-        downsync: collector::without_ours(&spec.downsync),
-        ..spec.clone()
-    }
+/// Whether a held placement places what `wanted` does. Each release changes it so that KubeStellar looks at it, and a repair leaves our
+/// collector out for a while.
+pub(crate) fn is_held_as(spec: &BindingPolicySpec, wanted: &BindingPolicySpec) -> bool {
+    let completed = collector::reported(spec);
+    let spec = completed.as_ref().unwrap_or(spec);
+    spec == wanted || *spec == other_open_spec(wanted)
 }

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use crate::time::round_up_to_second;
 use kube::ResourceExt as _;
-use stagegate_api::{BindingPolicy, BindingPolicyRef, BindingPolicySpec, StageState, StageStatus};
+use stagegate_api::{BindingPolicy, BindingPolicyRef, StageState, StageStatus};
 
 use crate::checks::finding::Finding;
 use crate::checks::reason::Reason;
@@ -18,8 +18,7 @@ use crate::staging::input::{
     spec,
 };
 use crate::staging::rollout::Rollout;
-use crate::staging::rollout::repair;
-use crate::staging::rollout::sign_of_life::other_open_spec;
+use crate::staging::rollout::repair::is_held_as;
 use crate::staging::status::stage;
 use crate::staging::updates;
 
@@ -360,15 +359,11 @@ impl<'a> Rollout<'a> {
         is_stamped && own.revision == self.checked.revision && self.is_as_spec(index, own)
     }
 
-    /// Whether an open placement is just as the spec has it. Each release of a held stage changes it so that KubeStellar looks at it, and
-    /// a repair leaves our collector out for a while.
+    /// Whether an open placement is just as the spec has it.
     fn is_as_spec(&self, index: usize, own: &OwnedPlacement<'_>) -> bool {
         let wanted = self.open_spec(index);
         let spec = &own.object.spec;
-        let is_of_held = |spec: &BindingPolicySpec| *spec == wanted || *spec == other_open_spec(&wanted);
-        let is_staged = self.facts.is_staged();
-        *spec == wanted
-            || (is_staged && (is_of_held(spec) || repair::completed(spec).is_some_and(|spec| is_of_held(&spec))))
+        *spec == wanted || (self.facts.is_staged() && is_held_as(spec, &wanted))
     }
 
     /// What a reader of `Accepted` should know: edits of stages that were passed do nothing on this revision, and what is placed

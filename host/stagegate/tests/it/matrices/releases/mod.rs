@@ -159,6 +159,6 @@ async fn help(world: &World, reason: &str) {
             let stages = serde_saphyr::from_str::<Value>(&two_stages(&staged("web"))).unwrap()["spec"]["stages"].take();
             world.edit_policy("web", json!({"spec": {"stages": stages}})).await;
         }
-        other => panic!("nobody knows what to do about {other}"),
+        other => panic!("nothing says what to do about {other}"),
     }
 }

@@ -85,7 +85,11 @@ async fn tells_what_prod_has_got_and_goes_on(world: World) {
     world.pass(60).await;
     let status = world.status("web").await;
     assert_eq!(status.active_stage.as_deref(), Some("dev"));
-    assert_eq!(status.stages[2].unproven.len(), 1, "it is told until the next release");
+    assert_eq!(
+        status.stages[2].unproven.len(),
+        1,
+        "status names it until the next release"
+    );
     assert_eq!(ran(&world, "test-1"), ["1"]);
     for reason in ["HoldBroken", "DeliveryUnproven"] {
         assert!(world.events("web").await.contains_key(reason), "{reason}");
