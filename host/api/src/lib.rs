@@ -45,7 +45,7 @@ pub use staged_binding_policy::{
 };
 pub use staged_status::{
     BindingPolicyRef, CheckStatus, ContentBefore, EvidencePiece, HoldTracking, ObjectStatus, Outcome, PendingUpdate,
-    Phase, StageState, StageStatus, StageTracking, StagedBindingPolicyStatus, StoredStatus,
+    Phase, ReportedGeneration, StageState, StageStatus, StageTracking, StagedBindingPolicyStatus, StoredStatus,
 };
 pub use status_collector::{
     CombinedField, NamedExpression, StatusCollector, StatusCollectorSpec, StatusCollectorStatus,

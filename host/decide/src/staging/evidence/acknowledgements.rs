@@ -331,6 +331,9 @@ impl<'a> UpdateTracker<'a> {
             edited_at: self.edited_at(recorded).map(Time),
             pending_updates: Vec::new(),
             before_release: recorded.and_then(|recorded| recorded.before_release.clone()),
+            reported_generations: recorded
+                .map(|recorded| recorded.reported_generations.clone())
+                .unwrap_or_default(),
         }
     }
 
@@ -484,26 +487,10 @@ impl<'a> UpdateTracker<'a> {
         (edits, is_made_anew): (i64, bool),
     ) {
         if self.is_content_changed(before).is_some() {
-            self.require_new_reports(required);
+            self.require_new_reports(required, before);
         } else {
             let updates = self.new_updates(edits, is_made_anew, recorded);
             self.require_acknowledgements(required, updates, recorded);
-        }
-    }
-
-    /// A held stage has got another body of the object: each of its clusters has to send a report that differs from the last one. Nothing
-    /// else shows that it has the new one, neither a time nor silence.
-    pub(crate) fn require_new_reports(&self, required: &mut ByCluster) {
-        let requirement = Requirement {
-            edits: 1,
-            // The stage gets it now, whenever the edit was made.
-            updated: Some(self.now),
-            acknowledged_at: None,
-            // Of a cluster without a status nothing shows that the version before has arrived.
-            is_first_version: !self.was_never_proven,
-        };
-        for reporting in self.reported_by(&self.clusters.all) {
-            self.add(required, reporting, requirement);
         }
     }
 
@@ -522,7 +509,7 @@ impl<'a> UpdateTracker<'a> {
         }
     }
 
-    fn add(&self, required: &mut ByCluster, (cluster, row): Reporting<'_>, requirement: Requirement) {
+    pub(crate) fn add(&self, required: &mut ByCluster, (cluster, row): Reporting<'_>, requirement: Requirement) {
         if let Some(pending) = required.get_mut(cluster.text()) {
             pending.follow(requirement.edits, requirement.updated, self.settings.unseen_update());
             pending.edited_at = round_up_to_second(self.now).0;

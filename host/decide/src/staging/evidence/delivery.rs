@@ -12,6 +12,7 @@ use crate::checks::question::Question;
 use crate::checks::reason::Reason;
 use crate::names::{Digest, ObjectKey, PlacementName};
 use crate::staging::evidence::binding::Placed;
+use crate::staging::evidence::last_reports;
 use crate::staging::evidence::objects::{ObjectTracker, question_about};
 use crate::staging::input::{
     BindingFacts, ContentDigest, Facts, ObjectMeta, SeenGeneration, StageInput, admitted, binding_view,
@@ -131,6 +132,7 @@ pub(crate) fn forget(record: &mut StageStatus) {
     record.hold = HoldTracking::default();
     record.unproven.clear();
     record.objects.iter_mut().for_each(forget_release);
+    last_reports::forget(record);
 }
 
 /// Whether the release under way has been written will not be known any more.

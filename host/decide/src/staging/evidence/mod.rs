@@ -9,6 +9,7 @@ pub(crate) mod compact;
 pub(crate) mod delivery;
 pub(crate) mod doubt;
 pub(crate) mod kinds;
+pub(crate) mod last_reports;
 pub(crate) mod objects;
 pub(crate) mod old_reports;
 pub(crate) mod pending;

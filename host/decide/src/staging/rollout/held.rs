@@ -10,6 +10,7 @@ use crate::checks::finding::Finding;
 use crate::checks::reason::Reason;
 use crate::names::{ClusterName, ObjectKey, PlacementName};
 use crate::staging::evidence::delivery::{self, Delivery, list_stays_until};
+use crate::staging::evidence::last_reports;
 use crate::staging::input::{
     OwnedPlacement, Slot, admitted, binding_view,
     placement::{is_identified, precondition},
@@ -40,6 +41,7 @@ impl<'a> Rollout<'a> {
         let mut stages = self.status.stages.clone();
         let mut held = self.records();
         self.keep_holds(&mut draft, &mut held);
+        self.keep_reports(&mut held);
         self.keep_notes(&mut stages, held);
         if !draft.questions.is_empty() {
             return Decision::Ask(draft.questions);
@@ -124,6 +126,15 @@ impl<'a> Rollout<'a> {
             if let Some(wrong) = wrong {
                 draft.wake(wrong.wake_at);
                 draft.stalled.get_or_insert(wrong);
+            }
+        }
+    }
+
+    /// Notes what clusters of held stages report now: a restart of KubeStellar takes the reports away.
+    pub(crate) fn keep_reports(&self, records: &mut [StageStatus]) {
+        for (index, record) in records.iter_mut().enumerate().take(self.slots.len()) {
+            if let Some(own) = self.slots[index].open().filter(|_| self.facts.is_staged()) {
+                last_reports::note(self.input(index, own, self.recorded(index)), record);
             }
         }
     }
@@ -259,7 +270,7 @@ impl<'a> Rollout<'a> {
         }
         let asked = draft.questions.len();
         let missing = enforcement::require(self.facts, name, &mut draft.questions).err()?;
-        if draft.questions.len() == asked {
+        if draft.questions.len() == asked && missing.reason == Reason::HoldsNotEnforced {
             draft.stalled = Some(missing.clone());
         }
         draft.wake(missing.wake_at);
@@ -376,10 +387,14 @@ impl<'a> Rollout<'a> {
                 continue;
             };
             delivery::begin_release((binding, wanted), record, self.facts.now);
+            // What it says was about the release before.
+            record.message = None;
             let before = record.clone();
             if let Some((followed, questions)) = follow(self.input(index, own, Some(&before))) {
                 record.objects = followed.objects;
                 record.named_clusters = followed.named_clusters;
+                record.unsettled_since = followed.unsettled_since;
+                record.message = followed.message;
                 draft.ask(questions);
             }
             delivery::note_before_release(&before.objects, record);

@@ -168,6 +168,7 @@ impl<'a> Rollout<'a> {
         };
         self.renew_passed(&mut draft);
         self.repair(&mut draft, &mut records);
+        self.keep_reports(&mut records);
         self.track_releases(&mut draft, &mut records);
         let judged = active.filter(|_| self.active_gone().is_none());
         stage::interrupt_soaks(&mut records, judged);

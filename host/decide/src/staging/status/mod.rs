@@ -329,7 +329,8 @@ fn event(reason: Reason, message: String) -> Event {
 }
 
 /// Whether `new` says what nobody could find out again later: that a soak has broken, that clusters have still to answer an
-/// edit, that a gate has failed, that clusters may have got a version that was not admitted. All else can be said by whoever looks next.
+/// edit, that a gate has failed, that clusters may have got a version that was not admitted, that missing reports are being asked for. All
+/// else can be said by whoever looks next.
 pub fn is_news(found: &StagedBindingPolicyStatus, new: &StagedBindingPolicyStatus) -> bool {
     let nothing = StageStatus::default();
     new.stages.iter().any(|stage| {
@@ -337,7 +338,12 @@ pub fn is_news(found: &StagedBindingPolicyStatus, new: &StagedBindingPolicyStatu
         let known = known.unwrap_or(&nothing);
         let has_broken = known.passing_since.is_some() && known.passing_since != stage.passing_since;
         let is_newly_unproven = stage.unproven.iter().any(|name| !known.unproven.contains(name));
-        has_broken || is_newly_unproven || fails(stage) > fails(known) || unacknowledged(stage) > unacknowledged(known)
+        let is_repaired = known.hold.repaired_at < stage.hold.repaired_at;
+        has_broken
+            || is_newly_unproven
+            || is_repaired
+            || fails(stage) > fails(known)
+            || unacknowledged(stage) > unacknowledged(known)
     })
 }
 
@@ -419,6 +425,20 @@ mod tests {
         assert!(is_news_of(early.clone(), late.clone()));
         assert!(!is_news_of(json!({}), late));
         assert!(!is_news_of(early.clone(), early));
+    }
+
+    #[test]
+    fn a_repair_is_news() {
+        let status = |at: Value| {
+            let stage = json!({"name": "dev", "state": "Active"});
+            let tracking = json!({"stage": "dev", "hold": {"repairedAt": at}});
+            serde_json::from_value(json!({"stages": [stage], "tracking": [tracking]})).unwrap()
+        };
+        let (early, late) = (json!("2026-01-01T00:00:00Z"), json!("2026-01-01T00:05:00Z"));
+        assert!(is_news(&status(Value::Null), &status(early.clone())));
+        assert!(is_news(&status(early.clone()), &status(late)));
+        assert!(!is_news(&status(early.clone()), &status(early.clone())));
+        assert!(!is_news(&status(early), &status(Value::Null)));
     }
 
     #[test]

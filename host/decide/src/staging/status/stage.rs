@@ -12,7 +12,7 @@ use stagegate_api::{BindingPolicyRef, BoundObject, HoldTracking, ObjectStatus, O
 use crate::checks::check::Check;
 use crate::checks::spec::Expression;
 use crate::names::{ClusterName, ObjectKey};
-use crate::staging::evidence::{Bound, delivery, pending};
+use crate::staging::evidence::{Bound, delivery, last_reports, pending};
 use crate::staging::input::{
     CheckedStage, NAMES_BYTES_MAX, OwnedPlacement, binding_view,
     recorded::{destinations, is_unbound, key_of, positions},
@@ -61,6 +61,10 @@ pub fn start_attempt(recorded: Option<&StageStatus>, own: &OwnedPlacement<'_>, n
         settled_at: same_placement
             .filter(|_| own.is_released_in_place())
             .and_then(|recorded| recorded.settled_at.clone()),
+        // It tells of the release.
+        message: same_placement
+            .filter(|_| own.is_released_in_place())
+            .and_then(|recorded| recorded.message.clone()),
         hold: HoldTracking {
             generation: None,
             ..same_placement.map(|recorded| recorded.hold.clone()).unwrap_or_default()
@@ -85,6 +89,7 @@ pub fn interrupt_soaks(records: &mut [StageStatus], judged: Option<usize>) {
 pub fn of_closed(recorded: &StageStatus) -> StageStatus {
     let mut objects = recorded.objects.clone();
     objects.iter_mut().for_each(delivery::forget_release);
+    objects.iter_mut().for_each(|entry| entry.reported_generations.clear());
     StageStatus {
         revision: recorded.revision.clone(),
         objects,
@@ -113,6 +118,7 @@ fn unbound(known: &ObjectStatus) -> ObjectStatus {
         resource_version: None,
         collectors: Vec::new(),
         baseline: None,
+        reported_generations: Vec::new(),
         ..known
     }
 }
@@ -212,6 +218,9 @@ pub fn settle(record: &mut StageStatus, accepted: &Accepted<'_>) {
         for entry in &mut record.objects {
             pending::keep_clusters(entry, &clusters);
         }
+    }
+    if !clusters.is_subset(&destinations(record).collect()) {
+        last_reports::forget(record);
     }
     record.destinations = clusters.iter().map(ClusterName::to_string).collect();
     record.named_clusters.clear();

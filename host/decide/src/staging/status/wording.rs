@@ -6,8 +6,8 @@ use crate::checks::check::Check;
 use crate::checks::reason::Reason;
 
 /// Whether nothing differs but words: messages of outcomes and reasons that are the same (how many clusters are healthy by now, say),
-/// in how many clusters nothing is missing by now, which of the reasons that each rollout has for some seconds holds now, or the name of a
-/// placement that is not open yet.
+/// in how many clusters nothing is missing by now, which of the reasons that each rollout has for some seconds holds now, which generation
+/// clusters report, or the name of a placement that is not open yet.
 pub fn is_rewording(found: &StagedBindingPolicyStatus, new: &StagedBindingPolicyStatus) -> bool {
     found != new && without_words(found) == without_words(new)
 }
@@ -23,6 +23,10 @@ fn without_words(status: &StagedBindingPolicyStatus) -> StagedBindingPolicyStatu
         forget_brief(&mut condition.reason);
     }
     for stage in &mut status.stages {
+        // A cluster may edit its object, and edit it back, all the time.
+        for object in &mut stage.objects {
+            object.reported_generations.clear();
+        }
         // The placement of a pending stage is found by its name, so the next write of status records it early enough.
         if stage.state == StageState::Pending {
             stage.binding_policy = None;

@@ -39,6 +39,13 @@ struct Bound {
     /// In which it is read.
     version: String,
     collectors: BTreeSet<String>,
+    resource_version: String,
+}
+
+impl Bound {
+    fn is_edited_alone(&self, before: &Self) -> bool {
+        (&self.version, &self.collectors) == (&before.version, &before.collectors)
+    }
 }
 
 #[derive(Debug, Default)]
@@ -48,8 +55,8 @@ pub struct Index {
     bindings_of: BTreeMap<ObjectKey, BTreeSet<String>>,
     /// Object → cluster → its WorkStatuses there; two for a moment, when an object changes hands.
     returned: BTreeMap<ObjectKey, BTreeMap<String, BTreeSet<ObjectId>>>,
-    /// Binding name → its CombinedStatuses.
-    combined: BTreeMap<String, BTreeSet<ObjectId>>,
+    /// Binding name → its CombinedStatuses, and the object that each is about.
+    combined: BTreeMap<String, BTreeMap<ObjectId, ObjectKey>>,
 }
 
 impl Index {
@@ -67,7 +74,7 @@ impl Index {
     }
 
     /// Objects that came, went or changed collectors; all when the clusters changed. Not those that were only edited:
-    /// KubeStellar combines anew when a cluster answers, and not before.
+    /// KubeStellar combines anew when a cluster answers, and not before. One that has no CombinedStatus may have been made again.
     pub fn binding(&mut self, change: &Change<'_, Guarded<Binding>>) -> Vec<Key> {
         let name = &change.id.name;
         let binding = change.after.and_then(|guarded| guarded.object());
@@ -83,7 +90,13 @@ impl Index {
         let renewed = change.before().as_ref().map(owner) != change.after.map(owner);
         let mut touched = BTreeSet::from([Key::Binding(name.clone())]);
         for object in before.keys().chain(after.keys()) {
-            if moved || renewed || before.get(object) != after.get(object) {
+            let is_same = match (before.get(object), after.get(object)) {
+                (Some(before), Some(after)) if after.is_edited_alone(before) => {
+                    after == before || self.is_combined(name, object)
+                }
+                _ => false,
+            };
+            if moved || renewed || !is_same {
                 touched.insert(Key::Combination {
                     binding: name.clone(),
                     object: object.clone(),
@@ -172,28 +185,34 @@ impl Index {
     /// One that somebody else took away is made again; our own writes touch nothing.
     pub fn combined(&mut self, change: &Change<'_, Guarded<CombinedStatusView>>) -> Vec<Key> {
         let label = |guarded: &Arc<Guarded<CombinedStatusView>>, name| guarded.labels().get(name).cloned();
-        let before = change.before();
-        if let Some(binding) = before.as_ref().and_then(|before| label(before, label::BINDING_POLICY)) {
-            remove(&mut self.combined, &binding, change.id);
+        let of = |guarded: &Arc<Guarded<CombinedStatusView>>| {
+            let object = ObjectKey {
+                group: label(guarded, label::API_GROUP)?,
+                resource: label(guarded, label::RESOURCE)?,
+                namespace: label(guarded, label::NAMESPACE).filter(|namespace| !namespace.is_empty()),
+                name: label(guarded, label::NAME)?,
+            };
+            Some((label(guarded, label::BINDING_POLICY)?, object))
+        };
+        let before = change.before().as_ref().and_then(of);
+        if let Some((binding, _)) = &before
+            && let Some(known) = self.combined.get_mut(binding)
+        {
+            known.remove(change.id);
+            if known.is_empty() {
+                self.combined.remove(binding);
+            }
         }
         if let Some(after) = change.after {
-            if let Some(binding) = label(after, label::BINDING_POLICY) {
-                self.combined.entry(binding).or_default().insert(change.id.clone());
+            if let Some((binding, object)) = of(after) {
+                self.combined
+                    .entry(binding)
+                    .or_default()
+                    .insert(change.id.clone(), object);
             }
             return Vec::new();
         }
-        let key = before.as_ref().and_then(|before| {
-            let object = ObjectKey {
-                group: label(before, label::API_GROUP)?,
-                resource: label(before, label::RESOURCE)?,
-                namespace: label(before, label::NAMESPACE).filter(|namespace| !namespace.is_empty()),
-                name: label(before, label::NAME)?,
-            };
-            Some(Key::Combination {
-                binding: label(before, label::BINDING_POLICY)?,
-                object,
-            })
-        });
+        let key = before.map(|(binding, object)| Key::Combination { binding, object });
         key.into_iter().collect()
     }
 
@@ -207,7 +226,13 @@ impl Index {
 
     /// The CombinedStatuses of the Binding.
     pub fn combined_of(&self, binding: &str) -> Vec<ObjectId> {
-        self.combined.get(binding).into_iter().flatten().cloned().collect()
+        let known = self.combined.get(binding).into_iter().flatten();
+        known.map(|(id, _)| id.clone()).collect()
+    }
+
+    fn is_combined(&self, binding: &str, object: &ObjectKey) -> bool {
+        let known = self.combined.get(binding);
+        known.is_some_and(|known| known.values().any(|combined| combined == object))
     }
 }
 
@@ -216,6 +241,7 @@ fn bound_objects(binding: &Binding) -> BTreeMap<ObjectKey, Bound> {
     let bound = |object: &BoundObject| Bound {
         version: object.version.clone(),
         collectors: object.status_collectors.iter().cloned().collect(),
+        resource_version: object.resource_version.clone(),
     };
     objects.map(|object| (object_key(object), bound(object))).collect()
 }

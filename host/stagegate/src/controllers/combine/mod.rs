@@ -175,7 +175,9 @@ impl Combine {
             // Nothing asks for them any more; the object itself does not matter.
             return Ok(existing.iter().filter_map(combine_delete).collect());
         };
-        let Some(object) = self.object(key, &bound).await? else {
+        // Its CombinedStatus may have gone with the object that it was about, and a held Binding goes on naming that.
+        let is_read_anew = existing.is_empty() && !bound.status_collectors.is_empty();
+        let Some(object) = self.object(key, &bound, is_read_anew).await? else {
             debug!(key = %key, binding = name, "the bound object is gone: its CombinedStatus goes with it");
             return Ok(Vec::new());
         };
@@ -266,8 +268,14 @@ impl Combine {
     }
 
     /// As it was when the Binding last named another version of it, or read now.
-    async fn object(&self, key: &ObjectKey, bound: &BoundObject) -> Result<Option<Arc<DynamicObject>>, RequestError> {
-        if let Some((version, object)) = self.objects().get(key)
+    async fn object(
+        &self,
+        key: &ObjectKey,
+        bound: &BoundObject,
+        is_read_anew: bool,
+    ) -> Result<Option<Arc<DynamicObject>>, RequestError> {
+        if !is_read_anew
+            && let Some((version, object)) = self.objects().get(key)
             && *version == bound.resource_version
         {
             return Ok(Some(object.clone()));

@@ -4,7 +4,7 @@ use kube::Api;
 use serde_json::json;
 use stagegate_api::{ADMITTED_VERSIONS, Binding, Phase, label};
 
-use super::{at_version_1, ran};
+use super::{at_version_1, binding, ran};
 use crate::harness::{Pace, World, deployment_of, image, said};
 
 #[tokio::test(start_paused = true)]
@@ -122,4 +122,35 @@ async fn a_binding_that_is_deleted_while_a_newer_version_waits_is_told_of() {
     let bindings: Api<Binding> = Api::all(world.client.clone());
     world.delete(&bindings, "web.stage.prod").await;
     tells_what_prod_has_got_and_goes_on(world).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_a_restart_of_kubestellar_a_late_report_on_the_older_version_acknowledges_nothing() {
+    let mut world = at_version_1(Pace::KubeStellar).await;
+    world.edit_cluster("dev-2", json!({"readyAfter": "60s"})).await;
+    world.edit_deployment("web", image("web", 2)).await;
+    world
+        .until_so("dev has version 2", 120, async || ran(&world, "dev-1") == ["1", "2"])
+        .await;
+    let list =
+        async |world: &World| binding(world, "prod").await.metadata.annotations.unwrap()[ADMITTED_VERSIONS].clone();
+    let before = list(&world).await;
+    world.restart_parts_that_empty_bindings().await;
+    world
+        .until_so("prod is released", 900, async || list(&world).await != before)
+        .await;
+    assert_eq!(ran(&world, "prod-1"), ["1"]);
+    let sick = json!({"rules": [{"image": "registry.example/web:1", "progressing": "Stuck"}]});
+    world.edit_cluster("prod-1", sick).await;
+    world.pass(1).await;
+    world
+        .edit_cluster("prod-1", json!({"unreachable": true, "rules": []}))
+        .await;
+    world.pass(600).await;
+    assert_eq!(ran(&world, "prod-1"), ["1"]);
+    let status = world.status("web").await;
+    assert_ne!(status.phase, Some(Phase::Completed), "{}", said(&status));
+    world.edit_cluster("prod-1", json!({"unreachable": false})).await;
+    world.until_phase("web", Phase::Completed, 300).await;
+    assert_eq!(ran(&world, "prod-1"), ["1", "2"]);
 }

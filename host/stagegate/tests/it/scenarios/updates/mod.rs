@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 
 use k8s_openapi::api::admissionregistration::v1::ValidatingAdmissionPolicyBinding;
 use kube::Api;
+use kube::api::ListParams;
 use serde_json::json;
 use stagegate_api::{ADMITTED_VERSIONS, Binding, Phase, StageState};
 
@@ -252,8 +253,13 @@ async fn a_secret_goes_through_the_stages_although_no_cluster_reports_on_it() {
     world
         .until_so("dev has the other value", 60, async || of("dev-1") != dev)
         .await;
-    world.until_phase("web", Phase::Completed, 120).await;
+    world.until_phase("web", Phase::Completed, 180).await;
     assert_ne!(of("prod-1"), prod);
+    for stage in world.status("web").await.stages {
+        let message = stage.message.unwrap_or_default();
+        let told = "no status tells whether the last update of configmaps shop/web arrived in the clusters";
+        assert!(message.contains(told), "{}: {message}", stage.name);
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -325,8 +331,14 @@ async fn a_list_that_is_taken_away_is_put_back_as_the_binding_is() {
     assert_eq!(ran(&world, "prod-1"), ["1"]);
 }
 
-#[tokio::test(start_paused = true)]
-async fn an_object_that_is_deleted_and_made_again_goes_through_the_stages() {
+/// The number of writes that the API server has taken so far.
+async fn writes(world: &World) -> u64 {
+    let all = world.combined().list(&ListParams::default()).await.unwrap();
+    all.metadata.resource_version.unwrap().parse().unwrap()
+}
+
+/// Version 1 is deleted and stays in all clusters; then the object is there again.
+async fn deleted_and_made_again(as_version: u32) -> World {
     let world = at_version_1(Pace::Fast).await;
     world.delete(&world.deployments(), "web").await;
     world
@@ -334,13 +346,37 @@ async fn an_object_that_is_deleted_and_made_again_goes_through_the_stages() {
             ["VersionsUnknown", "NoObjects"].contains(&status.reason.as_deref().unwrap_or_default())
         })
         .await;
+    world.pass(10).await;
+    let before = writes(&world).await;
     world.pass(60).await;
+    let writes = writes(&world).await - before;
+    assert!(writes < 30, "{writes} writes in a minute in which nothing happens");
     for cluster in ["dev-1", "prod-1"] {
         assert!(world.is_in(cluster, &deployment_of("web")), "{cluster}");
     }
-    world.apply(&workload("web").replace("web:1", "web:2")).await;
+    world
+        .apply(&workload("web").replace("web:1", &format!("web:{as_version}")))
+        .await;
+    world
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_that_is_deleted_and_made_again_goes_through_the_stages() {
+    let world = deleted_and_made_again(2).await;
     world.until_stage("web", "test", 120).await;
     assert_eq!(ran(&world, "prod-1"), ["1"]);
+    world.until_phase("web", Phase::Completed, 300).await;
+    assert_eq!(ran(&world, "prod-1"), ["1", "2"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_that_is_deleted_and_made_again_as_it_was_waits_for_reports_about_it() {
+    let world = deleted_and_made_again(1).await;
+    // Clusters have the same object as before and nothing new to report.
+    world
+        .until("web", 120, |status| status.reason.as_deref() == Some("NotReported"))
+        .await;
+    world.edit_deployment("web", image("web", 2)).await;
     world.until_phase("web", Phase::Completed, 300).await;
     assert_eq!(ran(&world, "prod-1"), ["1", "2"]);
 }
