@@ -71,6 +71,17 @@ impl Case {
         apply(&self.client, &entry).await
     }
 
+    /// It is still there, and the BindingPolicy does not select it any more.
+    pub async fn leave(&self, cluster: &str) -> anyhow::Result<()> {
+        let kind = GroupVersionKind::gvk("cluster.open-cluster-management.io", "v1", "ManagedCluster");
+        let clusters: Api<DynamicObject> = Api::all_with(self.client.clone(), &ApiResource::from_gvk(&kind));
+        let unlabelled = Patch::Merge(json!({"metadata": {"labels": {"case": null}}}));
+        clusters
+            .patch(&self.mailbox(cluster), &PatchParams::default(), &unlabelled)
+            .await?;
+        Ok(())
+    }
+
     /// Creates or edits a Deployment. There is no controller that would touch it.
     pub async fn write(&self, object: &str, image: &str) -> anyhow::Result<()> {
         let labels = json!({"case": self.name});

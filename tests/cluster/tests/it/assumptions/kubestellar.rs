@@ -5,14 +5,13 @@ use std::time::Duration;
 use anyhow::{Context as _, bail, ensure};
 use k8s_openapi::jiff::Timestamp;
 use kube::api::{Patch, PatchParams};
-use serde_json::{Value, json};
+use serde_json::json;
+use stagegate_api::ADMITTED_VERSIONS;
 
 use super::case::{Case, until};
 use crate::scenario::apply;
 use crate::world::{objects_of, repository};
 
-const VERSIONS: &str = "community.kubestellar.io/versions";
-const HOLD: &str = "community.kubestellar.io/hold";
 /// It looks at a change 2 s after it, and tries again what was refused after ever longer pauses.
 const QUIET_S: u64 = 6;
 /// From the change of a BindingPolicy until its ManifestWorks are there.
@@ -55,52 +54,57 @@ async fn survives(case: &Case, change: &str, happens: impl Future<Output = anyho
 }
 
 pub async fn admission_holds(case: Case) -> anyhow::Result<()> {
-    for object in objects_of(&repository("tests/cluster/definitions/hold.yaml"))? {
+    for object in objects_of(&repository("deploy/kustomize/staged-updates/policy.yaml"))? {
         apply(&case.client, &object).await?;
     }
     case.write("web", "web:1").await?;
-    collect(&case, &["first", "second", "third"]).await?;
+    collect(&case, &["first", "second"]).await?;
     case.place("first").await?;
     case.comes(&[("a/web", "web:1"), ("b/web", "web:1")]).await?;
-    list(&case, json!({})).await?;
+    list(&case).await?;
     await_in_force(&case).await?;
-    let works = case.works().await?;
+
+    // One cluster may leave; the last one may not.
+    case.leave("b").await?;
+    case.comes(&[("a/web", "web:1")]).await?;
+    let last = case.works().await?;
+    let since = Timestamp::now();
+    case.leave("a").await?;
+    case.stay(&last, QUIET_S).await?;
+    was_refused(&case, since)?;
+    case.join("a").await?;
+    case.join("b").await?;
+    case.comes(&[("a/web", "web:1"), ("b/web", "web:1")]).await?;
 
     // KubeStellar sees the edit and tries to write it.
+    let works = case.works().await?;
     let since = Timestamp::now();
     case.write("web", "web:2").await?;
     case.stay(&works, QUIET_S).await?;
-    let refused = case.asked(since)?.into_iter().find(|request| {
-        let right = &request.right;
-        (right.verb.as_str(), right.resource.as_str(), request.code) == ("update", "bindings", 403)
-    });
-    refused.context("KubeStellar has not tried to write the Binding, so nothing has held it")?;
+    was_refused(&case, since)?;
 
-    // With the latch only a Binding that says Open is written, even at the listed versions: the latch would go.
-    let latch = json!([{
-        "group": "community.kubestellar.io", "version": "v1alpha1", "resource": "stagedbindingpolicies",
-        "name": "held-by-stagegate", "resourceVersion": "0",
-    }]);
-    patch(&case, &json!({"spec": {"workload": {"clusterScope": latch}}}), false)
-        .await
-        .context("the latch changes no version")?;
-    list(&case, json!({})).await?;
+    list(&case).await?;
     case.place("second").await?;
-    case.stay(&works, QUIET_S).await?;
-
-    list(&case, json!({HOLD: "Open"})).await?;
-    case.place("third").await?;
     let released = case.comes(&[("a/web", "web:2"), ("b/web", "web:2")]);
     let released = tokio::time::timeout(RELEASED_MAX, released).await;
     released.with_context(|| format!("the edit does not come within {RELEASED_MAX:?} of its release"))?
 }
 
+/// What holds a Binding shows in nothing else: KubeStellar has tried to write it since then.
+fn was_refused(case: &Case, since: Timestamp) -> anyhow::Result<()> {
+    let refused = case.asked(since)?.into_iter().find(|request| {
+        let right = &request.right;
+        (right.verb.as_str(), right.resource.as_str(), request.code) == ("update", "bindings", 403)
+    });
+    refused.context("KubeStellar has not tried to write the Binding, so nothing has held it")?;
+    Ok(())
+}
+
 /// Holds the Binding at the version that the Deployment has now.
-async fn list(case: &Case, and: Value) -> anyhow::Result<()> {
+async fn list(case: &Case) -> anyhow::Result<()> {
     let version = case.version("web").await?.context("no Deployment web")?;
-    let mut annotations = and;
-    annotations[VERSIONS] = json!(format!("apps/deployments/{}/web@{version}", case.name));
-    case.annotate(annotations).await
+    let list = format!("apps/deployments/{}/web@{version}", case.name);
+    case.annotate(json!({ADMITTED_VERSIONS: list})).await
 }
 
 async fn collect(case: &Case, collectors: &[&str]) -> anyhow::Result<()> {
@@ -116,24 +120,17 @@ async fn collect(case: &Case, collectors: &[&str]) -> anyhow::Result<()> {
 
 /// An admission policy takes effect a moment after it was written.
 async fn await_in_force(case: &Case) -> anyhow::Result<()> {
-    let emptied = json!({"spec": {"workload": {"namespaceScope": null}}});
+    let emptied = Patch::Merge(json!({"spec": {"workload": {"namespaceScope": null}}}));
+    let dry_run = PatchParams {
+        dry_run: true,
+        ..PatchParams::default()
+    };
     until("the admission policy refuses", async || {
-        Ok(match patch(case, &emptied, true).await {
-            Ok(()) => Err("admitted".to_owned()),
-            Err(error) if format!("{error:#}").contains("held at the versions") => Ok(()),
-            Err(error) => bail!("a Binding that is emptied is refused for another reason: {error:#}"),
+        Ok(match case.bindings().patch(&case.name, &dry_run, &emptied).await {
+            Ok(_) => Err("admitted".to_owned()),
+            Err(error) if error.to_string().contains("held by a staged update") => Ok(()),
+            Err(error) => bail!("a Binding that is emptied is refused for another reason: {error}"),
         })
     })
     .await
-}
-
-async fn patch(case: &Case, patch: &Value, dry_run: bool) -> anyhow::Result<()> {
-    let parameters = PatchParams {
-        dry_run,
-        ..PatchParams::default()
-    };
-    case.bindings()
-        .patch(&case.name, &parameters, &Patch::Merge(patch))
-        .await?;
-    Ok(())
 }
