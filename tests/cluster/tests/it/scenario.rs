@@ -12,7 +12,7 @@ use anyhow::{Context as _, ensure};
 use k8s_openapi::api::events::v1::Event;
 use kube::api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams};
 use kube::core::{ApiResource, GroupVersionKind};
-use kube::{Api, Client};
+use kube::{Api, Client, ResourceExt as _};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use stagegate_api::evidence;
@@ -94,6 +94,12 @@ pub enum Step {
         #[serde(default = "minute")]
         within_s: u64,
     },
+    Has(Has),
+    /// The ManifestWork that brings an object of this name to the cluster.
+    DeleteCarrier {
+        cluster: String,
+        name: String,
+    },
     /// Another client pauses and resumes the policy and annotates it, until a refused write makes the controller read it.
     Contend(Reference),
     Kill(Part),
@@ -104,6 +110,20 @@ pub enum Step {
 
 fn minute() -> u64 {
     60
+}
+
+/// Until the clusters of each group have the object alike, those of different groups have it otherwise, and some have no such object.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct Has {
+    resource: String,
+    name: String,
+    #[serde(default)]
+    alike: Vec<Vec<String>>,
+    #[serde(default)]
+    absent: Vec<String>,
+    #[serde(default = "minute")]
+    within_s: u64,
 }
 
 /// An object, by its name.
@@ -135,6 +155,7 @@ const KINDS: &[(&str, &str)] = &[
     ("WorkStatus", "control.kubestellar.io/v1alpha1"),
     ("Deployment", "apps/v1"),
     ("ConfigMap", "v1"),
+    ("Secret", "v1"),
     ("Namespace", "v1"),
 ];
 /// Nothing else takes a host longer to say.
@@ -204,6 +225,8 @@ impl Step {
                 images,
                 within_s,
             } => ran(world, (cluster, name, images), *within_s).await,
+            Step::Has(has) => has.wait(world).await,
+            Step::DeleteCarrier { cluster, name } => delete_carrier(&client, cluster, name).await,
             Step::Contend(policy) => contend(&client, policy, world).await,
             Step::Kill(part) => {
                 world.story().catch_up(&client).await?;
@@ -271,6 +294,34 @@ impl Reference {
     }
 }
 
+impl Has {
+    async fn wait(&self, world: &World) -> anyhow::Result<()> {
+        let begun = Instant::now();
+        // The playground keeps its truth to itself.
+        while let Some(seen) = world.contents(&self.resource, &self.name) {
+            if self.is_so(&seen) {
+                break;
+            }
+            if begun.elapsed() > Duration::from_secs(self.within_s) {
+                return Err(TooLate(format!("not within {} s: clusters have {seen:?}", self.within_s)).into());
+            }
+            tokio::time::sleep(LOOK).await;
+        }
+        Ok(())
+    }
+
+    /// By cluster: the digest of the contents.
+    fn is_so(&self, seen: &BTreeMap<String, String>) -> bool {
+        let contents = |group: &Vec<String>| group.iter().map(|cluster| seen.get(cluster)).collect();
+        let groups: Vec<BTreeSet<Option<&String>>> = self.alike.iter().map(contents).collect();
+        let all: BTreeSet<Option<&String>> = groups.iter().flatten().copied().collect();
+        groups.iter().all(|group| group.len() == 1)
+            && all.len() == groups.len()
+            && !all.contains(&None)
+            && !self.absent.iter().any(|cluster| seen.contains_key(cluster))
+    }
+}
+
 async fn ran(world: &World, (cluster, name, images): (&str, &str, &[String]), within_s: u64) -> anyhow::Result<()> {
     let begun = Instant::now();
     loop {
@@ -287,6 +338,20 @@ async fn ran(world: &World, (cluster, name, images): (&str, &str, &[String]), wi
         }
         tokio::time::sleep(LOOK).await;
     }
+}
+
+async fn delete_carrier(client: &Client, cluster: &str, name: &str) -> anyhow::Result<()> {
+    let works = api(
+        client,
+        ("work.open-cluster-management.io/v1", "ManifestWork"),
+        Some(cluster),
+    );
+    let carries = |work: &&DynamicObject| work.data["spec"]["workload"]["manifests"][0]["metadata"]["name"] == name;
+    let listed = works.list(&ListParams::default()).await?.items;
+    let carrier = listed.iter().find(carries);
+    let carrier = carrier.with_context(|| format!("no ManifestWork brings {name} to {cluster}"))?;
+    works.delete(&carrier.name_any(), &DeleteParams::default()).await?;
+    Ok(())
 }
 
 /// Only chance puts a write of the controller between two edits, so they repeat until one is refused.

@@ -1,6 +1,6 @@
 //! A back end with everything that runs on it. Must not know what a scenario is about.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -46,6 +46,7 @@ pub enum Backend {
 pub enum Part {
     Host,
     KubeStellar,
+    Transport,
     ApiServer,
     Etcd,
 }
@@ -219,6 +220,7 @@ impl World {
         match part {
             Part::Host => self.host.take().context("the host is not running")?.kill(),
             Part::KubeStellar => self.kubestellar.as_mut().context("no KubeStellar here")?.kill(),
+            Part::Transport => self.transport.as_mut().context("no transport here")?.kill(),
             Part::ApiServer => self.plane()?.kill(control_plane::Part::ApiServer),
             Part::Etcd => self.plane()?.kill(control_plane::Part::Etcd),
         }
@@ -233,6 +235,10 @@ impl World {
             Part::KubeStellar => {
                 let kubestellar = self.kubestellar.as_mut().context("no KubeStellar here")?;
                 kubestellar.start_again().await.map(drop)
+            }
+            Part::Transport => {
+                let transport = self.transport.as_mut().context("no transport here")?;
+                transport.start_again().await.map(drop)
             }
             Part::ApiServer => self.plane()?.start_again(control_plane::Part::ApiServer).await,
             Part::Etcd => self.plane()?.start_again(control_plane::Part::Etcd).await,
@@ -289,17 +295,20 @@ impl World {
 
     /// Where the workload is now.
     pub fn clusters_with(&self, resource: &str, name: &str) -> BTreeSet<String> {
-        let truth = self.clusters.as_ref().map(RunningClusters::truth).unwrap_or_default();
-        let is_it = |object: &ObjectRef| object.resource == resource && object.name == name;
-        let within = truth
-            .clusters
-            .into_iter()
-            .filter(|(_, objects)| objects.keys().any(is_it));
-        within.map(|(cluster, _)| cluster).collect()
+        self.contents(resource, name).unwrap_or_default().into_keys().collect()
     }
 
-    /// # Errors
-    /// When at some moment the workload was in no cluster, after it had been in one.
+    /// By cluster that has the object: the digest of its contents. `None`: nobody here knows.
+    pub fn contents(&self, resource: &str, name: &str) -> Option<BTreeMap<String, String>> {
+        let truth = self.clusters.as_ref()?.truth();
+        let is_it = |object: &ObjectRef| object.resource == resource && object.name == name;
+        let within = truth.clusters.into_iter().filter_map(|(cluster, objects)| {
+            let (_, present) = objects.into_iter().find(|(object, _)| is_it(object))?;
+            Some((cluster, present.digest))
+        });
+        Some(within.collect())
+    }
+
     /// The images of the Deployment that the cluster has run, from the beginning; `None`: nobody here knows.
     pub fn images(&self, cluster: &str, name: &str) -> Option<Vec<String>> {
         let truth = self.clusters.as_ref()?.truth();
@@ -312,6 +321,8 @@ impl World {
         Some(images)
     }
 
+    /// # Errors
+    /// When at some moment the workload was in no cluster, after it had been in one.
     pub fn never_missing(&self, resource: &str, name: &str) -> anyhow::Result<()> {
         let Some(clusters) = &self.clusters else {
             // The playground keeps its truth to itself; its own tests ask it.
