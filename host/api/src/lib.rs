@@ -27,6 +27,7 @@ pub mod printable;
 mod bounds;
 mod digest;
 mod names;
+mod object_status;
 mod units;
 
 pub use binding::{Binding, BindingSpec, BindingStatus, BoundObject, Destination, Workload};
@@ -39,13 +40,14 @@ pub use evidence::{EvidenceRow, EvidenceView, Reported};
 pub use gate::{ConfigMapEntry, Gate, GateLimits, GateModule};
 pub use managed_cluster::{ManagedCluster, ManagedClusterSpec};
 pub use names::{ClusterName, ResourceVersion, StageName, Uid};
+pub use object_status::{ContentBefore, ObjectStatus, PendingUpdate, ReportedGeneration};
 pub use simulated_cluster::{Progressing, SimulatedCluster, SimulatedClusterRule, SimulatedClusterSpec};
 pub use staged_binding_policy::{
     PreviousStages, Stage, StageHealth, StagedBindingPolicy, StagedBindingPolicySpec, UnacknowledgedUpdates, Updates,
 };
 pub use staged_status::{
-    BindingPolicyRef, CheckStatus, ContentBefore, EvidencePiece, HoldTracking, ObjectStatus, Outcome, PendingUpdate,
-    Phase, ReportedGeneration, StageState, StageStatus, StageTracking, StagedBindingPolicyStatus, StoredStatus,
+    BindingPolicyRef, CheckStatus, EvidencePiece, HoldTracking, Outcome, Phase, StageState, StageStatus, StageTracking,
+    StagedBindingPolicyStatus, StoredStatus,
 };
 pub use status_collector::{
     CombinedField, NamedExpression, StatusCollector, StatusCollectorSpec, StatusCollectorStatus,

@@ -16,7 +16,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use smol_str::SmolStr;
 use stagegate_api::{BoundObject, EvidenceRow, ObjectStatus, PendingUpdate, Reported, StageStatus};
 
-use crate::names::ClusterName;
+use crate::names::{ClusterName, ObjectKey};
 use crate::staging::evidence::clusters::{Clusters, InOrder};
 use crate::staging::evidence::combined_status::Subject;
 use crate::staging::evidence::pending::{ByCluster, Pending};
@@ -287,6 +287,15 @@ impl<'a> UpdateTracker<'a> {
             .or(self.named_since.filter(|_| self.is_other_version()))
     }
 
+    pub(crate) fn key(&self) -> ObjectKey {
+        binding_view::key(self.bound)
+    }
+
+    /// What has to be done so that clusters report on the object.
+    pub(crate) const fn remedy(&self) -> &'static str {
+        binding_view::remedy(self.bound)
+    }
+
     /// Each of the clusters, and its row. Both are sorted by name.
     pub(crate) fn reported_by<'c>(
         &self,
@@ -311,7 +320,7 @@ impl<'a> UpdateTracker<'a> {
         ObjectStatus {
             group: self.bound.group.clone(),
             resource: self.bound.resource.clone(),
-            namespace: binding_view::key(self.bound).namespace,
+            namespace: self.key().namespace,
             name: self.bound.name.clone(),
             uid: self.found.uid.to_string(),
             generation,

@@ -38,6 +38,20 @@ impl<'a> Placed<'a> {
     }
 }
 
+/// What KubeStellar's transport says it cannot deliver of a Binding; `None`: nothing.
+pub(crate) fn undelivered(binding: &Binding) -> Option<String> {
+    let error = binding.status.as_ref()?.errors.first()?;
+    let error: String = error.chars().take(256).collect();
+    let name = binding.metadata.name.as_deref().unwrap_or_default();
+    Some(format!(
+        "{}{name} ({error}): correct the object or the cluster's properties",
+        UNDELIVERED
+    ))
+}
+
+/// How such a text begins.
+pub(crate) const UNDELIVERED: &str = "KubeStellar cannot deliver Binding ";
+
 /// A Binding that belongs to the placement.
 #[derive(Clone, Debug)]
 pub struct Bound<'a> {
@@ -142,20 +156,8 @@ impl<'a> Placed<'a> {
     /// KubeStellar's transport takes the workload of the whole Binding away when a template fails for one cluster; what
     /// the clusters reported before stands for a while.
     fn require_no_errors(&self, binding: &Binding) -> Result<(), Finding> {
-        let errors = binding
-            .status
-            .as_ref()
-            .map(|status| status.errors.as_slice())
-            .unwrap_or_default();
-        let Some(error) = errors.first() else { return Ok(()) };
-        let error: String = error.chars().take(256).collect();
-        Err(Finding::unknown(
-            Reason::TransportError,
-            format!(
-                "KubeStellar cannot deliver Binding {} ({error}): correct the object or the cluster's properties",
-                self.stage.placement
-            ),
-        ))
+        let error = undelivered(binding).map(|text| Finding::unknown(Reason::TransportError, text));
+        error.map_or(Ok(()), Err)
     }
 
     /// A set counts when it has stood long enough: the settle time, and ten times that after a change in place, or when

@@ -9,7 +9,7 @@ use crate::checks::finding::Finding;
 use crate::checks::reason::Reason;
 use crate::staging::evidence::acknowledgements::UpdateTracker;
 use crate::staging::evidence::reports::first_not_before;
-use crate::staging::input::{Observed, binding_view};
+use crate::staging::input::Observed;
 use crate::time::{after, later};
 
 impl<'a> UpdateTracker<'a> {
@@ -34,7 +34,7 @@ impl<'a> UpdateTracker<'a> {
             "the last report of cluster {} on {} may be from before the Binding of this stage named both of them, so it may be about an \
              older version: it counts from {ends} on; a new report from the cluster counts earlier",
             row.cluster,
-            binding_view::key(self.bound)
+            self.key()
         );
         Some(Finding::unknown(Reason::UpdateUnacknowledged, text).wake_at(ends))
     }
@@ -115,7 +115,7 @@ impl<'a> UpdateTracker<'a> {
         let text = format!(
             "{} was updated at {updated}, shortly before this policy placed it: the report of cluster {} may be about an older \
              version that another BindingPolicy delivered; the report counts from {ends} on",
-            binding_view::key(self.bound),
+            self.key(),
             row.cluster
         );
         Some(Finding::unknown(Reason::UpdateUnacknowledged, text).wake_at(ends))
@@ -145,7 +145,7 @@ impl<'a> UpdateTracker<'a> {
             "{} was updated at {updated}, after this policy placed it: the report of cluster {} may be about the version before \
              the update; the report counts from {ends} on, unless the object is updated again, or at once with unacknowledgedUpdates: \
              Ignore on this stage",
-            binding_view::key(self.bound),
+            self.key(),
             row.cluster
         );
         Some(Finding::unknown(Reason::UpdateUnacknowledged, text).wake_at(ends))
@@ -175,7 +175,7 @@ impl<'a> UpdateTracker<'a> {
              object of this name; it counts from {ends} on",
             row.cluster,
             row.r#gen,
-            binding_view::key(self.bound)
+            self.key()
         );
         Some(Finding::unknown(Reason::UpdateUnacknowledged, text).wake_at(ends))
     }
@@ -197,8 +197,8 @@ impl<'a> UpdateTracker<'a> {
             "cluster {} has not reported on {} since that was deleted and created again at {made}: its last report is about the object \
              before it; {}",
             row.cluster,
-            binding_view::key(self.bound),
-            binding_view::remedy(self.bound)
+            self.key(),
+            self.remedy()
         );
         Some(Finding::unknown(Reason::NotReported, text))
     }

@@ -8,7 +8,6 @@ use crate::checks::reason::Reason;
 use crate::names::ClusterName;
 use crate::staging::evidence::acknowledgements::UpdateTracker;
 use crate::staging::evidence::pending::{self, Pending};
-use crate::staging::input::binding_view;
 use crate::time::after;
 
 impl UpdateTracker<'_> {
@@ -122,10 +121,10 @@ impl UpdateTracker<'_> {
                 "{} not acknowledged {which} of {} (generation {}): {why}; {}, or set \
                  unacknowledgedUpdates: Ignore on this stage",
                 have(&self.pending_clusters(update)),
-                binding_view::key(self.bound),
+                self.key(),
                 self.found.generation.unwrap_or_default(),
                 if self.bound.create_only {
-                    binding_view::remedy(self.bound)
+                    self.remedy()
                 } else {
                     "update the object once more when the cluster reports again"
                 }
@@ -143,7 +142,7 @@ impl UpdateTracker<'_> {
             format!(
                 "{} not acknowledged {count} of {} (generation {})",
                 have(&self.pending_clusters(update)),
-                binding_view::key(self.bound),
+                self.key(),
                 self.found.generation.unwrap_or_default()
             ),
         )

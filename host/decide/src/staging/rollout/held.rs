@@ -4,13 +4,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use kube::ResourceExt as _;
-use stagegate_api::{Binding, StageStatus};
+use stagegate_api::{Binding, StageState, StageStatus};
 
 use crate::checks::finding::Finding;
 use crate::checks::reason::Reason;
 use crate::names::{ClusterName, ObjectKey, PlacementName};
-use crate::staging::evidence::delivery::{self, Delivery, list_stays_until};
-use crate::staging::evidence::last_reports;
+use crate::staging::evidence::{
+    binding::{UNDELIVERED, undelivered},
+    delivery::{self, Delivery, list_stays_until},
+    last_reports,
+};
 use crate::staging::input::{
     OwnedPlacement, Slot, admitted, binding_view,
     placement::{is_identified, precondition},
@@ -83,6 +86,7 @@ impl<'a> Rollout<'a> {
             stage.hold = noted.hold;
             stage.unproven = noted.unproven;
             stage.objects = noted.objects;
+            stage.message = noted.message;
         }
     }
 
@@ -101,6 +105,7 @@ impl<'a> Rollout<'a> {
             let delivery = delivery::note(self.input(index, own, Some(&before)), record);
             let Some(binding) = self.binding_of(own) else { continue };
             self.tell_of_hold((index, binding), (draft, record), &delivery);
+            tell_of_transport(binding, (draft, record));
             draft.ask(delivery.questions);
             draft.wake(delivery.wake_at);
             if delivery.is_read_first {
@@ -414,6 +419,25 @@ impl<'a> Rollout<'a> {
         let is_its =
             binding_view::owner_uid(binding) == Some(own.uid()) && binding.metadata.deletion_timestamp.is_none();
         (is_its && is_identified(&binding.metadata)).then_some(binding)
+    }
+}
+
+/// Says of a stage that is not evaluated now what transport cannot deliver: it takes the workload of the whole Binding away then.
+fn tell_of_transport(binding: &Binding, (draft, record): (&mut Draft, &mut StageStatus)) {
+    let error = undelivered(binding).filter(|_| record.state != StageState::Active);
+    let is_told = |told: &String| told.starts_with(UNDELIVERED);
+    let Some(error) = error else {
+        record.message.take_if(|told| is_told(told));
+        return;
+    };
+    let text = format!("{error}; clusters of stage {} may have lost the workload", record.name);
+    if record.message.as_ref() != Some(&text) {
+        draft.events.push(Event {
+            warning: true,
+            reason: Reason::TransportError,
+            message: text.clone(),
+        });
+        record.message = Some(text);
     }
 }
 

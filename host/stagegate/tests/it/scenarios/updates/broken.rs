@@ -1,6 +1,7 @@
 //! What happens to held stages when KubeStellar is restarted, or when something else than a release changes their Bindings.
 
 use kube::Api;
+use kube::api::{Patch, PatchParams};
 use serde_json::json;
 use stagegate_api::{ADMITTED_VERSIONS, Binding, Phase, label};
 
@@ -153,4 +154,29 @@ async fn after_a_restart_of_kubestellar_a_late_report_on_the_older_version_ackno
     world.edit_cluster("prod-1", json!({"unreachable": false})).await;
     world.until_phase("web", Phase::Completed, 300).await;
     assert_eq!(ran(&world, "prod-1"), ["1", "2"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_transport_cannot_deliver_to_a_held_stage_is_told() {
+    let world = stuck_in_dev().await;
+    let bindings: Api<Binding> = Api::all(world.client.clone());
+    let errors = async |errors: &[&str]| {
+        let status = Patch::Merge(json!({"status": {"errors": errors}}));
+        bindings
+            .patch_status("web.stage.prod", &PatchParams::default(), &status)
+            .await
+            .unwrap();
+    };
+    errors(&["the template of shop/web fails"]).await;
+    world
+        .until("web", 5, |status| {
+            let message = status.stages[2].message.as_deref().unwrap_or_default();
+            message.contains("the template of shop/web fails")
+                && message.contains("clusters of stage prod may have lost")
+        })
+        .await;
+    world.pass(60).await;
+    assert_eq!(world.events("web").await["TransportError"].len(), 1);
+    errors(&[]).await;
+    world.until("web", 5, |status| status.stages[2].message.is_none()).await;
 }
