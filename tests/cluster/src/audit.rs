@@ -47,6 +47,8 @@ pub struct Used {
 #[serde(rename_all = "camelCase")]
 struct Entry {
     verb: String,
+    #[serde(rename = "requestURI")]
+    request_uri: String,
     user: User,
     /// Absent where the client did not say what it is.
     #[serde(default)]
@@ -93,6 +95,8 @@ pub struct Answered {
     pub namespace: String,
     /// Empty where the request is about more than one object.
     pub name: String,
+    /// Nothing of it is ever stored.
+    pub is_dry_run: bool,
     /// Of HTTP.
     pub code: u16,
     pub asked_at: Timestamp,
@@ -123,6 +127,7 @@ pub fn answered(log: &Path, from: u64) -> anyhow::Result<Vec<Answered>> {
                 right,
                 namespace: of.namespace,
                 name: of.name,
+                is_dry_run: entry.request_uri.contains("dryRun="),
                 code: entry.response_status.map_or(0, |status| status.code),
                 asked_at: entry.request_received_timestamp,
             });

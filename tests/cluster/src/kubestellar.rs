@@ -33,7 +33,7 @@ impl KubeStellar {
     ///
     /// # Errors
     /// With the end of its log.
-    pub async fn start(plane: &ControlPlane) -> anyhow::Result<KubeStellar> {
+    pub async fn start(plane: &ControlPlane, pace: Pace) -> anyhow::Result<KubeStellar> {
         let client = plane.client().await?;
         prepare(&client, &plane.kubeconfig()).await?;
         let mut arguments = vec![
@@ -45,7 +45,7 @@ impl KubeStellar {
             "--health-probe-bind-address=127.0.0.1:0".to_owned(),
             "--pprof-bind-address=127.0.0.1:0".to_owned(),
         ];
-        arguments.extend(Pace::Raised.flags("wds"));
+        arguments.extend(pace.flags("wds"));
         let program = Program {
             name: "kubestellar",
             path: Assets::get()?.kubestellar.clone(),

@@ -6,13 +6,16 @@
 
 pub mod assets;
 pub mod audit;
+pub mod bench;
 pub mod certificates;
 pub mod control_plane;
 pub mod controller;
+pub mod definitions;
 pub mod host;
 pub mod installation;
 pub mod kubestellar;
 pub mod ports;
 pub mod process;
+pub mod servers;
 pub mod transport;
 pub mod usage;

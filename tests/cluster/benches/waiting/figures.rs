@@ -1,11 +1,10 @@
 //! What was measured of one controller. Must not judge.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Counts are for each policy, change or flip; by verb and resource.
-pub type Counts = BTreeMap<String, f64>;
+use stagegate_cluster_tests::bench::requests::Counts;
 
+/// Counts are for each policy, change or flip.
 #[derive(Clone, Debug, Default)]
 pub struct Figures {
     pub placed: Duration,
@@ -43,12 +42,4 @@ pub struct Changes {
 pub struct Flip {
     pub from_write: Duration,
     pub from_event: Duration,
-}
-
-/// The time that this share of them did not exceed; zero of none.
-pub fn quantile(times: impl Iterator<Item = Duration>, hundredths: usize) -> Duration {
-    let mut times: Vec<Duration> = times.collect();
-    times.sort();
-    let at = (times.len() * hundredths).div_ceil(100).saturating_sub(1);
-    times.get(at).copied().unwrap_or_default()
 }

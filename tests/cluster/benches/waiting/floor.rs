@@ -14,11 +14,10 @@ use kube::runtime::watcher::{self, Event, watcher};
 use kube::{Api, ResourceExt as _};
 use serde_json::{Value, json};
 use stagegate_api::{annotation, label, stage_binding_policy_name};
+use stagegate_cluster_tests::bench::kinds::Kinds;
+use stagegate_cluster_tests::bench::objects::{COLLECTOR, PASSING, STAGES};
 use stagegate_cluster_tests::control_plane;
 use tokio::sync::Semaphore;
-
-use crate::kinds::Kinds;
-use crate::objects::{COLLECTOR, PASSING, STAGES};
 
 /// Policies worked on at the same time, as many as Stagegate does.
 const CONCURRENCY: usize = 16;

@@ -1,31 +1,24 @@
 //! When a watch told of what: placements that were opened, evidence that has changed. Must not write anything.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use futures::{Stream, StreamExt as _};
 use kube::core::{DynamicObject, PartialObjectMeta};
 use kube::runtime::WatchStreamExt as _;
-use kube::runtime::watcher::{self, Event, watcher};
+use kube::runtime::watcher::{self, watcher};
 use kube::{Api, Client, ResourceExt as _};
 use stagegate_api::annotation;
-use tokio::sync::watch;
+use stagegate_cluster_tests::bench::kinds::Kinds;
+use stagegate_cluster_tests::bench::noted::Noted;
 use tokio::task::JoinSet;
-
-use crate::kinds::Kinds;
 
 type Metadata = PartialObjectMeta<DynamicObject>;
 
 /// Both watches of one controller's kinds; ends when it is dropped.
 pub struct Followed {
-    seen: Arc<Shared>,
+    noted: Arc<Noted<Seen>>,
     _tasks: JoinSet<()>,
-}
-
-struct Shared {
-    seen: Mutex<Seen>,
-    changed: watch::Sender<()>,
 }
 
 #[derive(Default)]
@@ -47,36 +40,21 @@ pub struct Placement {
 
 impl Followed {
     pub fn start(client: &Client, kinds: &Kinds) -> Followed {
-        let seen = Arc::new(Shared {
-            seen: Mutex::default(),
-            changed: watch::Sender::new(()),
-        });
+        let noted: Arc<Noted<Seen>> = Noted::new();
         let mut tasks = JoinSet::new();
         let placements: Api<Metadata> = Api::all_with(client.clone(), &kinds.placements);
         let events = watcher(placements, watcher::Config::default()).default_backoff();
-        tasks.spawn(follow(events, seen.clone(), |seen, metadata, now| {
-            let known = seen.placements.get(&metadata.name_any());
-            let is_opened = metadata.annotations().contains_key(annotation::OPENED_AT_VERSION);
-            let opened_at = known.and_then(|known| known.opened_at).or(is_opened.then_some(now));
-            seen.opened += usize::from(is_opened && known.is_none_or(|known| known.opened_at.is_none()));
-            let placement = Placement {
-                uid: metadata.uid().unwrap_or_default(),
-                generation: metadata.metadata.generation.unwrap_or_default(),
-                opened_at,
-            };
-            seen.placements.insert(metadata.name_any(), placement);
-        }));
+        let of_placements = noted.clone();
+        tasks.spawn(async move { of_placements.follow(events, Seen::placement).await });
         let combined: Api<Metadata> = Api::all_with(client.clone(), &kinds.combined);
         let events = watcher(combined, watcher::Config::default()).default_backoff();
-        tasks.spawn(follow(events, seen.clone(), |seen, metadata, now| {
-            let version = metadata.resource_version().unwrap_or_default();
-            seen.evidence.insert(metadata.name_any(), (version, now));
-        }));
-        Followed { seen, _tasks: tasks }
+        let of_evidence = noted.clone();
+        tasks.spawn(async move { of_evidence.follow(events, Seen::evidence).await });
+        Followed { noted, _tasks: tasks }
     }
 
     pub fn placement(&self, name: &str) -> Option<Placement> {
-        self.seen.lock().placements.get(name).cloned()
+        self.noted.lock().placements.get(name).cloned()
     }
 
     pub fn opened_at(&self, name: &str) -> Option<Instant> {
@@ -85,7 +63,7 @@ impl Followed {
 
     /// When this version of the evidence was told.
     pub fn evidence_at(&self, name: &str, version: &str) -> Option<Instant> {
-        let seen = self.seen.lock();
+        let seen = self.noted.lock();
         seen.evidence
             .get(name)
             .filter(|(known, _)| known == version)
@@ -94,46 +72,32 @@ impl Followed {
 
     /// Waits until `what` is there; `None` after `limit`.
     pub async fn wait<T>(&self, limit: Duration, what: impl Fn(&Followed) -> Option<T>) -> Option<T> {
-        let mut changed = self.seen.changed.subscribe();
-        let found = async {
-            loop {
-                if let Some(found) = what(self) {
-                    return found;
-                }
-                // The sender lives as long as `self`.
-                let _told = changed.changed().await;
-            }
-        };
-        tokio::time::timeout(limit, found).await.ok()
+        self.noted.wait(limit, || what(self)).await
     }
 
     /// Whether so many placements are there, and of them so many open.
     pub fn has(&self, placements: usize, opened: usize) -> bool {
-        let seen = self.seen.lock();
+        let seen = self.noted.lock();
         seen.placements.len() >= placements && seen.opened >= opened
     }
 }
 
-impl Shared {
-    fn lock(&self) -> MutexGuard<'_, Seen> {
-        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+impl Seen {
+    fn placement(&mut self, metadata: &Metadata, now: Instant) {
+        let known = self.placements.get(&metadata.name_any());
+        let is_opened = metadata.annotations().contains_key(annotation::OPENED_AT_VERSION);
+        let opened_at = known.and_then(|known| known.opened_at).or(is_opened.then_some(now));
+        self.opened += usize::from(is_opened && known.is_none_or(|known| known.opened_at.is_none()));
+        let placement = Placement {
+            uid: metadata.uid().unwrap_or_default(),
+            generation: metadata.metadata.generation.unwrap_or_default(),
+            opened_at,
+        };
+        self.placements.insert(metadata.name_any(), placement);
     }
-}
 
-async fn follow(
-    events: impl Stream<Item = Result<Event<Metadata>, watcher::Error>>,
-    shared: Arc<Shared>,
-    note: impl Fn(&mut Seen, &Metadata, Instant),
-) {
-    let mut events = std::pin::pin!(events);
-    while let Some(event) = events.next().await {
-        match event {
-            Ok(Event::Apply(metadata) | Event::InitApply(metadata)) => {
-                note(&mut shared.lock(), &metadata, Instant::now())
-            }
-            Ok(Event::Delete(_) | Event::Init | Event::InitDone) => {}
-            Err(error) => eprintln!("a watch of the benchmark: {error}"),
-        }
-        shared.changed.send_replace(());
+    fn evidence(&mut self, metadata: &Metadata, now: Instant) {
+        let version = metadata.resource_version().unwrap_or_default();
+        self.evidence.insert(metadata.name_any(), (version, now));
     }
 }

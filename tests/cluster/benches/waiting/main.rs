@@ -10,20 +10,18 @@
 mod figures;
 mod floor;
 mod follow;
-mod kinds;
-mod objects;
 mod side;
 mod table;
 mod trial;
 
-use std::path::{Path, PathBuf};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::path::Path;
 
 use anyhow::Context as _;
+use stagegate_cluster_tests::bench;
 
-/// How many policies wait.
-const SIZES: &str = "STAGEGATE_POLICIES";
 const SIZES_DEFAULT: &str = "200,1000,10000";
+/// For the moves that are measured.
+const SIZE_LEAST: usize = 200;
 
 fn main() -> anyhow::Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -31,23 +29,14 @@ fn main() -> anyhow::Result<()> {
     match arguments.as_slice() {
         [command, kubeconfig] if command == "floor" => runtime.block_on(floor::run(Path::new(kubeconfig))),
         // cargo's own flags
-        _ => runtime.block_on(bench()),
+        _ => runtime.block_on(measure()),
     }
 }
 
-async fn bench() -> anyhow::Result<()> {
-    objects::check_evidence()?;
-    let sizes = std::env::var(SIZES).unwrap_or_else(|_| SIZES_DEFAULT.to_owned());
-    for size in sizes.split(',') {
-        let policies: usize = size
-            .trim()
-            .parse()
-            .with_context(|| format!("{SIZES}: {size:?} is no number"))?;
-        anyhow::ensure!(
-            policies >= 200,
-            "{SIZES}: at least 200 are needed for the moves that are measured"
-        );
-        let folder = folder(policies)?;
+async fn measure() -> anyhow::Result<()> {
+    bench::objects::check_evidence()?;
+    for policies in bench::sizes(SIZES_DEFAULT, SIZE_LEAST)? {
+        let folder = bench::folder(Path::new(env!("CARGO_TARGET_TMPDIR")), &format!("waiting-{policies}"))?;
         let figures = trial::run(policies, &folder).await;
         let figures = figures.with_context(|| format!("{policies} policies; the logs are in {}", folder.display()))?;
         table::print(policies, &figures);
@@ -55,11 +44,4 @@ async fn bench() -> anyhow::Result<()> {
         std::fs::remove_dir_all(&folder).with_context(|| format!("removing {}", folder.display()))?;
     }
     Ok(())
-}
-
-fn folder(policies: usize) -> anyhow::Result<PathBuf> {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs();
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("waiting-{policies}-{now}"));
-    std::fs::create_dir_all(&folder)?;
-    Ok(folder)
 }

@@ -1,43 +1,27 @@
 //! One of the two controllers, Stagegate or the floor: its process, its kinds, what it has asked of the API server and what it has used.
 //! Must not know what is measured.
 
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use kube::Client;
 use kube::api::{Patch, PatchParams, PostParams};
-use kube::core::DynamicObject;
-use serde_json::{Value, json};
+use serde_json::json;
 use stagegate_cluster_tests::audit::{self, Answered};
-use stagegate_cluster_tests::process::{Process, Signal};
+use stagegate_cluster_tests::bench::kinds::Kinds;
+use stagegate_cluster_tests::bench::measured::{Measured, Started};
+use stagegate_cluster_tests::bench::objects::{self, Answer, Placed, Stored, placement};
+use stagegate_cluster_tests::bench::writes::{self, CONCURRENCY, Reported, create};
 use stagegate_cluster_tests::usage::Usage;
 
 use crate::follow::Followed;
-use crate::kinds::Kinds;
-use crate::objects::{self, Answer, Placed, Stored, placement};
-
-/// Writes of the benchmark under way at once.
-pub const CONCURRENCY: usize = 24;
-/// A process that used no more than this for so long is quiet.
-const QUIET_CPU: Duration = Duration::from_millis(10);
-const QUIET_FOR: Duration = Duration::from_millis(1_500);
-const QUIET_MAX: Duration = Duration::from_secs(300);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Who {
     Stagegate,
     Floor,
-}
-
-/// How a controller is started.
-pub struct Started {
-    pub program: PathBuf,
-    pub arguments: Vec<String>,
-    pub environment: Vec<(String, String)>,
-    pub log: PathBuf,
 }
 
 pub struct Side {
@@ -47,8 +31,7 @@ pub struct Side {
     pub kinds: Kinds,
     pub followed: Followed,
     client: Client,
-    started: Started,
-    process: Option<Process>,
+    process: Measured,
     /// By number of the policy.
     placed: Vec<Placed>,
 }
@@ -62,8 +45,7 @@ impl Side {
             followed: Followed::start(client, &kinds),
             kinds,
             client: client.clone(),
-            started,
-            process: None,
+            process: Measured::new(started),
             placed: Vec::new(),
         }
     }
@@ -71,52 +53,25 @@ impl Side {
     /// # Errors
     /// A program that cannot be started.
     pub fn start(&mut self) -> anyhow::Result<Instant> {
-        let mut command = Command::new(&self.started.program);
-        command
-            .args(&self.started.arguments)
-            .envs(self.started.environment.iter().cloned())
-            .env_remove("KUBECONFIG");
-        let begun = Instant::now();
-        self.process = Some(Process::start("a controller", command, &self.started.log)?);
-        Ok(begun)
+        self.process.start()
     }
 
-    /// SIGTERM, and how long it took to exit.
-    ///
     /// # Errors
     /// When it does not exit.
     pub fn stop(&mut self) -> anyhow::Result<Duration> {
-        let mut process = self.process.take().context("it is not running")?;
-        let begun = Instant::now();
-        process.signal(Signal::Terminate);
-        process.ended(Duration::from_secs(20))?;
-        Ok(begun.elapsed())
+        self.process.stop()
     }
 
     /// # Errors
     /// When it is not running.
     pub fn usage(&mut self) -> anyhow::Result<Usage> {
-        let process = self.process.as_mut().context("it is not running")?;
-        process.check()?;
-        Usage::of(process.id())
+        self.process.usage()
     }
 
-    /// Waits until it has nothing to do.
-    ///
     /// # Errors
     /// When it is still busy after minutes.
     pub async fn quiet(&mut self) -> anyhow::Result<()> {
-        let begun = Instant::now();
-        let mut before = self.usage()?.cpu;
-        while begun.elapsed() < QUIET_MAX {
-            tokio::time::sleep(QUIET_FOR).await;
-            let now = self.usage()?.cpu;
-            if now - before <= QUIET_CPU {
-                return Ok(());
-            }
-            before = now;
-        }
-        anyhow::bail!("{:?} does not get quiet within {QUIET_MAX:?}", self.who)
+        self.process.quiet().await
     }
 
     /// What it was answered since the audit log had so many bytes.
@@ -133,15 +88,8 @@ impl Side {
     /// What the API server says.
     pub async fn create_policies(&self, count: usize) -> anyhow::Result<()> {
         let api = self.kinds.policies(&self.client);
-        let writes = (0..count).map(|number| {
-            let policy = objects::policy(number, &self.kinds.policies.api_version);
-            create(api.clone(), policy)
-        });
-        stream::iter(writes)
-            .buffer_unordered(CONCURRENCY)
-            .try_collect::<Vec<_>>()
-            .await?;
-        Ok(())
+        let policies = (0..count).map(|number| objects::policy(number, &self.kinds.policies.api_version));
+        writes::create_all(&api, policies).await
     }
 
     /// Does KubeStellar's part for the stage of these policies: takes note of the BindingPolicy, makes the Binding and, of what the
@@ -181,7 +129,7 @@ impl Side {
                 .create(&PostParams::default(), &serde_json::from_value(placed.binding())?)
                 .await?;
             let combined = placed.combined(&side.kinds.combined.api_version, answer);
-            create(side.kinds.combined(&side.client), combined).await
+            create(&side.kinds.combined(&side.client), combined).await
         });
         stream::iter(writes)
             .buffer_unordered(CONCURRENCY)
@@ -200,35 +148,6 @@ impl Side {
     /// What the API server says.
     pub async fn report(&self, number: usize, answer: Answer) -> anyhow::Result<Reported> {
         let combined = self.placed[number].combined_name();
-        let body = json!({"results": objects::results(0, answer)});
-        let sent_at = Instant::now();
-        let api = self.kinds.combined(&self.client);
-        let written = api
-            .patch_metadata(&combined, &PatchParams::default(), &Patch::Merge(body))
-            .await?;
-        let version = written.metadata.resource_version.unwrap_or_default();
-        Ok(Reported {
-            sent_at,
-            combined,
-            version,
-        })
+        writes::report(&self.kinds.combined(&self.client), combined, answer).await
     }
-}
-
-/// One change of evidence.
-pub struct Reported {
-    pub sent_at: Instant,
-    pub combined: String,
-    pub version: String,
-}
-
-/// # Errors
-/// What the API server says.
-pub async fn create(api: kube::Api<DynamicObject>, object: Value) -> anyhow::Result<Stored> {
-    let object: DynamicObject = serde_json::from_value(object)?;
-    let created = api.create(&PostParams::default(), &object).await?;
-    Ok(Stored {
-        uid: created.metadata.uid.unwrap_or_default(),
-        resource_version: created.metadata.resource_version.unwrap_or_default(),
-    })
 }

@@ -1,6 +1,8 @@
 //! The table: Stagegate, the floor, the Go stager where it was measured, and the goals. Must not measure.
 
-use crate::figures::{Counts, Figures, quantile};
+use stagegate_cluster_tests::bench::figures::{count, counts, ms, number, optional, quantile, verdict};
+
+use crate::figures::Figures;
 
 /// The Go stager, measured once on a machine like this with client limits of 1,000 requests a second; `None`: not measured.
 struct Go {
@@ -62,13 +64,8 @@ pub fn print(policies: usize, [ours, floor]: &[Figures; 2]) {
         "", "stagegate", "floor", "Go stager", "goal"
     );
     for row in rows(policies, ours, floor) {
-        let text = |value: Option<f64>| value.map_or("–".to_owned(), number);
-        let mark = match row.goal {
-            Some(goal) if row.ours <= goal => "pass",
-            Some(_) => "MISS",
-            None => "",
-        };
-        let (floor, go, goal) = (text(row.floor), text(row.go), text(row.goal));
+        let mark = verdict(row.ours, row.goal);
+        let (floor, go, goal) = (optional(row.floor), optional(row.go), optional(row.goal));
         println!(
             "{:<58} {:>10} {floor:>10} {go:>10} {goal:>10} {mark}",
             row.what,
@@ -208,31 +205,5 @@ impl Row {
             goal: Some(goal),
             ..self
         }
-    }
-}
-
-fn counts(counts: &Counts) -> String {
-    let texts: Vec<String> = counts
-        .iter()
-        .map(|(what, count)| format!("{count:.2} × {what}"))
-        .collect();
-    texts.join(", ")
-}
-
-fn ms(time: std::time::Duration) -> f64 {
-    time.as_secs_f64() * 1e3
-}
-
-fn count(count: usize) -> f64 {
-    u32::try_from(count).map_or(f64::INFINITY, f64::from)
-}
-
-/// An empty sum of floats is a negative zero.
-fn number(value: f64) -> String {
-    let value = value + 0.0;
-    if value >= 100.0 || value == value.trunc() {
-        format!("{value:.0}")
-    } else {
-        format!("{value:.2}")
     }
 }

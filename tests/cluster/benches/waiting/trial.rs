@@ -1,6 +1,5 @@
 //! One number of policies, from an empty server to the last figure. Must not print.
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -13,13 +12,15 @@ use kube::{Api, Client};
 use serde_json::json;
 use stagegate_api::{Phase, StagedBindingPolicy};
 use stagegate_cluster_tests::audit::Answered;
+use stagegate_cluster_tests::bench::measured::Started;
+use stagegate_cluster_tests::bench::objects::{Answer, NAMESPACE, PASSING, STAGES, Stored, placement};
+use stagegate_cluster_tests::bench::requests::{is_failing, is_write, mark, per};
+use stagegate_cluster_tests::bench::writes;
 use stagegate_cluster_tests::control_plane::ControlPlane;
-use stagegate_cluster_tests::host;
 use stagegate_cluster_tests::installation::{Installation, Kind, USER};
 
 use crate::figures::{Figures, Flip};
-use crate::objects::{self, Answer, NAMESPACE, PASSING, STAGES, Stored, placement};
-use crate::side::{CONCURRENCY, Side, Started, Who};
+use crate::side::{Side, Who};
 
 /// Changes that decide nothing.
 const CHANGES: usize = 500;
@@ -85,30 +86,15 @@ impl Trial {
         let plane = ControlPlane::start(&folder.join("server")).await?;
         let client = plane.client().await?;
         let installation = Installation::install(&plane, Kind::PlainCluster).await?;
-        let namespaces = Api::<k8s_openapi::api::core::v1::Namespace>::all(client.clone());
-        let namespace = serde_json::from_value(json!({"metadata": {"name": NAMESPACE}}))?;
-        namespaces.create(&PostParams::default(), &namespace).await?;
-        let collectors = Api::<stagegate_api::StatusCollector>::all(client.clone());
-        collectors
-            .create(&PostParams::default(), &serde_json::from_value(objects::collector())?)
-            .await?;
+        let deployments = writes::workload(&client, policies).await?;
         let side = match who {
-            Who::Stagegate => Side::new(&client, (who, USER.to_owned()), stagegate(&installation, folder)),
+            Who::Stagegate => Side::new(
+                &client,
+                (who, USER.to_owned()),
+                Started::stagegate(&installation, folder),
+            ),
             Who::Floor => floor(&plane, &client, folder).await?,
         };
-        let api: Api<k8s_openapi::api::apps::v1::Deployment> = Api::namespaced(client.clone(), NAMESPACE);
-        let writes = (0..policies).map(|number| {
-            let api = api.clone();
-            async move {
-                let deployment = serde_json::from_value(objects::deployment(number))?;
-                let created = api.create(&PostParams::default(), &deployment).await?.metadata;
-                anyhow::Ok(Stored {
-                    uid: created.uid.unwrap_or_default(),
-                    resource_version: created.resource_version.unwrap_or_default(),
-                })
-            }
-        });
-        let deployments = stream::iter(writes).buffered(CONCURRENCY).try_collect().await?;
         side.create_policies(policies).await?;
         Ok(Trial {
             side,
@@ -269,7 +255,7 @@ impl Trial {
         tokio::time::sleep(TRUST).await;
         self.side.quiet().await?;
         let answered = self.answered(from)?;
-        self.figures.restart_writes = answered.iter().filter(is_write).count();
+        self.figures.restart_writes = answered.iter().filter(|answered| is_write(answered)).count();
         for number in numbers {
             self.figures.restart_worked += usize::from(flip(&self.side, number).await?.is_some());
         }
@@ -279,7 +265,7 @@ impl Trial {
         let figures = &mut self.figures;
         figures.restart_cpu = usage.cpu;
         figures.restart_mib = usage.resident_mib;
-        figures.restart_failing = answered.iter().filter(is_failing).count();
+        figures.restart_failing = answered.iter().filter(|answered| is_failing(answered)).count();
         self.side.stop()?;
         Ok(())
     }
@@ -308,20 +294,6 @@ async fn flip(side: &Side, number: usize) -> anyhow::Result<Option<Flip>> {
         from_write: opened_at.saturating_duration_since(reported.sent_at),
         from_event: opened_at.saturating_duration_since(seen_at),
     }))
-}
-
-/// By the rights of the shipped manifests, without `--leader-elect`: a lease would be requests of its own.
-fn stagegate(installation: &Installation, folder: &Path) -> Started {
-    Started {
-        program: host::program(),
-        arguments: vec![
-            "run".to_owned(),
-            "--controllers=staging".to_owned(),
-            format!("--kubeconfig={}", installation.kubeconfig().display()),
-        ],
-        environment: installation.environment().to_vec(),
-        log: folder.join("stagegate.log"),
-    }
 }
 
 async fn floor(plane: &ControlPlane, client: &Client, folder: &Path) -> anyhow::Result<Side> {
@@ -354,44 +326,4 @@ async fn floor(plane: &ControlPlane, client: &Client, folder: &Path) -> anyhow::
         log: folder.join("floor.log"),
     };
     Ok(Side::new(client, (Who::Floor, user), started))
-}
-
-/// How long the audit log is.
-fn mark(plane: &ControlPlane) -> anyhow::Result<u64> {
-    let log = plane.audit_log();
-    let about = std::fs::metadata(&log).with_context(|| format!("reading {}", log.display()))?;
-    Ok(about.len())
-}
-
-/// A write that was carried out, other than to Events and Leases.
-fn is_write(answered: &&Answered) -> bool {
-    ["create", "update", "patch", "delete"].contains(&answered.right.verb.as_str())
-        && !["events", "leases"].contains(&answered.right.resource.as_str())
-        && answered.code < 300
-}
-
-/// That something is not there, as the Binding of a closed placement here, is an answer to whoever reads it.
-fn is_failing(answered: &&Answered) -> bool {
-    answered.code >= 400 && !(answered.code == 404 && answered.right.verb == "get")
-}
-
-/// All requests except watches, which serve all policies.
-fn per(answered: &[Answered], of: usize) -> BTreeMap<String, f64> {
-    let mut counts: BTreeMap<String, u32> = BTreeMap::new();
-    for answered in answered.iter().filter(|answered| answered.right.verb != "watch") {
-        let right = &answered.right;
-        let subresource = if right.subresource.is_empty() {
-            String::new()
-        } else {
-            format!("/{}", right.subresource)
-        };
-        *counts
-            .entry(format!("{} {}{subresource}", right.verb, right.resource))
-            .or_default() += 1;
-    }
-    let of = u32::try_from(of.max(1)).unwrap_or(u32::MAX);
-    counts
-        .into_iter()
-        .map(|(what, count)| (what, f64::from(count) / f64::from(of)))
-        .collect()
 }

@@ -17,6 +17,7 @@ use kube::Client;
 use libtest_mimic::Trial;
 use stagegate_api::crd;
 use stagegate_cluster_tests::control_plane::ControlPlane;
+use stagegate_cluster_tests::definitions::install;
 
 use crate::scenario;
 use crate::world::{self, Backend, World};
@@ -49,7 +50,7 @@ async fn real_server(folder: &Path) -> anyhow::Result<()> {
     let plane = ControlPlane::start(&folder.join("server")).await?;
     let admin = plane.client().await?;
     for definition in crd::all_for_playground() {
-        world::install(&admin, &definition).await?;
+        install(&admin, &definition).await?;
     }
     // What the playground has from the start.
     for object in world::objects_of(&world::repository(HELD_BINDINGS))? {

@@ -7,21 +7,18 @@ use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
 use k8s_openapi::api::rbac::v1::{ClusterRole, PolicyRule};
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::ListParams;
 use kube::{Api, Client, ResourceExt as _};
 use serde::Deserialize;
 use serde_json::{Value, json};
-use stagegate_api::crd;
-use stagegate_clock::TokioClock;
 use stagegate_cluster_tests::audit::{self, Used};
 use stagegate_cluster_tests::control_plane::{self, ControlPlane};
 use stagegate_cluster_tests::controller::{Controller, Pace};
 use stagegate_cluster_tests::host::Host;
-use stagegate_cluster_tests::installation::{Installation, Kind, USER};
+use stagegate_cluster_tests::installation::{Kind, USER};
 use stagegate_cluster_tests::kubestellar::KubeStellar;
-use stagegate_cluster_tests::transport;
-use stagegate_embedded::clusters::{Clusters, ObjectRef, Presence, RunningClusters, Settings, Source};
+use stagegate_cluster_tests::servers::{Beside, Servers};
+use stagegate_embedded::clusters::{ObjectRef, Presence, RunningClusters};
 
 use crate::scenario::apply;
 use crate::story::Story;
@@ -74,11 +71,8 @@ pub struct World {
     story: Arc<Story>,
     // In this order they end: nothing complains about a server that is gone.
     host: Option<Host>,
-    clusters: Option<RunningClusters>,
-    transport: Option<Controller>,
-    kubestellar: Option<KubeStellar>,
-    plane: Option<ControlPlane>,
-    installation: Option<Installation>,
+    /// None in the playground.
+    servers: Option<Servers>,
 }
 
 impl World {
@@ -126,48 +120,24 @@ impl World {
             story: Story::follow(&client),
             client,
             host: Some(host),
-            clusters: None,
-            transport: None,
-            kubestellar: None,
-            plane: None,
-            installation: None,
+            servers: None,
         })
     }
 
     async fn real(backend: Backend, folder: &Path) -> anyhow::Result<World> {
-        let plane = ControlPlane::start(&folder.join("server")).await?;
-        let client = plane.client().await?;
         let kind = kind_of(backend).context("not the playground")?;
-        for definition in definitions(kind == Kind::BesideKubeStellar) {
-            install(&client, &definition).await?;
-        }
-        // It installs its own definitions, and so is there first.
-        let kubestellar = match kind {
-            Kind::BesideKubeStellar => Some(KubeStellar::start(&plane).await?),
-            Kind::PlainCluster => None,
+        let beside = Beside {
+            kubestellar: (kind == Kind::BesideKubeStellar).then_some(Pace::Raised),
+            transport: (backend == Backend::Transport).then_some(Pace::Shipped),
         };
-        let mut settings = Settings::default();
-        let transport = match backend {
-            Backend::Transport => {
-                settings.source = Source::ManifestWorks;
-                install(&client, &transport::definition()?).await?;
-                Some(transport::start(&plane, Pace::Shipped).await?)
-            }
-            _ => None,
-        };
-        let installation = Installation::install(&plane, kind).await?;
-        let clusters = Clusters::start(client.clone(), TokioClock::shared(), settings);
+        let servers = Servers::start(folder, beside).await?;
         let mut world = World {
             backend,
             folder: folder.to_owned(),
-            story: Story::follow(&client),
-            client,
+            story: Story::follow(&servers.client),
+            client: servers.client.clone(),
             host: None,
-            clusters: Some(clusters),
-            transport,
-            kubestellar,
-            plane: Some(plane),
-            installation: Some(installation),
+            servers: Some(servers),
         };
         world.start_again(Part::Host).await?;
         Ok(world)
@@ -192,7 +162,8 @@ impl World {
     /// # Errors
     /// When something has ended that must not.
     pub fn check(&mut self) -> anyhow::Result<()> {
-        self.transport.as_mut().map_or(Ok(()), Controller::check)?;
+        let transport = self.servers.as_mut().and_then(|servers| servers.transport.as_mut());
+        transport.map_or(Ok(()), Controller::check)?;
         self.host.as_mut().map_or(Ok(()), |host| host.process().check())
     }
 
@@ -211,16 +182,15 @@ impl World {
     /// # Errors
     /// When it does not end.
     pub fn is_kubestellar_locked(&mut self) -> anyhow::Result<bool> {
-        self.kubestellar
-            .as_mut()
+        self.kubestellar()
             .map_or(Ok(false), KubeStellar::end_and_tell_whether_locked)
     }
 
     pub fn kill(&mut self, part: Part) -> anyhow::Result<()> {
         match part {
             Part::Host => self.host.take().context("the host is not running")?.kill(),
-            Part::KubeStellar => self.kubestellar.as_mut().context("no KubeStellar here")?.kill(),
-            Part::Transport => self.transport.as_mut().context("no transport here")?.kill(),
+            Part::KubeStellar => self.kubestellar().context("no KubeStellar here")?.kill(),
+            Part::Transport => self.transport().context("no transport here")?.kill(),
             Part::ApiServer => self.plane()?.kill(control_plane::Part::ApiServer),
             Part::Etcd => self.plane()?.kill(control_plane::Part::Etcd),
         }
@@ -233,11 +203,11 @@ impl World {
                 Ok(())
             }
             Part::KubeStellar => {
-                let kubestellar = self.kubestellar.as_mut().context("no KubeStellar here")?;
+                let kubestellar = self.kubestellar().context("no KubeStellar here")?;
                 kubestellar.start_again().await.map(drop)
             }
             Part::Transport => {
-                let transport = self.transport.as_mut().context("no transport here")?;
+                let transport = self.transport().context("no transport here")?;
                 transport.start_again().await.map(drop)
             }
             Part::ApiServer => self.plane()?.start_again(control_plane::Part::ApiServer).await,
@@ -250,10 +220,8 @@ impl World {
     /// # Errors
     /// On the playground, which is one itself.
     pub fn another_host(&self, name: &str) -> anyhow::Result<Host> {
-        let installation = self
-            .installation
-            .as_ref()
-            .context("the playground is not started again")?;
+        let servers = self.servers.as_ref();
+        let installation = &servers.context("the playground is not started again")?.installation;
         Host::start(
             &installation.arguments()?,
             installation.environment(),
@@ -271,7 +239,8 @@ impl World {
     /// # Errors
     /// An audit log that cannot be read.
     pub fn used(&self) -> anyhow::Result<Used> {
-        self.plane.as_ref().map_or(Ok(Used::default()), |plane| {
+        self.servers.as_ref().map_or(Ok(Used::default()), |servers| {
+            let plane = &servers.plane;
             audit::used_by(USER, &plane.audit_log(), plane.unready())
         })
     }
@@ -290,7 +259,20 @@ impl World {
     }
 
     fn plane(&mut self) -> anyhow::Result<&mut ControlPlane> {
-        self.plane.as_mut().context("the playground has no server of its own")
+        let servers = self.servers.as_mut();
+        Ok(&mut servers.context("the playground has no server of its own")?.plane)
+    }
+
+    fn kubestellar(&mut self) -> Option<&mut KubeStellar> {
+        self.servers.as_mut()?.kubestellar.as_mut()
+    }
+
+    fn transport(&mut self) -> Option<&mut Controller> {
+        self.servers.as_mut()?.transport.as_mut()
+    }
+
+    fn clusters(&self) -> Option<&RunningClusters> {
+        self.servers.as_ref().map(|servers| &servers.clusters)
     }
 
     /// Where the workload is now.
@@ -300,7 +282,7 @@ impl World {
 
     /// By cluster that has the object: the digest of its contents. `None`: nobody here knows.
     pub fn contents(&self, resource: &str, name: &str) -> Option<BTreeMap<String, String>> {
-        let truth = self.clusters.as_ref()?.truth();
+        let truth = self.clusters()?.truth();
         let is_it = |object: &ObjectRef| object.resource == resource && object.name == name;
         let within = truth.clusters.into_iter().filter_map(|(cluster, objects)| {
             let (_, present) = objects.into_iter().find(|(object, _)| is_it(object))?;
@@ -311,7 +293,7 @@ impl World {
 
     /// The images of the Deployment that the cluster has run, from the beginning; `None`: nobody here knows.
     pub fn images(&self, cluster: &str, name: &str) -> Option<Vec<String>> {
-        let truth = self.clusters.as_ref()?.truth();
+        let truth = self.clusters()?.truth();
         let of_it = truth.fared.iter().filter(|fared| {
             fared.cluster == cluster && fared.object.resource == "deployments" && fared.object.name == name
         });
@@ -324,7 +306,7 @@ impl World {
     /// # Errors
     /// When at some moment the workload was in no cluster, after it had been in one.
     pub fn never_missing(&self, resource: &str, name: &str) -> anyhow::Result<()> {
-        let Some(clusters) = &self.clusters else {
+        let Some(clusters) = self.clusters() else {
             // The playground keeps its truth to itself; its own tests ask it.
             return Ok(());
         };
@@ -350,32 +332,6 @@ fn kind_of(backend: Backend) -> Option<Kind> {
         Backend::Kubernetes => Some(Kind::PlainCluster),
         Backend::KubeStellar | Backend::Transport => Some(Kind::BesideKubeStellar),
     }
-}
-
-/// What must be served before anything runs and is not part of an installation.
-pub fn definitions(beside_kubestellar: bool) -> Vec<CustomResourceDefinition> {
-    let inventory = [
-        "managedclusters.cluster.open-cluster-management.io",
-        "workstatuses.control.kubestellar.io",
-    ];
-    let is_of_inventory = |definition: &CustomResourceDefinition| inventory.contains(&definition.name_any().as_str());
-    let foreign = crd::foreign()
-        .into_iter()
-        .filter(|definition| beside_kubestellar && is_of_inventory(definition));
-    crd::playground().into_iter().chain(foreign).collect()
-}
-
-/// # Errors
-/// When it is not established in time.
-pub async fn install(client: &Client, definition: &CustomResourceDefinition) -> anyhow::Result<()> {
-    let api: Api<CustomResourceDefinition> = Api::all(client.clone());
-    api.create(&Default::default(), definition).await?;
-    let name = definition.name_any();
-    let established = kube::runtime::conditions::is_crd_established();
-    let wait = kube::runtime::wait::await_condition(api, &name, established);
-    let waited = tokio::time::timeout(Duration::from_secs(30), wait).await;
-    waited.with_context(|| format!("{name} is not established"))??;
-    Ok(())
 }
 
 pub fn repository(name: &str) -> PathBuf {

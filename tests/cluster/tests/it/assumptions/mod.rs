@@ -14,11 +14,11 @@ use anyhow::Context as _;
 use libtest_mimic::{Arguments, Failed, Trial};
 use stagegate_cluster_tests::control_plane::ControlPlane;
 use stagegate_cluster_tests::controller::{Controller, Pace};
+use stagegate_cluster_tests::definitions::{definitions, install};
 use stagegate_cluster_tests::kubestellar::KubeStellar;
 use stagegate_cluster_tests::transport as real_transport;
 use tokio::sync::Mutex;
 
-use crate::world::{definitions, install};
 use case::Case;
 
 /// Runs them; where one does not hold, nothing else is run, since that would fail for reasons that are harder to read.
@@ -73,7 +73,7 @@ impl Server {
         for definition in definitions(true).into_iter().chain([real_transport::definition()?]) {
             install(&client, &definition).await?;
         }
-        let kubestellar = KubeStellar::start(&plane).await?;
+        let kubestellar = KubeStellar::start(&plane, Pace::Raised).await?;
         let transport = real_transport::start(&plane, Pace::Raised).await?;
         Ok(Server {
             kubestellar,

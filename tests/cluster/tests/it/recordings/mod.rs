@@ -18,10 +18,11 @@ use libtest_mimic::Trial;
 use serde::Deserialize;
 use stagegate_api::evidence;
 use stagegate_cluster_tests::control_plane::ControlPlane;
+use stagegate_cluster_tests::controller::Pace;
+use stagegate_cluster_tests::definitions::{definitions, install};
 use stagegate_cluster_tests::kubestellar::KubeStellar;
 use tokio::sync::Mutex;
 
-use crate::world::{definitions, install};
 use follow::Followed;
 use format::{Done, Input, Labels, Millis, Recording, Roles};
 
@@ -92,7 +93,7 @@ async fn record_all(folder: &Path) -> anyhow::Result<()> {
         install(&client, &definition).await?;
     }
     let server = Server {
-        kubestellar: Mutex::new(KubeStellar::start(&plane).await?),
+        kubestellar: Mutex::new(KubeStellar::start(&plane, Pace::Raised).await?),
         followed: Followed::from_now(&client),
         client,
     };

@@ -5,10 +5,10 @@ use std::path::Path;
 use kube::Client;
 use stagegate_api::crd;
 use stagegate_cluster_tests::control_plane::ControlPlane;
+use stagegate_cluster_tests::controller::Pace;
+use stagegate_cluster_tests::definitions::{definitions, install};
 use stagegate_cluster_tests::host::Host;
 use stagegate_cluster_tests::kubestellar::KubeStellar;
-
-use crate::world::{definitions, install};
 
 /// With KubeStellar's controller-manager.
 pub struct KubeStellarSide {
@@ -37,7 +37,7 @@ impl KubeStellarSide {
         for definition in definitions(true) {
             install(&client, &definition).await?;
         }
-        let kubestellar = KubeStellar::start(&plane).await?;
+        let kubestellar = KubeStellar::start(&plane, Pace::Raised).await?;
         let server = Server { client, _plane: plane };
         Ok(Self { kubestellar, server })
     }

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use stagegate_api::{CollectorResult, evidence, label, stage_binding_policy_name};
 
 /// Where the workload is.
-pub const NAMESPACE: &str = "waiting";
+pub const NAMESPACE: &str = "workload";
 /// The one collector that policies name.
 pub const COLLECTOR: &str = "deployments-aggregator";
 /// The stages, in order.
@@ -25,7 +25,7 @@ pub fn placement(number: usize, stage: usize) -> String {
 }
 
 /// The one cluster of a stage.
-fn cluster(stage: usize) -> String {
+pub fn cluster(stage: usize) -> String {
     format!("{}1", STAGES[stage])
 }
 
@@ -97,6 +97,53 @@ pub struct Stored {
     pub resource_version: String,
 }
 
+/// What a Binding says.
+#[derive(Clone, Debug)]
+pub struct Bound {
+    /// Of the BindingPolicy, too.
+    pub name: String,
+    /// The BindingPolicy's uid.
+    pub owner: String,
+    /// Of the Deployment.
+    pub number: usize,
+    pub resource_version: String,
+    pub clusters: Vec<String>,
+    pub collectors: Vec<String>,
+}
+
+impl Bound {
+    pub fn binding(&self) -> Value {
+        let destinations = self.clusters.iter().map(|cluster| json!({"clusterId": cluster}));
+        json!({
+            "apiVersion": "control.kubestellar.io/v1alpha1",
+            "kind": "Binding",
+            "metadata": {
+                "name": self.name,
+                "ownerReferences": [{
+                    "apiVersion": "control.kubestellar.io/v1alpha1",
+                    "kind": "BindingPolicy",
+                    "name": self.name,
+                    "uid": self.owner,
+                    "controller": true,
+                    "blockOwnerDeletion": false,
+                }],
+            },
+            "spec": {
+                "destinations": destinations.collect::<Vec<_>>(),
+                "workload": {"namespaceScope": [{
+                    "group": "apps",
+                    "version": "v1",
+                    "resource": "deployments",
+                    "namespace": NAMESPACE,
+                    "name": name(self.number),
+                    "resourceVersion": self.resource_version,
+                    "statusCollectors": self.collectors,
+                }]},
+            },
+        })
+    }
+}
+
 impl Placed {
     pub fn name(&self) -> String {
         placement(self.number, self.stage)
@@ -108,33 +155,15 @@ impl Placed {
     }
 
     pub fn binding(&self) -> Value {
-        json!({
-            "apiVersion": "control.kubestellar.io/v1alpha1",
-            "kind": "Binding",
-            "metadata": {
-                "name": self.name(),
-                "ownerReferences": [{
-                    "apiVersion": "control.kubestellar.io/v1alpha1",
-                    "kind": "BindingPolicy",
-                    "name": self.name(),
-                    "uid": self.uid,
-                    "controller": true,
-                    "blockOwnerDeletion": false,
-                }],
-            },
-            "spec": {
-                "destinations": [{"clusterId": cluster(self.stage)}],
-                "workload": {"namespaceScope": [{
-                    "group": "apps",
-                    "version": "v1",
-                    "resource": "deployments",
-                    "namespace": NAMESPACE,
-                    "name": name(self.number),
-                    "resourceVersion": self.deployment.resource_version,
-                    "statusCollectors": [COLLECTOR, evidence::collector_name()],
-                }]},
-            },
-        })
+        let bound = Bound {
+            name: self.name(),
+            owner: self.uid.clone(),
+            number: self.number,
+            resource_version: self.deployment.resource_version.clone(),
+            clusters: vec![cluster(self.stage)],
+            collectors: vec![COLLECTOR.to_owned(), evidence::collector_name()],
+        };
+        bound.binding()
     }
 
     pub fn combined(&self, api_version: &str, answer: Answer) -> Value {

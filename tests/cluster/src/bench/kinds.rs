@@ -4,7 +4,7 @@ use kube::core::{ApiResource, DynamicObject};
 use kube::{Api, Client};
 use stagegate_api::{BindingPolicy, CombinedStatus, StagedBindingPolicy};
 
-use crate::objects::NAMESPACE;
+use super::objects::NAMESPACE;
 
 #[derive(Clone, Debug)]
 pub struct Kinds {
