@@ -1,15 +1,17 @@
 //! Figures as numbers and as text. Must not print.
 
+use std::cmp::Ordering;
 use std::time::Duration;
 
 use super::requests::Counts;
 
-/// The time that this share of them did not exceed; zero of none.
-pub fn quantile(times: impl Iterator<Item = Duration>, hundredths: usize) -> Duration {
-    let mut times: Vec<Duration> = times.collect();
-    times.sort();
-    let at = (times.len() * hundredths).div_ceil(100).saturating_sub(1);
-    times.get(at).copied().unwrap_or_default()
+/// What this share of them did not exceed; zero of none.
+pub fn quantile<T: Copy + Default + PartialOrd>(values: impl Iterator<Item = T>, hundredths: usize) -> T {
+    let mut values: Vec<T> = values.collect();
+    // No figure is without an order.
+    values.sort_by(|one, other| one.partial_cmp(other).unwrap_or(Ordering::Equal));
+    let at = (values.len() * hundredths).div_ceil(100).saturating_sub(1);
+    values.get(at).copied().unwrap_or_default()
 }
 
 /// Beside a figure that has a goal; a goal is the most that the figure may be.
