@@ -22,10 +22,11 @@ use crate::player::Player;
 use crate::table::{self, Row};
 
 const SIZES_DEFAULT: &str = "100,1000,10000";
-/// Rows that change, in turn for all policies.
+/// Policies that events are about, as many of any number: a status that differs in words alone is written every ten seconds, so what an
+/// event costs depends on how many there are of one policy.
+const TOUCHED: usize = 100;
+/// Rows that change, in turn for these policies.
 const ROWS: usize = 500;
-/// Deployments whose status is edited, one for each policy: a second edit of one within half a minute would cost less.
-const STATUSES: usize = 100;
 /// A second more than Stagegate delays a status that would change in words alone.
 const ROWS_WITHIN: Duration = Duration::from_secs(11);
 /// A list is renewed half a minute after the last one, at the earliest.
@@ -60,7 +61,7 @@ struct Cost {
 pub async fn measure(folder: &Path) -> anyhow::Result<()> {
     objects::check_evidence()?;
     let mut all = Vec::new();
-    for policies in bench::sizes(SIZES_DEFAULT, STATUSES)? {
+    for policies in bench::sizes(SIZES_DEFAULT, TOUCHED)? {
         let folder = folder.join(policies.to_string());
         let immediate = costs(policies, Updates::Immediate, &folder.join("immediate")).await?;
         let staged = costs(policies, Updates::Staged, &folder.join("staged")).await?;
@@ -89,16 +90,17 @@ async fn costs(policies: usize, updates: Updates, folder: &Path) -> anyhow::Resu
         // A value that was not there before, and never the passing one.
         let asked = PASSING + 1 + u32::try_from(change)?;
         let answer = Answer { asked, available: 0 };
-        trial.player.report(change % policies, answer).await?;
+        trial.player.report(change % TOUCHED, answer).await?;
     }
     tokio::time::sleep(ROWS_WITHIN).await;
     costs.rows = trial.cost(from, (ROWS, idle)).await?;
     let from = trial.from()?;
-    for number in 0..STATUSES {
+    // Once each: a second edit of one Deployment within half a minute would cost less.
+    for number in 0..TOUCHED {
         trial.player.touch(number, 1).await?;
     }
     tokio::time::sleep(STATUSES_WITHIN).await;
-    costs.statuses = trial.cost(from, (STATUSES, idle)).await?;
+    costs.statuses = trial.cost(from, (TOUCHED, idle)).await?;
     Ok(costs)
 }
 
