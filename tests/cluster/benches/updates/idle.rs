@@ -55,11 +55,11 @@ pub async fn measure(folder: &Path) -> anyhow::Result<()> {
 }
 
 fn print(seconds: u64, answered: Vec<Answered>) {
-    // A controller without a lease would ask for none.
-    let is_lease = |answered: &Answered| answered.right.resource == "leases";
+    // Both go on whatever the stages do.
+    let is_steady = |answered: &Answered| answered.right.resource == "leases" || answered.right.verb == "watch";
     let (ours, others): (Vec<Answered>, Vec<Answered>) = answered
         .into_iter()
-        .filter(|answered| !is_lease(answered))
+        .filter(|answered| !is_steady(answered))
         .partition(|answered| answered.user == USER);
     let theirs: Vec<Answered> = others
         .into_iter()
@@ -68,9 +68,15 @@ fn print(seconds: u64, answered: Vec<Answered>) {
     let writes = ours.iter().filter(|answered| is_write(answered)).count();
     let refused = theirs.iter().filter(|answered| answered.code == 403).count();
     let rows = [
-        Row::new("requests of Stagegate without its lease", count(ours.len())),
+        Row::new(
+            "requests of Stagegate, without watches and its lease",
+            count(ours.len()),
+        ),
         Row::new("… writes, without dry runs and Events", count(writes)).goal(0.0),
-        Row::new("requests of KubeStellar's controller-manager", count(theirs.len())),
+        Row::new(
+            "requests of KubeStellar's controller-manager, without watches",
+            count(theirs.len()),
+        ),
         Row::new("… refused", count(refused)).goal(0.0),
     ];
     let title = format!(
