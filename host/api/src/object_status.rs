@@ -63,8 +63,8 @@ pub struct ObjectStatus {
     /// `pendingUpdates` are those of the release then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub before_release: Option<ContentBefore>,
-    /// With `updates: Staged`: the generations of it that clusters of the stage reported last, one entry for all clusters with the same one.
-    /// KubeStellar deletes their reports when it starts. Absent where status has no room for the names.
+    /// With `updates: Staged`: the generations of the object that clusters of the stage reported last, one entry for all clusters that
+    /// reported the same one. KubeStellar deletes their reports when it starts. Absent where status has no room for them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 1024))]
     pub reported_generations: Vec<ReportedGeneration>,
@@ -77,7 +77,7 @@ pub struct ReportedGeneration {
     /// `observedGeneration` in the cluster; empty when it reported none.
     #[schemars(length(max = 64))]
     pub observed_generation: String,
-    /// The clusters, by name. Empty: all clusters of the stage that no other entry names.
+    /// The clusters, by name. Empty: all clusters of the set that was accepted last and that no other entry names.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 1024), inner(length(max = 253)))]
     pub clusters: Vec<String>,

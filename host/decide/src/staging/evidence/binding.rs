@@ -40,17 +40,22 @@ impl<'a> Placed<'a> {
 
 /// What KubeStellar's transport says it cannot deliver of a Binding; `None`: nothing.
 pub(crate) fn undelivered(binding: &Binding) -> Option<String> {
-    let error = binding.status.as_ref()?.errors.first()?;
+    let error = binding.status.as_ref()?.errors.iter().min()?;
     let error: String = error.chars().take(256).collect();
     let name = binding.metadata.name.as_deref().unwrap_or_default();
     Some(format!(
-        "{}{name} ({error}): correct the object or the cluster's properties",
-        UNDELIVERED
+        "{UNDELIVERED}{name} ({error}): correct the object or the cluster's properties"
     ))
 }
 
-/// How such a text begins.
-pub(crate) const UNDELIVERED: &str = "KubeStellar cannot deliver Binding ";
+const UNDELIVERED: &str = "KubeStellar cannot deliver Binding ";
+
+/// The message of a stage without what was said of this at its end.
+pub(crate) fn without_undelivered(message: Option<&str>) -> Option<&str> {
+    let message = message?;
+    let rest = message.find(UNDELIVERED).map_or(message, |at| &message[..at]);
+    Some(rest.trim_end_matches("; ")).filter(|rest| !rest.is_empty())
+}
 
 /// A Binding that belongs to the placement.
 #[derive(Clone, Debug)]

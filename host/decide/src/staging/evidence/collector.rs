@@ -46,7 +46,7 @@ pub fn with_evidence(clauses: &[DownsyncClause]) -> Vec<DownsyncClause> {
     clauses
 }
 
-/// The spec of a placement of which nothing is reported: without any evidence collector.
+/// The spec without any evidence collector: nothing is reported of such a placement.
 pub fn unreported(spec: &BindingPolicySpec) -> BindingPolicySpec {
     BindingPolicySpec {
         downsync: without_evidence(&spec.downsync),

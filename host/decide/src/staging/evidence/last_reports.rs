@@ -1,5 +1,5 @@
-//! The generations that clusters of a held stage reported last. KubeStellar deletes the reports of held stages when it starts, and writes
-//! them again with the next release, so they stay on record. Must not judge what a report means.
+//! The generations that clusters of a held stage reported last. KubeStellar deletes the reports of held stages when it starts and, while a
+//! newer version waits, writes them again only with the next release, so they stay on record. Must not judge what a report means.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,9 +16,13 @@ use crate::staging::input::{
     recorded::{positions, uid},
 };
 
-/// The most that the names of clusters take for this in the status of one stage, in bytes of JSON. Most often no names are needed: all
-/// clusters have got the same releases.
-const NAMES_BYTES_MAX: usize = 16 * 1024;
+/// The most that this takes in the status of one stage, in bytes of JSON. Most often no names are needed: all clusters have got the same
+/// releases.
+const REPORTED_BYTES_MAX: usize = 64 * 1024;
+/// Of these, what an entry takes without names.
+const ENTRY_BYTES: usize = 48;
+/// The longest generation that status takes.
+const GENERATION_MAX: usize = 64;
 
 /// Notes what the clusters of the set that was accepted last report now of each bound object.
 pub(crate) fn note(input: StageInput<'_>, record: &mut StageStatus) {
@@ -46,14 +50,15 @@ pub(crate) fn note(input: StageInput<'_>, record: &mut StageStatus) {
             found,
         }
         .rows();
-        if !rows.is_empty() {
+        if !rows.is_empty() && !is_as_recorded(entry, rows) {
             entry.reported_generations = with_rows(entry, rows, &accepted);
         }
     }
-    let mut room = NAMES_BYTES_MAX;
+    let mut room = REPORTED_BYTES_MAX;
     for entry in &mut record.objects {
         let names = entry.reported_generations.iter().flat_map(|group| &group.clusters);
-        let bytes = names_bytes(names.map(|cluster| ClusterName::of(cluster)));
+        let names = names_bytes(names.map(|cluster| ClusterName::of(cluster)));
+        let bytes = names + ENTRY_BYTES * entry.reported_generations.len();
         match room.checked_sub(bytes) {
             Some(rest) => room = rest,
             None => entry.reported_generations.clear(),
@@ -61,11 +66,21 @@ pub(crate) fn note(input: StageInput<'_>, record: &mut StageStatus) {
     }
 }
 
-/// Other clusters than those that were accepted before: an entry without names was not about them.
+/// Takes them off the record: the stage has clusters that the set before did not have, and an entry without names was not about those, or
+/// nothing is held any more, or status has no room.
 pub(crate) fn forget(record: &mut StageStatus) {
     for entry in &mut record.objects {
         entry.reported_generations.clear();
     }
+}
+
+/// Whether every row has the one generation that is on record of all clusters.
+fn is_as_recorded(entry: &ObjectStatus, rows: &[EvidenceRow]) -> bool {
+    let [only] = entry.reported_generations.as_slice() else {
+        return false;
+    };
+    let is_it = |row: &EvidenceRow| at_of(row).is_some() && *row.r#gen == *only.observed_generation;
+    only.clusters.is_empty() && rows.iter().all(is_it)
 }
 
 /// What is on record of the clusters, brought up to date with their rows. One that has lost the object has no generation.
@@ -79,7 +94,8 @@ fn with_rows(
     for cluster in accepted {
         let row = rows.binary_search_by(|row| row.cluster.borrowed().cmp(cluster));
         let generation = match row.ok().map(|at| &rows[at]) {
-            Some(row) => at_of(row).map_or("", |_| &*row.r#gen),
+            Some(row) if row.r#gen.len() <= GENERATION_MAX => at_of(row).map_or("", |_| &*row.r#gen),
+            Some(_) => "",
             None => known.get(cluster).copied().unwrap_or_default(),
         };
         groups.entry(generation).or_default().push(cluster.text());
@@ -110,6 +126,7 @@ fn by_cluster<'a>(
     }
     for group in groups {
         let names = group.clusters.iter().map(|cluster| ClusterName::of(cluster));
+        let names = names.filter(|cluster| accepted.contains(cluster));
         generations.extend(names.map(|cluster| (cluster, &*group.observed_generation)));
     }
     generations.retain(|_, generation| !generation.is_empty());
@@ -140,6 +157,8 @@ impl UpdateTracker<'_> {
                         unacknowledged: requirement.edits,
                         in_quick_succession: false,
                         observed_generation: (*generation).into(),
+                        // A cluster may have moved its generation by itself while there were no reports: only one from after the release counts.
+                        reported_at: Some(self.first_not_before(self.now)),
                         ..pending
                     };
                     required.insert(cluster.owned(), pending);

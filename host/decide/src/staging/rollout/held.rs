@@ -10,7 +10,7 @@ use crate::checks::finding::Finding;
 use crate::checks::reason::Reason;
 use crate::names::{ClusterName, ObjectKey, PlacementName};
 use crate::staging::evidence::{
-    binding::{UNDELIVERED, undelivered},
+    binding::{undelivered, without_undelivered},
     delivery::{self, Delivery, list_stays_until},
     last_reports,
 };
@@ -105,7 +105,7 @@ impl<'a> Rollout<'a> {
             let delivery = delivery::note(self.input(index, own, Some(&before)), record);
             let Some(binding) = self.binding_of(own) else { continue };
             self.tell_of_hold((index, binding), (draft, record), &delivery);
-            tell_of_transport(binding, (draft, record));
+            self.tell_of_transport((index, binding), (draft, record));
             draft.ask(delivery.questions);
             draft.wake(delivery.wake_at);
             if delivery.is_read_first {
@@ -135,15 +135,6 @@ impl<'a> Rollout<'a> {
         }
     }
 
-    /// Notes what clusters of held stages report now: a restart of KubeStellar takes the reports away.
-    pub(crate) fn keep_reports(&self, records: &mut [StageStatus]) {
-        for (index, record) in records.iter_mut().enumerate().take(self.slots.len()) {
-            if let Some(own) = self.slots[index].open().filter(|_| self.facts.is_staged()) {
-                last_reports::note(self.input(index, own, self.recorded(index)), record);
-            }
-        }
-    }
-
     /// The same of stages that the spec has no more: they are held, and nothing is released to them.
     fn look_at_gone(&self, (draft, records): (&mut Draft, &mut [StageStatus]), broken: &mut BTreeSet<String>) {
         for own in self.gone.iter().filter_map(Slot::open) {
@@ -166,6 +157,15 @@ impl<'a> Rollout<'a> {
             });
             delivery::note_unproven(&mut record.unproven, &first);
             broken.insert(name);
+        }
+    }
+
+    /// Notes what clusters of held stages report now: a restart of KubeStellar takes the reports away.
+    pub(crate) fn keep_reports(&self, records: &mut [StageStatus]) {
+        for (index, record) in records.iter_mut().enumerate().take(self.slots.len()) {
+            if let Some(own) = self.slots[index].open().filter(|_| self.facts.is_staged()) {
+                last_reports::note(self.input(index, own, self.recorded(index)), record);
+            }
         }
     }
 
@@ -211,6 +211,28 @@ impl<'a> Rollout<'a> {
             );
             warn(Reason::DeliveryUnproven, text);
         }
+    }
+
+    /// Says what transport cannot deliver to a stage that has passed or waits for its turn: it then takes away the workload of the whole
+    /// Binding.
+    fn tell_of_transport(&self, (index, binding): (usize, &Binding), (draft, record): (&mut Draft, &mut StageStatus)) {
+        let known = self.recorded(index).and_then(|known| known.message.as_deref());
+        let is_told = without_undelivered(known) != known;
+        let rest = without_undelivered(record.message.as_deref()).map(str::to_owned);
+        let error = undelivered(binding).filter(|_| record.state != StageState::Active);
+        let Some(error) = error else {
+            record.message = rest;
+            return;
+        };
+        let text = format!("{error}; clusters of stage {} may have lost the workload", record.name);
+        if !is_told {
+            draft.events.push(Event {
+                warning: true,
+                reason: Reason::TransportError,
+                message: text.clone(),
+            });
+        }
+        record.message = Some(rest.map_or(text.clone(), |rest| format!("{rest}; {text}")));
     }
 
     /// Where updates are immediate, Bindings that were held are held no more. That lets newer versions through, so a pause puts it off.
@@ -392,13 +414,14 @@ impl<'a> Rollout<'a> {
                 continue;
             };
             delivery::begin_release((binding, wanted), record, self.facts.now);
-            // What it says was about the release before.
-            record.message = None;
+            if own.revision != self.checked.revision {
+                // The message was about the release before.
+                record.message = None;
+            }
             let before = record.clone();
             if let Some((followed, questions)) = follow(self.input(index, own, Some(&before))) {
                 record.objects = followed.objects;
                 record.named_clusters = followed.named_clusters;
-                record.unsettled_since = followed.unsettled_since;
                 record.message = followed.message;
                 draft.ask(questions);
             }
@@ -419,25 +442,6 @@ impl<'a> Rollout<'a> {
         let is_its =
             binding_view::owner_uid(binding) == Some(own.uid()) && binding.metadata.deletion_timestamp.is_none();
         (is_its && is_identified(&binding.metadata)).then_some(binding)
-    }
-}
-
-/// Says of a stage that is not evaluated now what transport cannot deliver: it takes the workload of the whole Binding away then.
-fn tell_of_transport(binding: &Binding, (draft, record): (&mut Draft, &mut StageStatus)) {
-    let error = undelivered(binding).filter(|_| record.state != StageState::Active);
-    let is_told = |told: &String| told.starts_with(UNDELIVERED);
-    let Some(error) = error else {
-        record.message.take_if(|told| is_told(told));
-        return;
-    };
-    let text = format!("{error}; clusters of stage {} may have lost the workload", record.name);
-    if record.message.as_ref() != Some(&text) {
-        draft.events.push(Event {
-            warning: true,
-            reason: Reason::TransportError,
-            message: text.clone(),
-        });
-        record.message = Some(text);
     }
 }
 

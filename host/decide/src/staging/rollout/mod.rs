@@ -12,7 +12,7 @@ pub(crate) mod repair;
 pub(crate) mod sign_of_life;
 pub(crate) mod stages;
 
-use crate::staging::evidence::collector;
+use crate::staging::evidence::{collector, last_reports};
 use crate::time::round_up_to_second;
 use std::sync::LazyLock;
 
@@ -391,9 +391,12 @@ impl<'a> Rollout<'a> {
         }
     }
 
-    fn finish(&self, mut draft: Draft, records: Vec<StageStatus>, mut status_draft: StatusDraft) -> Decision {
+    fn finish(&self, mut draft: Draft, mut records: Vec<StageStatus>, mut status_draft: StatusDraft) -> Decision {
         if !draft.questions.is_empty() {
             return Decision::Ask(draft.questions);
+        }
+        if status::too_large(&records).is_some() {
+            records.iter_mut().for_each(last_reports::forget);
         }
         if let Some(finding) = status::too_large(&records) {
             return Decision::Act(self.without_room(&finding));

@@ -12,7 +12,7 @@ use stagegate_api::{BindingPolicyRef, BoundObject, HoldTracking, ObjectStatus, O
 use crate::checks::check::Check;
 use crate::checks::spec::Expression;
 use crate::names::{ClusterName, ObjectKey};
-use crate::staging::evidence::{Bound, delivery, last_reports, pending};
+use crate::staging::evidence::{Bound, binding::without_undelivered, delivery, last_reports, pending};
 use crate::staging::input::{
     CheckedStage, NAMES_BYTES_MAX, OwnedPlacement, binding_view,
     recorded::{destinations, is_unbound, key_of, positions},
@@ -31,6 +31,7 @@ pub fn start_attempt(recorded: Option<&StageStatus>, own: &OwnedPlacement<'_>, n
             revision,
             passed_at: None,
             completed_at: None,
+            message: without_undelivered(recorded.message.as_deref()).map(str::to_owned),
             ..recorded.clone()
         };
     }
@@ -61,10 +62,11 @@ pub fn start_attempt(recorded: Option<&StageStatus>, own: &OwnedPlacement<'_>, n
         settled_at: same_placement
             .filter(|_| own.is_released_in_place())
             .and_then(|recorded| recorded.settled_at.clone()),
-        // It tells of the release.
+        // The message is about the release.
         message: same_placement
             .filter(|_| own.is_released_in_place())
-            .and_then(|recorded| recorded.message.clone()),
+            .and_then(|recorded| without_undelivered(recorded.message.as_deref()))
+            .map(str::to_owned),
         hold: HoldTracking {
             generation: None,
             ..same_placement.map(|recorded| recorded.hold.clone()).unwrap_or_default()

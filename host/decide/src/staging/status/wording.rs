@@ -6,7 +6,7 @@ use crate::checks::check::Check;
 use crate::checks::reason::Reason;
 
 /// Whether nothing differs but words: messages of outcomes and reasons that are the same (how many clusters are healthy by now, say),
-/// in how many clusters nothing is missing by now, which of the reasons that each rollout has for some seconds holds now, which generation
+/// in how many clusters nothing is missing by now, which of the reasons that each rollout has for some seconds holds now, which generations
 /// clusters report, or the name of a placement that is not open yet.
 pub fn is_rewording(found: &StagedBindingPolicyStatus, new: &StagedBindingPolicyStatus) -> bool {
     found != new && without_words(found) == without_words(new)

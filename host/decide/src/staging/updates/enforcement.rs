@@ -14,7 +14,7 @@ const BEFORE_A_MOVE: SignedDuration = SignedDuration::from_secs(30);
 /// How old it may be while nothing moves.
 pub const WHILE_HELD: SignedDuration = SignedDuration::from_secs(300);
 
-/// When facts that are older than an answer are gathered anew.
+/// How soon facts that are older than an answer are gathered anew.
 const GATHERED_ANEW: SignedDuration = SignedDuration::from_secs(1);
 
 /// Why nothing may be opened or released; the question goes to `questions` where the answer is missing or too old.
@@ -22,7 +22,7 @@ pub fn require(facts: &Facts, binding: &PlacementName, questions: &mut Vec<Quest
     let latest = after(facts.now, BEFORE_A_MOVE);
     if facts.hold.as_ref().is_some_and(|hold| hold.asked_at >= latest) {
         // It was asked long after these facts were gathered, so they are gathered anew.
-        let text = format!("reading again before Binding {binding} is changed");
+        let text = format!("reading everything again before Binding {binding} is changed");
         return Err(Finding::unknown(Reason::Opening, text).wake_at(after(facts.now, GATHERED_ANEW)));
     }
     let fresh = facts

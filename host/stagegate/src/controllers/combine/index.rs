@@ -74,7 +74,8 @@ impl Index {
     }
 
     /// Objects that came, went or changed collectors; all when the clusters changed. Not those that were only edited:
-    /// KubeStellar combines anew when a cluster answers, and not before. One that has no CombinedStatus may have been made again.
+    /// KubeStellar combines anew when a cluster answers, and not before. An edited one that has no CombinedStatus
+    /// is touched, too: it may have been deleted and created again.
     pub fn binding(&mut self, change: &Change<'_, Guarded<Binding>>) -> Vec<Key> {
         let name = &change.id.name;
         let binding = change.after.and_then(|guarded| guarded.object());
@@ -89,10 +90,17 @@ impl Index {
         let owner = |guarded: &Arc<Guarded<Binding>>| guarded.owner_references().to_vec();
         let renewed = change.before().as_ref().map(owner) != change.after.map(owner);
         let mut touched = BTreeSet::from([Key::Binding(name.clone())]);
+        let combined: BTreeSet<ObjectKey> = self
+            .combined
+            .get(name)
+            .into_iter()
+            .flatten()
+            .map(|(_, of)| of.clone())
+            .collect();
         for object in before.keys().chain(after.keys()) {
             let is_same = match (before.get(object), after.get(object)) {
                 (Some(before), Some(after)) if after.is_edited_alone(before) => {
-                    after == before || self.is_combined(name, object)
+                    after == before || after.collectors.is_empty() || combined.contains(object)
                 }
                 _ => false,
             };
@@ -228,11 +236,6 @@ impl Index {
     pub fn combined_of(&self, binding: &str) -> Vec<ObjectId> {
         let known = self.combined.get(binding).into_iter().flatten();
         known.map(|(id, _)| id.clone()).collect()
-    }
-
-    fn is_combined(&self, binding: &str, object: &ObjectKey) -> bool {
-        let known = self.combined.get(binding);
-        known.is_some_and(|known| known.values().any(|combined| combined == object))
     }
 }
 

@@ -175,7 +175,7 @@ impl Combine {
             // Nothing asks for them any more; the object itself does not matter.
             return Ok(existing.iter().filter_map(combine_delete).collect());
         };
-        // Its CombinedStatus may have gone with the object that it was about, and a held Binding goes on naming that.
+        // Its CombinedStatus may have gone with the object that it was about, and a held Binding goes on naming that object.
         let is_read_anew = existing.is_empty() && !bound.status_collectors.is_empty();
         let Some(object) = self.object(key, &bound, is_read_anew).await? else {
             debug!(key = %key, binding = name, "the bound object is gone: its CombinedStatus goes with it");

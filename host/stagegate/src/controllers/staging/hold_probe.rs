@@ -48,12 +48,10 @@ impl HoldProbe {
         not_before: Timestamp,
     ) -> Result<HoldFacts, RequestError> {
         let _turn = self.turn.lock().await;
-        let asked_at = clock.now();
-        // A clock that was put back has answers of later times.
-        let is_of_then = |known: &HoldFacts| not_before <= known.asked_at && known.asked_at <= asked_at;
-        if let Some(known) = self.last().filter(is_of_then) {
+        if let Some(known) = self.last().filter(|known| known.asked_at >= not_before) {
             return Ok(known);
         }
+        let asked_at = clock.now();
         let mut answer = attempt(client, binding).await?;
         if answer == HoldAnswer::Refused {
             tokio::time::sleep(APART).await;

@@ -338,7 +338,7 @@ async fn writes(world: &World) -> u64 {
 }
 
 /// Version 1 is deleted and stays in all clusters; then the object is there again.
-async fn deleted_and_made_again(as_version: u32) -> World {
+async fn deleted_and_created_again(as_version: u32) -> World {
     let world = at_version_1(Pace::Fast).await;
     world.delete(&world.deployments(), "web").await;
     world
@@ -361,8 +361,8 @@ async fn deleted_and_made_again(as_version: u32) -> World {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_object_that_is_deleted_and_made_again_goes_through_the_stages() {
-    let world = deleted_and_made_again(2).await;
+async fn an_object_that_is_deleted_and_created_again_goes_through_the_stages() {
+    let world = deleted_and_created_again(2).await;
     world.until_stage("web", "test", 120).await;
     assert_eq!(ran(&world, "prod-1"), ["1"]);
     world.until_phase("web", Phase::Completed, 300).await;
@@ -370,8 +370,8 @@ async fn an_object_that_is_deleted_and_made_again_goes_through_the_stages() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_object_that_is_deleted_and_made_again_as_it_was_waits_for_reports_about_it() {
-    let world = deleted_and_made_again(1).await;
+async fn an_object_that_is_deleted_and_created_again_as_it_was_waits_for_reports_about_it() {
+    let world = deleted_and_created_again(1).await;
     // Clusters have the same object as before and nothing new to report.
     world
         .until("web", 120, |status| status.reason.as_deref() == Some("NotReported"))
