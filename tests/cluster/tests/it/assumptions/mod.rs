@@ -51,7 +51,10 @@ pub fn come_first(arguments: &Arguments) {
     drop(shared);
     let conclusion = libtest_mimic::run(arguments, trials);
     conclusion.exit_if_failed();
-    drop(std::fs::remove_dir_all(folder()));
+    // Where none was chosen, another run of this program may be at them.
+    if conclusion.num_passed > 0 {
+        drop(std::fs::remove_dir_all(folder()));
+    }
 }
 
 type Outcome = std::pin::Pin<Box<dyn Future<Output = anyhow::Result<()>>>>;
