@@ -11,7 +11,7 @@ use crate::harness::{Pace, World, image};
 
 /// Moments after an edit in milliseconds: while it is noticed, released, written, read by transport and reported, and later ones.
 fn moments() -> impl Iterator<Item = u64> {
-    let step = 200 / budget().min(10);
+    let step = 100 / budget().min(5);
     let in_release = (0..2_000).step_by(usize::try_from(step).unwrap());
     in_release.chain((2_000..8_000).step_by(1_000))
 }
