@@ -280,7 +280,7 @@ impl World {
         self.contents(resource, name).unwrap_or_default().into_keys().collect()
     }
 
-    /// By cluster that has the object: the digest of its contents. `None`: nobody here knows.
+    /// By cluster that has the object: the digest of its contents. `None`: the playground does not show it.
     pub fn contents(&self, resource: &str, name: &str) -> Option<BTreeMap<String, String>> {
         let truth = self.clusters()?.truth();
         let is_it = |object: &ObjectRef| object.resource == resource && object.name == name;

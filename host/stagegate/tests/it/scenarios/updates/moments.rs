@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::json;
 use stagegate_api::{Phase, StagedBindingPolicyStatus};
 
-use super::{at_version_1, ran};
+use super::{at_version_1, binding, ran};
 use crate::harness::seeded::budget;
 use crate::harness::{Pace, World, image};
 
@@ -85,4 +85,23 @@ async fn an_edit_that_is_taken_back_while_transport_reads_is_owed_a_report_of_it
         let last = ran(&world, "prod-1").pop();
         assert_eq!(last.as_deref(), Some(newest), "edited and edited back after {at} ms");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_edit_between_the_write_of_a_binding_and_the_reading_of_transport_is_named() {
+    let world = at_version_1(Pace::Fast).await;
+    world.edit_cluster("dev-2", json!({"readyAfter": "12s"})).await;
+    let written = async || binding(&world, "dev").await.metadata.generation;
+    let before = written().await;
+    world.edit_deployment("web", image("web", 2)).await;
+    while written().await == before {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    world.edit_deployment("web", image("web", 3)).await;
+    world
+        .until_so("what slipped in is named", 30, async || {
+            world.events("web").await.contains_key("DeliveryUnproven")
+        })
+        .await;
+    assert_eq!(ran(&world, "dev-1"), ["1", "3"]);
 }
