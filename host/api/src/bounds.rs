@@ -56,25 +56,31 @@ fn label_key() -> Schema {
     json_schema!({"type": "string", "maxLength": 317, "pattern": LABEL_KEY_PATTERN})
 }
 
+/// One selector over object labels, in Kubernetes' grammar.
+pub(crate) fn label_selector(_: &mut SchemaGenerator) -> Schema {
+    let value = json_schema!({"type": "string", "maxLength": 63, "pattern": LABEL_VALUE_PATTERN});
+    selector(&value, &label_key())
+}
+
 fn selectors(value: &Schema, key: &Schema) -> Schema {
+    json_schema!({"type": "array", "maxItems": 64, "items": selector(value, key)})
+}
+
+fn selector(value: &Schema, key: &Schema) -> Schema {
     json_schema!({
-        "type": "array",
-        "maxItems": 64,
-        "items": {
-            "type": "object",
-            "properties": {
-                "matchLabels": {"type": "object", "maxProperties": 64, "additionalProperties": value},
-                "matchExpressions": {
-                    "type": "array",
-                    "maxItems": 64,
-                    "items": {
-                        "type": "object",
-                        "required": ["key", "operator"],
-                        "properties": {
-                            "key": key,
-                            "operator": {"type": "string", "enum": ["In", "NotIn", "Exists", "DoesNotExist"]},
-                            "values": {"type": "array", "maxItems": 256, "items": value},
-                        },
+        "type": "object",
+        "properties": {
+            "matchLabels": {"type": "object", "maxProperties": 64, "additionalProperties": value},
+            "matchExpressions": {
+                "type": "array",
+                "maxItems": 64,
+                "items": {
+                    "type": "object",
+                    "required": ["key", "operator"],
+                    "properties": {
+                        "key": key,
+                        "operator": {"type": "string", "enum": ["In", "NotIn", "Exists", "DoesNotExist"]},
+                        "values": {"type": "array", "maxItems": 256, "items": value},
                     },
                 },
             },

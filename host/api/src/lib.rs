@@ -20,6 +20,7 @@ pub mod managed_cluster;
 pub mod simulated_cluster;
 pub mod status_collector;
 pub mod work_status;
+pub mod workloads;
 
 pub mod crd;
 pub mod printable;

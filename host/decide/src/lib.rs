@@ -18,5 +18,6 @@ pub mod combine;
 pub mod counted;
 pub mod health;
 pub mod names;
+pub mod pools;
 pub mod staging;
 mod time;

@@ -75,7 +75,7 @@ impl Events {
         let (sender, receiver) = mpsc::channel(WAITING_MAX);
         let (milestones, passed) = mpsc::unbounded_channel();
         let writer = Writer {
-            api: Api::namespaced(client, NAMESPACE),
+            client,
             clock,
             receiver,
             passed,
@@ -107,7 +107,7 @@ impl Events {
 
 /// Writes what [`Events`] is given.
 pub struct Writer {
-    api: Api<Event>,
+    client: Client,
     clock: SharedClock,
     receiver: mpsc::Receiver<Notice>,
     /// The milestones.
@@ -183,7 +183,7 @@ impl Writer {
         (repeated, now): (Option<&(String, i32)>, Timestamp),
     ) -> Result<(), RequestError> {
         match repeated {
-            Some((event_name, count)) => match self.count(event_name, *count, now).await {
+            Some(series) => match self.count(namespace(&notice.about), series, now).await {
                 // The API server forgets Events after an hour; a series may go on for longer.
                 Err(error) if error.is_not_found() => self.create(notice.clone(), key.clone(), now).await,
                 written => written,
@@ -192,13 +192,19 @@ impl Writer {
         }
     }
 
-    async fn count(&self, event_name: &str, count: i32, now: Timestamp) -> Result<(), RequestError> {
+    async fn count(
+        &self,
+        namespace: &str,
+        (event_name, count): &(String, i32),
+        now: Timestamp,
+    ) -> Result<(), RequestError> {
         let series = EventSeries {
-            count,
+            count: *count,
             last_observed_time: MicroTime(now),
         };
         let (params, body) = (PatchParams::default(), Patch::Merge(json!({"series": series})));
-        let patched = self.api.patch(event_name, &params, &body);
+        let api: Api<Event> = Api::namespaced(self.client.clone(), namespace);
+        let patched = api.patch(event_name, &params, &body);
         request(format!("patch event {event_name}"), patched).await.map(drop)
     }
 
@@ -208,7 +214,9 @@ impl Writer {
         let event_name = format!("{}.{stamp}", notice.about.name.as_deref().unwrap_or("unnamed"));
         let event = event(event_name.clone(), notice, now);
         let params = PostParams::default();
-        let created = self.api.create(&params, &event);
+        let namespace = event.metadata.namespace.as_deref().unwrap_or(NAMESPACE);
+        let api: Api<Event> = Api::namespaced(self.client.clone(), namespace);
+        let created = api.create(&params, &event);
         request(format!("create event {event_name}"), created).await?;
         self.forget_oldest_series();
         let series = Series {
@@ -271,11 +279,16 @@ impl Tokens {
     }
 }
 
+/// Where Events about the object live.
+fn namespace(about: &ObjectReference) -> &str {
+    about.namespace.as_deref().unwrap_or(NAMESPACE)
+}
+
 fn event(name: String, notice: Notice, now: Timestamp) -> Event {
     Event {
         metadata: ObjectMeta {
             name: Some(name),
-            namespace: Some(NAMESPACE.to_owned()),
+            namespace: Some(namespace(&notice.about).to_owned()),
             ..ObjectMeta::default()
         },
         action: Some(notice.reason.clone()),

@@ -4,6 +4,7 @@
 use std::future::Future;
 use std::time::Duration;
 
+use kube::core::Status;
 use thiserror::Error;
 
 use super::write_blocked::WriteBlocked;
@@ -29,6 +30,8 @@ pub enum RequestError {
         code: u16,
         reason: String,
         message: String,
+        /// The fields that it refused, as its causes name them.
+        fields: Vec<String>,
     },
     /// What is known already is newer: the server is behind, and nothing may be decided on its answer.
     #[error("{what}: the API server answered from an older state than it showed before")]
@@ -96,9 +99,16 @@ pub async fn request<T>(
             code: status.code,
             reason: status.reason.clone(),
             message: cut(&status.message, MESSAGE_CHARS_MAX),
+            fields: fields(&status),
         }),
         Ok(Err(cause)) => Err(failure(what.into(), cause)),
     }
+}
+
+fn fields(status: &Status) -> Vec<String> {
+    let causes = status.details.iter().flat_map(|details| &details.causes);
+    let fields = causes.map(|cause| cut(&cause.field, MESSAGE_CHARS_MAX));
+    fields.filter(|field| !field.is_empty()).collect()
 }
 
 fn failure(what: String, cause: kube::Error) -> RequestError {

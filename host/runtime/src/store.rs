@@ -194,6 +194,19 @@ impl<T> Store<T> {
         objects.values().map(Kept::object).collect()
     }
 
+    /// Those of one namespace.
+    pub fn in_namespace(&self, namespace: &str) -> Vec<Arc<T>> {
+        let objects = self.objects.read().unwrap_or_else(PoisonError::into_inner);
+        let first = ObjectId {
+            namespace: Some(namespace.to_owned()),
+            name: String::new(),
+        };
+        let of_namespace = objects
+            .range(first..)
+            .take_while(|(id, _)| id.namespace.as_deref() == Some(namespace));
+        of_namespace.map(|(_, kept)| kept.object()).collect()
+    }
+
     pub fn ids(&self) -> Vec<ObjectId> {
         let objects = self.objects.read().unwrap_or_else(PoisonError::into_inner);
         objects.keys().cloned().collect()

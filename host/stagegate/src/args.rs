@@ -307,6 +307,7 @@ pub enum Controller {
     Staging,
     Binding,
     Combine,
+    Yurtappdaemon,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -16,6 +16,8 @@ pub enum ControllerName {
     Binding,
     /// Returned statuses to CombinedStatus, in KubeStellar's place.
     Combine,
+    /// YurtAppDaemons: a workload in every node pool.
+    YurtAppDaemon,
 }
 
 /// What to run and how fast.

@@ -22,17 +22,17 @@ pub(super) fn all() -> Vec<CustomResourceDefinition> {
     kinds.into_iter().map(Kind::into_crd).collect()
 }
 
-struct Kind {
-    group: &'static str,
-    version: &'static str,
-    kind: &'static str,
-    plural: &'static str,
-    short_names: &'static [&'static str],
-    namespaced: bool,
-    has_status: bool,
-    columns: Value,
-    properties: Value,
-    required: &'static [&'static str],
+pub(super) struct Kind {
+    pub(super) group: &'static str,
+    pub(super) version: &'static str,
+    pub(super) kind: &'static str,
+    pub(super) plural: &'static str,
+    pub(super) short_names: &'static [&'static str],
+    pub(super) namespaced: bool,
+    pub(super) has_status: bool,
+    pub(super) columns: Value,
+    pub(super) properties: Value,
+    pub(super) required: &'static [&'static str],
 }
 
 impl Kind {
@@ -52,7 +52,7 @@ impl Kind {
         }
     }
 
-    fn into_crd(self) -> CustomResourceDefinition {
+    pub(super) fn into_crd(self) -> CustomResourceDefinition {
         let mut properties = self.properties;
         for (name, kind) in [("apiVersion", "string"), ("kind", "string"), ("metadata", "object")] {
             properties[name] = json!({"type": kind});

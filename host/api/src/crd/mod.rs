@@ -3,15 +3,27 @@
 //! On a real cluster only [`ours`] is ever applied; KubeStellar and its inventory bring their own.
 
 mod kubestellar;
+mod openyurt;
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{CustomResourceDefinition, JSONSchemaProps};
 use kube::CustomResourceExt;
 
+use crate::workloads::YurtAppDaemon;
 use crate::{SimulatedCluster, StagedBindingPolicy};
 
 /// The definitions this project installs on a cluster.
 pub fn ours() -> Vec<CustomResourceDefinition> {
     vec![refusing_nulls(StagedBindingPolicy::crd())]
+}
+
+/// The definitions of the workload controllers, which are installed in clusters that run workloads.
+pub fn workloads() -> Vec<CustomResourceDefinition> {
+    vec![refusing_nulls(YurtAppDaemon::crd())]
+}
+
+/// OpenYurt's definition of NodePool as if it were served in this one version, faithful in what this project reads.
+pub fn node_pools(version: &'static str) -> CustomResourceDefinition {
+    openyurt::node_pool(version)
 }
 
 /// The definitions that only the playground serves.
@@ -26,7 +38,14 @@ pub fn foreign() -> Vec<CustomResourceDefinition> {
 
 /// All that the playground's API server serves beside built-in kinds.
 pub fn all_for_playground() -> Vec<CustomResourceDefinition> {
-    [ours(), playground(), foreign()].concat()
+    [
+        ours(),
+        workloads(),
+        playground(),
+        foreign(),
+        vec![node_pools("v1beta2")],
+    ]
+    .concat()
 }
 
 /// Removes `nullable`, which the schema derive puts on every optional field: a stored null would be neither absent

@@ -150,6 +150,27 @@ impl ReportedConditions {
         self.by_type[type_ as usize]
     }
 
+    /// Of a status that was read here, by type, status and reason. Types that health is not judged by are left out, and reasons that no
+    /// rule knows; a type that is there twice cannot be read.
+    pub fn of<'a>(conditions: impl Iterator<Item = (&'a str, &'a str, Option<&'a str>)>) -> Self {
+        let mut known = Self::default();
+        for (type_, status, reason) in conditions {
+            let Some(type_) = ConditionType::parse(type_) else {
+                continue;
+            };
+            let status = match status {
+                "True" => ConditionStatus::True,
+                "False" => ConditionStatus::False,
+                _ => ConditionStatus::Unknown,
+            };
+            let reason = reason.and_then(ConditionReason::parse);
+            let place = &mut known.by_type[type_ as usize];
+            known.unreadable |= place.is_some();
+            *place = Some(ReportedCondition { status, reason });
+        }
+        known
+    }
+
     /// Adds one entry, `type=status` or `type=status:reason`; false if it is malformed or repeats a type.
     pub(super) fn take(&mut self, entry: &str) -> bool {
         if entry == UNREADABLE {

@@ -4,13 +4,13 @@
 use std::fmt::Debug;
 
 use futures::FutureExt as _;
-use kube::Api;
 use kube::api::ListParams;
 use kube::core::ObjectList;
 use kube::core::metadata::PartialObjectMeta;
 use serde::de::DeserializeOwned;
 use tokio::time::timeout;
 
+use super::Selected;
 use super::bounds::ANSWER_MAX;
 use super::error::WatchError;
 use super::position::Position;
@@ -27,31 +27,33 @@ pub struct Listed<T> {
 }
 
 /// The objects, for the store, each as `kept` makes it before the next page is asked for.
-pub async fn whole<T, O>(api: &Api<T>, seen: u64, kept: impl Fn(T) -> O) -> Result<Listed<O>, WatchError>
+pub async fn whole<T, O>(of: &Selected<T>, seen: u64, kept: impl Fn(T) -> O) -> Result<Listed<O>, WatchError>
 where
     T: Clone + Debug + DeserializeOwned,
 {
-    pages(seen, |params| async move { api.list(&params).await }.boxed(), kept).await
+    let list = |params| async move { of.api.list(&params).await }.boxed();
+    pages((seen, of.labels.clone()), list, kept).await
 }
 
 /// Their versions, to compare with the store. The metadata that they stand in takes fifty times as much.
-pub async fn versions<T>(api: &Api<T>, seen: u64) -> Result<Listed<(ObjectId, Version)>, WatchError>
+pub async fn versions<T>(of: &Selected<T>, seen: u64) -> Result<Listed<(ObjectId, Version)>, WatchError>
 where
     T: Clone + Debug + DeserializeOwned,
 {
-    let list = |params| async move { api.list_metadata(&params).await }.boxed();
+    let list = |params| async move { of.api.list_metadata(&params).await }.boxed();
     let version = |object: PartialObjectMeta<T>| (ObjectId::of(&object.metadata), Version::of(&object.metadata));
-    pages(seen, list, version).await
+    pages((seen, of.labels.clone()), list, version).await
 }
 
 async fn pages<'a, T: Clone, O>(
-    seen: u64,
+    (seen, labels): (u64, Option<String>),
     list: impl Fn(ListParams) -> futures::future::BoxFuture<'a, kube::Result<ObjectList<T>>>,
     kept: impl Fn(T) -> O,
 ) -> Result<Listed<O>, WatchError> {
     let mut objects = Vec::new();
     let mut first: Option<String> = None;
     let mut params = ListParams::default().limit(PAGE_OBJECTS);
+    params.label_selector = labels;
     loop {
         let page = timeout(ANSWER_MAX, list(params.clone()));
         let page = page

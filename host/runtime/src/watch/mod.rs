@@ -48,14 +48,27 @@ pub enum ManagedFields {
     Shown(Arc<dyn Fn(&ObjectMeta) + Send + Sync>),
 }
 
+/// The objects that a watch is about.
+pub struct Selected<T> {
+    pub api: Api<T>,
+    /// A label selector; `None`: all objects.
+    pub labels: Option<String>,
+}
+
+impl<T> From<Api<T>> for Selected<T> {
+    fn from(api: Api<T>) -> Self {
+        Self { api, labels: None }
+    }
+}
+
 /// Fills `store` until it is dropped; never returns. How it is doing is told to `watched`.
-pub async fn keep<T>(api: Api<T>, store: Arc<Store<T>>, managed: ManagedFields, watched: Arc<Watched>)
+pub async fn keep<T>(of: impl Into<Selected<T>>, store: Arc<Store<T>>, managed: ManagedFields, watched: Arc<Watched>)
 where
     T: Resource + Clone + Debug + DeserializeOwned + Send + 'static,
 {
     let mut keeper = Keeper {
         kind: watched.name(),
-        api,
+        of: of.into(),
         store,
         managed,
         row: FailureStreak::default(),
@@ -66,7 +79,7 @@ where
     loop {
         watched.listing();
         let kept = |object| keeper.kept(object);
-        match list::whole(&keeper.api, keeper.store.seen(), kept).await {
+        match list::whole(&keeper.of, keeper.store.seen(), kept).await {
             Ok(listed) => {
                 let position = keeper.take_list(listed);
                 keeper.follow(position).await;
@@ -89,7 +102,7 @@ enum Over {
 
 struct Keeper<'k, T> {
     kind: &'k str,
-    api: Api<T>,
+    of: Selected<T>,
     store: Arc<Store<T>>,
     managed: ManagedFields,
     row: FailureStreak,
@@ -160,8 +173,9 @@ where
 
     /// One watch, to its end.
     async fn watch(&mut self, position: &mut Position) -> Result<Over, WatchError> {
-        let params = WatchParams::default().timeout(WATCH_S);
-        let begun = timeout(ANSWER_MAX, self.api.watch(&params, &position.version)).await;
+        let mut params = WatchParams::default().timeout(WATCH_S);
+        params.label_selector.clone_from(&self.of.labels);
+        let begun = timeout(ANSWER_MAX, self.of.api.watch(&params, &position.version)).await;
         let events = begun
             .map_err(|_elapsed| WatchError::NoAnswer)?
             .map_err(WatchError::Begin)?;
@@ -238,7 +252,7 @@ where
             };
         }
         let asked_at = Instant::now();
-        match list::versions(&self.api, self.store.seen()).await {
+        match list::versions(&self.of, self.store.seen()).await {
             Ok(listed) => self.audit.listed(listed, asked_at),
             Err(trouble) => {
                 debug!(kind = self.kind, error = trouble.cause(), "comparing later");

@@ -117,5 +117,6 @@ fn controller(name: Controller) -> ControllerName {
         Controller::Staging => ControllerName::Staging,
         Controller::Binding => ControllerName::Binding,
         Controller::Combine => ControllerName::Combine,
+        Controller::Yurtappdaemon => ControllerName::YurtAppDaemon,
     }
 }

@@ -1,10 +1,12 @@
 //! The controllers: what each watches, which keys an event touches, how facts are gathered and answers carried out.
 //!
-//! [`staging`] moves StagedBindingPolicies; [`binding`] and [`combine`] do KubeStellar's work where none runs.
+//! [`staging`] moves StagedBindingPolicies; [`binding`] and [`combine`] do KubeStellar's work where none runs; [`yurtappdaemon`] keeps
+//! workloads in node pools.
 
 pub mod binding;
 pub mod combine;
 pub mod staging;
+pub mod yurtappdaemon;
 
 mod detections;
 pub mod evaluator;
@@ -46,6 +48,9 @@ pub fn spawn(
             metrics: metrics.clone(),
         };
         staging::spawn(runtime, of_staging, &kinds, tasks);
+    }
+    if named.contains(&ControllerName::YurtAppDaemon) {
+        yurtappdaemon::spawn(runtime, tasks);
     }
     let replaces = [ControllerName::Binding, ControllerName::Combine]
         .into_iter()

@@ -12,6 +12,7 @@ mod held_bindings;
 mod invariants;
 mod lease;
 mod matrices;
+mod pools;
 mod reference;
 mod repository;
 mod sandbox;

@@ -115,6 +115,7 @@ fn every_flag_has_the_rights_it_needs() {
             Controller::Staging => "stagegate-staging",
             Controller::Binding => "stagegate-binding",
             Controller::Combine => "stagegate-combine",
+            Controller::Yurtappdaemon => "stagegate-yurtappdaemon",
         });
         let wanted: BTreeSet<&str> = wanted.chain(["stagegate-workloads"]).collect();
         assert_eq!(roles, wanted, "{}", rights.from);

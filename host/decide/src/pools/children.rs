@@ -1,0 +1,340 @@
+//! The workloads that there are, each with its pool, and what each pool's is to be. Must not decide what goes.
+
+use std::collections::BTreeMap;
+
+use stagegate_api::workloads::{APPLIED_DIGEST, POOL_NAME, REF_NODE_POOL, REVISION_HASH, WorkloadView, YurtAppDaemon};
+
+use super::facts::{Child, Facts, Pool};
+use super::plan::{ChildRef, Draft, Write};
+use super::render::{CREATE_VERSION, Rendered, Renderer, child_name};
+use super::spec::Checked;
+use crate::binding::is_label_value;
+use crate::health::{Health, health};
+use crate::staging::Precondition;
+
+/// All pools that match, and all workloads of the daemon.
+pub(super) struct Children<'a> {
+    /// By the names of their pools.
+    pub wanted: Vec<Wanted<'a>>,
+    /// Workloads whose pool does not match, with the pool; and those of a pool that has another one already.
+    pub surplus: Vec<(&'a str, &'a WorkloadView)>,
+    /// Workloads of no known pool.
+    pub stray: Vec<&'a WorkloadView>,
+}
+
+/// One pool that matches.
+pub(super) struct Wanted<'a> {
+    pub pool: &'a str,
+    pub state: State<'a>,
+}
+
+/// What there is in a pool.
+pub(super) enum State<'a> {
+    /// Nothing.
+    Missing(Box<Rendered>),
+    /// The daemon's workload.
+    Own(&'a WorkloadView, Box<Rendered>),
+    /// The daemon's workload, which is being deleted.
+    Leaving,
+    /// A workload that nothing controls, and that has the labels of the daemon's.
+    Orphan(&'a WorkloadView),
+    /// No workload can be made here, and why.
+    Skipped(String),
+}
+
+impl<'a> Children<'a> {
+    pub fn of(
+        facts: &'a Facts,
+        checked: &'a Checked<'_>,
+        pools: &'a BTreeMap<String, Pool>,
+        revision: &'a str,
+    ) -> Self {
+        let matching = || pools.iter().filter(|(_, pool)| checked.pools.matches(&pool.labels));
+        let named: BTreeMap<String, &str> = matching()
+            .map(|(pool, _)| (name_of(&facts.daemon, checked, pool), pool.as_str()))
+            .collect();
+        let mut by_pool: BTreeMap<&str, Vec<&WorkloadView>> = BTreeMap::new();
+        let mut stray = Vec::new();
+        for view in known(facts).filter(|view| is_own(&facts.daemon, view)) {
+            match pool_of(view).or_else(|| named.get(name(view)).copied()) {
+                Some(pool) => by_pool.entry(pool).or_default().push(view),
+                None => stray.push(view),
+            }
+        }
+        let mut surplus = Vec::new();
+        let renderer = Renderer {
+            daemon: &facts.daemon,
+            checked,
+            revision,
+        };
+        let wanted = matching().map(|(pool, of)| {
+            let mut own = by_pool.remove(pool.as_str()).unwrap_or_default();
+            // The one that was there first has served longest.
+            own.sort_by_key(|view| (view.metadata.creation_timestamp.clone().map(|time| time.0), name(view)));
+            let mut own = own.into_iter();
+            let state = state(facts, (&renderer, checked), (pool, of), own.next());
+            surplus.extend(own.map(|view| (pool.as_str(), view)));
+            Wanted { pool, state }
+        });
+        let wanted = wanted.collect();
+        for (pool, views) in by_pool {
+            surplus.extend(views.into_iter().map(|view| (pool, view)));
+        }
+        Self { wanted, surplus, stray }
+    }
+
+    /// The daemon's workloads.
+    pub fn own(&self) -> impl Iterator<Item = &'a WorkloadView> {
+        let of_pools = self.wanted.iter().filter_map(|wanted| match &wanted.state {
+            State::Own(view, _) => Some(*view),
+            _ => None,
+        });
+        let others = self.surplus.iter().map(|(_, view)| *view);
+        of_pools.chain(others).chain(self.stray.iter().copied())
+    }
+
+    /// Creates what is missing, changes what is otherwise, and adopts what nobody controls.
+    pub fn draft(&self, facts: &Facts, draft: &mut Draft) {
+        for Wanted { pool, state } in &self.wanted {
+            match state {
+                State::Missing(rendered) if may_be_tried(facts, pool, rendered, draft) => {
+                    draft.writes.push(apply(pool, rendered, None));
+                }
+                State::Own(view, rendered)
+                    if is_to_be_applied(facts, view, rendered) && may_be_tried(facts, pool, rendered, draft) =>
+                {
+                    draft.writes.push(apply(pool, rendered, Some(view)));
+                }
+                State::Orphan(view) => draft.writes.extend(child_ref(pool, view).map(Write::AdoptChild)),
+                State::Missing(_) | State::Own(..) | State::Leaving | State::Skipped(_) => {}
+            }
+        }
+    }
+}
+
+impl Wanted<'_> {
+    /// What keeps the workload from being of the revision and rolled out, as the predicate of a sentence about the pool.
+    pub fn obstacle(&self, revision: &str) -> Option<String> {
+        let (view, rendered) = match &self.state {
+            State::Missing(_) => return Some("has no workload yet".to_owned()),
+            State::Leaving => return Some("has a workload that is being deleted".to_owned()),
+            State::Orphan(_) => return Some("has a workload that nothing controls yet".to_owned()),
+            State::Skipped(why) => return Some(why.clone()),
+            State::Own(view, rendered) => (view, rendered),
+        };
+        if !is_of(view, rendered, revision) {
+            return Some("has the workload of an older revision".to_owned());
+        }
+        if view.status.observed_generation.is_none() || view.status.observed_generation != view.metadata.generation {
+            return Some("has a workload whose last change its controller has not seen yet".to_owned());
+        }
+        match health("apps", rendered_plural(rendered), &view.row(self.pool)) {
+            Health::Healthy => None,
+            Health::Progressing(text) | Health::Failed(text) => Some(text.into_owned()),
+        }
+    }
+}
+
+fn rendered_plural(rendered: &Rendered) -> &'static str {
+    match rendered.object["kind"].as_str() {
+        Some("StatefulSet") => "statefulsets",
+        _ => "deployments",
+    }
+}
+
+/// What there is in a pool whose workloads are these, the first of them.
+fn state<'a>(
+    facts: &'a Facts,
+    (renderer, checked): (&Renderer<'_>, &Checked<'_>),
+    (pool, of): (&'a str, &Pool),
+    own: Option<&'a WorkloadView>,
+) -> State<'a> {
+    if !is_label_value(pool) {
+        return State::Skipped(
+            "has a name of more than 63 characters, which is no label value: give it a shorter one".to_owned(),
+        );
+    }
+    if of.is_invalid {
+        return State::Skipped("cannot be read, so its taints are not known: correct its spec".to_owned());
+    }
+    let its_name = own.map_or_else(|| name_of(&facts.daemon, checked, pool), |view| name(view).to_owned());
+    let Some(rendered) = renderer.render(&its_name, (pool, of)).map(Box::new) else {
+        return State::Skipped(format!(
+            "cannot have a workload: spec.workloadTemplate is no template of a {}",
+            checked.kind.kind()
+        ));
+    };
+    if let Some(view) = own {
+        return if view.metadata.deletion_timestamp.is_some() {
+            State::Leaving
+        } else {
+            State::Own(view, rendered)
+        };
+    }
+    let kind = checked.kind.kind();
+    match facts.children.get(&its_name) {
+        None => {}
+        Some(Child::Invalid { .. }) => {
+            return State::Skipped(format!(
+                "has a {kind} {its_name} that cannot be read: correct or delete it"
+            ));
+        }
+        Some(Child::Known(view)) if is_orphan(checked, view) => return State::Orphan(view),
+        Some(Child::Known(_)) => {
+            return State::Skipped(format!(
+                "cannot have a workload: there is a {kind} {its_name} that does not belong to this YurtAppDaemon"
+            ));
+        }
+    }
+    let is_its = |view: &&WorkloadView| is_orphan(checked, view) && pool_of(view) == Some(pool);
+    match known(facts).find(is_its) {
+        Some(view) => State::Orphan(view),
+        None => State::Missing(rendered),
+    }
+}
+
+/// Whether a workload is as the revision and the pool say, as far as it was ever applied from here. One that another controller made from
+/// this very revision is.
+fn is_of(view: &WorkloadView, rendered: &Rendered, revision: &str) -> bool {
+    let label = view
+        .metadata
+        .labels
+        .as_ref()
+        .and_then(|labels| labels.get(REVISION_HASH));
+    let digest = applied_digest(view);
+    label.is_some_and(|label| label == revision) && digest.is_none_or(|digest| digest == rendered.digest.as_str())
+}
+
+/// Whether the workload differs from what it is to be in something that is put back. One that another controller made waits for its next
+/// revision, so that a takeover restarts nothing.
+fn is_to_be_applied(facts: &Facts, view: &WorkloadView, rendered: &Rendered) -> bool {
+    let wanted = &rendered.view;
+    let label = |of: &WorkloadView, key: &str| of.metadata.labels.as_ref().and_then(|labels| labels.get(key).cloned());
+    let Some(digest) = applied_digest(view) else {
+        return label(view, REVISION_HASH) != label(wanted, REVISION_HASH);
+    };
+    if digest == rendered.digest.as_str() && !differs(view, wanted) {
+        return false;
+    }
+    let version = view.metadata.resource_version.as_deref().unwrap_or_default();
+    let known = facts.unchanged.get(name(view));
+    known.is_none_or(|known| known.digest != rendered.digest || known.resource_version.as_str() != version)
+}
+
+/// In labels, replicas, nodes or images.
+fn differs(view: &WorkloadView, wanted: &WorkloadView) -> bool {
+    let lacks = |found: &BTreeMap<String, String>, wanted: &BTreeMap<String, String>| {
+        wanted.iter().any(|(key, value)| found.get(key) != Some(value))
+    };
+    let none = BTreeMap::new();
+    let map = |of: &Option<BTreeMap<String, String>>| of.clone().unwrap_or_default();
+    let annotation = |of: &WorkloadView| map(&of.metadata.annotations).remove(REF_NODE_POOL);
+    let (found_pod, pod) = (&view.spec.template.spec, &wanted.spec.template.spec);
+    let images = |of: &[stagegate_api::workloads::ContainerView]| -> BTreeMap<String, String> {
+        of.iter()
+            .filter_map(|container| Some((container.name.clone(), container.image.clone()?)))
+            .collect()
+    };
+    lacks(
+        view.metadata.labels.as_ref().unwrap_or(&none),
+        wanted.metadata.labels.as_ref().unwrap_or(&none),
+    ) || annotation(view) != annotation(wanted)
+        || wanted.spec.replicas.is_some() && wanted.spec.replicas != view.spec.replicas
+        || lacks(
+            &view.spec.template.metadata.labels,
+            &wanted.spec.template.metadata.labels,
+        )
+        || lacks(&found_pod.node_selector, &pod.node_selector)
+        || found_pod.tolerations != pod.tolerations
+        || lacks(&images(&found_pod.containers), &images(&pod.containers))
+        || lacks(&images(&found_pod.init_containers), &images(&pod.init_containers))
+}
+
+fn applied_digest(view: &WorkloadView) -> Option<&str> {
+    Some(view.metadata.annotations.as_ref()?.get(APPLIED_DIGEST)?.as_str())
+}
+
+/// A workload that was refused is tried again after a while, and at once when it is another one.
+fn may_be_tried(facts: &Facts, pool: &str, rendered: &Rendered, draft: &mut Draft) -> bool {
+    let refusal = facts
+        .refused
+        .get(pool)
+        .filter(|refusal| refusal.digest == rendered.digest);
+    match refusal.filter(|refusal| facts.now < refusal.retry_at) {
+        None => true,
+        Some(refusal) => {
+            draft.wake(refusal.retry_at);
+            false
+        }
+    }
+}
+
+fn apply(pool: &str, rendered: &Rendered, over: Option<&WorkloadView>) -> Write {
+    let mut object = rendered.object.clone();
+    match over {
+        None => object["metadata"]["resourceVersion"] = CREATE_VERSION.into(),
+        Some(view) => {
+            object["metadata"]["uid"] = view.metadata.uid.clone().unwrap_or_default().into();
+            object["metadata"]["resourceVersion"] = view.metadata.resource_version.clone().unwrap_or_default().into();
+        }
+    }
+    Write::ApplyChild {
+        pool: pool.to_owned(),
+        object,
+        digest: rendered.digest.clone(),
+    }
+}
+
+/// `None`: it did not come from a server.
+pub(super) fn child_ref(pool: &str, view: &WorkloadView) -> Option<ChildRef> {
+    Some(ChildRef {
+        name: name(view).to_owned(),
+        pool: pool.to_owned(),
+        precondition: Precondition {
+            uid: view.metadata.uid.clone()?.into(),
+            resource_version: view.metadata.resource_version.clone()?.into(),
+        },
+    })
+}
+
+fn known(facts: &Facts) -> impl Iterator<Item = &WorkloadView> {
+    facts.children.values().filter_map(|child| match child {
+        Child::Known(view) => Some(&**view),
+        Child::Invalid { .. } => None,
+    })
+}
+
+fn name(view: &WorkloadView) -> &str {
+    view.metadata.name.as_deref().unwrap_or_default()
+}
+
+fn name_of(daemon: &YurtAppDaemon, checked: &Checked<'_>, pool: &str) -> String {
+    let of = &daemon.metadata;
+    let named = (
+        of.name.as_deref().unwrap_or_default(),
+        of.uid.as_deref().unwrap_or_default(),
+    );
+    child_name(checked.kind, named, pool)
+}
+
+fn is_own(daemon: &YurtAppDaemon, view: &WorkloadView) -> bool {
+    view.controller_uid()
+        .is_some_and(|uid| daemon.metadata.uid.as_deref() == Some(uid))
+}
+
+/// It may be made the daemon's.
+fn is_orphan(checked: &Checked<'_>, view: &WorkloadView) -> bool {
+    let labels = view.metadata.labels.clone().unwrap_or_default();
+    view.controller_uid().is_none() && view.metadata.deletion_timestamp.is_none() && checked.selector.matches(&labels)
+}
+
+/// The pool that it was made for, by its annotation or its label.
+fn pool_of(view: &WorkloadView) -> Option<&str> {
+    let by_annotation = view
+        .metadata
+        .annotations
+        .as_ref()
+        .and_then(|all| all.get(REF_NODE_POOL));
+    let by_label = || view.metadata.labels.as_ref().and_then(|all| all.get(POOL_NAME));
+    by_annotation.or_else(by_label).map(String::as_str)
+}

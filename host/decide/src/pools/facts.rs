@@ -1,0 +1,160 @@
+//! What is known when a YurtAppDaemon is decided on. Must not judge.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use kube::core::ObjectMeta;
+use serde::Deserialize;
+use serde_json::Value;
+use stagegate_api::Digest;
+use stagegate_api::workloads::{WorkloadView, YurtAppDaemon};
+
+use k8s_openapi::api::core::v1::Taint;
+
+use crate::names::{ResourceVersion, Uid};
+
+/// Everything that is known.
+#[derive(Clone, Debug)]
+pub struct Facts {
+    /// The time.
+    pub now: Timestamp,
+    /// Where the facts come from.
+    pub read: Read,
+    /// The object itself.
+    pub daemon: Arc<YurtAppDaemon>,
+    /// The pools of the cluster.
+    pub pools: NodePools,
+    /// Since when no pool matches, as far as this process has seen; `None`: some do.
+    pub no_pools_since: Option<Timestamp>,
+    /// Workloads of the daemon's kind in its namespace, by name: those with a pool's label or, after a reading, all.
+    pub children: BTreeMap<String, Child>,
+    /// ControllerRevisions of the last reading; before there was one, none.
+    pub revisions: Vec<Revision>,
+    /// Workloads that the API server refused, by pool.
+    pub refused: BTreeMap<String, Refusal>,
+    /// Workloads that an apply has left as they were, by name.
+    pub unchanged: BTreeMap<String, Unchanged>,
+}
+
+impl Facts {
+    /// With ControllerRevisions that are known to be there although no list shows them.
+    #[must_use]
+    pub fn with_taken(mut self, taken: &[Revision]) -> Self {
+        let is_listed = |revision: &&Revision| !self.revisions.iter().any(|listed| listed.name == revision.name);
+        let unlisted: Vec<Revision> = taken.iter().filter(is_listed).cloned().collect();
+        self.revisions.extend(unlisted);
+        self
+    }
+}
+
+/// Where the facts come from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", rename_all_fields = "camelCase")]
+pub enum Read {
+    /// From watches: may be late, so nothing is written to workloads and revisions.
+    #[default]
+    Cached,
+    /// The daemon, the pools, the workloads of its kind in its namespace and its ControllerRevisions were read from the API server.
+    Anew {
+        /// When the reading began.
+        began_at: Timestamp,
+    },
+}
+
+impl Read {
+    /// Whether workloads and revisions may be written.
+    pub const fn is_anew(self) -> bool {
+        matches!(self, Self::Anew { .. })
+    }
+}
+
+/// The NodePools of the cluster.
+#[derive(Clone, Debug, PartialEq)]
+pub enum NodePools {
+    /// All of them, by name.
+    Known(BTreeMap<String, Pool>),
+    /// They were not listed yet, or cannot be.
+    Unread {
+        /// Why not.
+        why: String,
+    },
+    /// The API server serves no such kind.
+    Unserved,
+}
+
+/// A NodePool.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Pool {
+    /// Of the NodePool.
+    pub labels: BTreeMap<String, String>,
+    /// That its nodes have.
+    pub taints: Vec<Taint>,
+    /// Its spec cannot be read, so its taints are not known.
+    pub is_invalid: bool,
+}
+
+/// A workload.
+#[derive(Clone, Debug)]
+pub enum Child {
+    /// As far as it is looked at.
+    Known(Arc<WorkloadView>),
+    /// It does not decode.
+    Invalid {
+        /// Why not.
+        error: String,
+        /// What could be read.
+        metadata: Box<ObjectMeta>,
+    },
+}
+
+impl Child {
+    /// Of the object.
+    pub fn metadata(&self) -> &ObjectMeta {
+        match self {
+            Self::Known(view) => &view.metadata,
+            Self::Invalid { metadata, .. } => metadata,
+        }
+    }
+}
+
+/// A ControllerRevision.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Revision {
+    /// Of the object.
+    pub name: String,
+    /// Of the object.
+    pub uid: Uid,
+    /// Of the object.
+    pub resource_version: ResourceVersion,
+    /// Of the object that controls it.
+    pub owner: Option<Uid>,
+    /// Grows with each template that becomes the newest.
+    pub number: i64,
+    /// What it records.
+    pub data: Value,
+}
+
+/// A workload that the API server refused to create or to change.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Refusal {
+    /// Of the workload as it was to be.
+    pub digest: Digest,
+    /// The code and the fields, never the server's message: it quotes values.
+    pub cause: String,
+    /// Before this time the same workload is not tried again.
+    pub retry_at: Timestamp,
+}
+
+/// An apply that changed nothing.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Unchanged {
+    /// Of the workload that was applied.
+    pub digest: Digest,
+    /// The version that the object had before and after.
+    pub resource_version: ResourceVersion,
+}

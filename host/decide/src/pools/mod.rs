@@ -1,0 +1,105 @@
+//! YurtAppDaemon: one workload in each NodePool that a selector matches. Must not know clusters or placements.
+//!
+//! A workload is made from the ControllerRevision of its template and from its pool: it runs on the nodes of the pool alone, and bears the
+//! pool's taints. What is created, changed or deleted rests on a reading of the API server ([`Read::Anew`]), and each write is conditional.
+
+mod children;
+mod facts;
+mod plan;
+mod reason;
+mod removal;
+mod render;
+mod revisions;
+mod spec;
+mod status;
+mod taints;
+
+use std::collections::BTreeMap;
+
+use stagegate_api::workloads::{YurtAppDaemon, YurtAppDaemonStatus};
+
+pub use self::facts::{Child, Facts, NodePools, Pool, Read, Refusal, Revision, Unchanged};
+pub use self::plan::{ChildRef, Decision, Event, Plan, Write};
+pub use self::reason::Reason;
+pub use self::render::{CREATE_VERSION, child_name};
+
+use self::children::Children;
+use self::plan::Draft;
+use self::spec::Checked;
+use self::status::Progress;
+use crate::binding::Selector;
+
+/// What to do about one YurtAppDaemon now: a reading, or the writes that bring the world one step closer to it.
+pub fn decide(facts: &Facts) -> Decision {
+    let metadata = &facts.daemon.metadata;
+    if metadata.deletion_timestamp.is_some() {
+        // What it owns goes with it, by the garbage collector.
+        return Decision::Act(Plan::default());
+    }
+    let checked = match Checked::of(&facts.daemon) {
+        Ok(checked) => checked,
+        Err(message) => return Decision::Act(status::refused(facts, Reason::InvalidSpec, message)),
+    };
+    let pools = match &facts.pools {
+        NodePools::Known(pools) => pools,
+        NodePools::Unread { why } => {
+            let message = format!("NodePools cannot be listed: {why}; nothing is changed until they can");
+            return Decision::Act(status::waiting(facts, Reason::NodePoolsUnknown, message));
+        }
+        NodePools::Unserved => {
+            let message = "the API server serves no NodePool of group apps.openyurt.io: install OpenYurt's definition; nothing is changed \
+                           until then";
+            return Decision::Act(status::waiting(facts, Reason::NodePoolsUnserved, message.to_owned()));
+        }
+    };
+    let Some(target) = revisions::target(facts, &checked) else {
+        return Decision::ReadAnew;
+    };
+    let children = Children::of(facts, &checked, pools, &target.name);
+    let mut draft = Draft::default();
+    children.draft(facts, &mut draft);
+    removal::draft(facts, &children, &mut draft);
+    let progress = Progress::of(facts, &children, &target);
+    let is_settled_now = progress.is_settled() && current_revision(facts.daemon.status.as_ref()) != Some(&target.name);
+    let is_writing = draft.is_writing() || target.write.is_some() || is_settled_now;
+    if is_writing && !facts.read.is_anew() {
+        return Decision::ReadAnew;
+    }
+    if facts.read.is_anew() {
+        let settled = (&children, progress.is_settled());
+        draft.prune = revisions::prunable(facts, &checked, settled, &target.name);
+    }
+    Decision::Act(status::plan(facts, &checked, (progress, target), draft))
+}
+
+fn current_revision(status: Option<&YurtAppDaemonStatus>) -> Option<&String> {
+    status
+        .map(|status| &status.current_revision)
+        .filter(|name| !name.is_empty())
+}
+
+/// Whether the daemon's selector matches one of these pools; what cannot be read matches none.
+pub fn has_pools(daemon: &YurtAppDaemon, pools: &BTreeMap<String, Pool>) -> bool {
+    let selector = Selector::try_from(&daemon.spec.nodepool_selector);
+    selector.is_ok_and(|selector| pools.values().any(|pool| selector.matches(&pool.labels)))
+}
+
+/// Whether only counts and words differ: nothing that anybody waits for.
+pub fn is_recount(found: &YurtAppDaemonStatus, wanted: &YurtAppDaemonStatus) -> bool {
+    let states = |status: &YurtAppDaemonStatus| -> Vec<(String, String, String)> {
+        let states = status.conditions.iter();
+        states
+            .map(|state| (state.type_.clone(), state.status.clone(), state.reason.clone()))
+            .collect()
+    };
+    let words = |status: &YurtAppDaemonStatus| {
+        (
+            status.observed_generation,
+            status.collision_count,
+            status.current_revision.clone(),
+            status.update_revision.clone(),
+            status.nodepools.clone(),
+        )
+    };
+    states(found) == states(wanted) && words(found) == words(wanted)
+}

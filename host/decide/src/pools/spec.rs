@@ -1,0 +1,44 @@
+//! The spec of a YurtAppDaemon, checked: what the definition refuses may still be there, from before it did. Must not look at pools.
+
+use serde_json::{Map, Value};
+use stagegate_api::workloads::{REVISION_HISTORY_LIMIT, TemplateType, YurtAppDaemon};
+
+use crate::binding::Selector;
+
+/// A spec that can be carried out.
+pub(super) struct Checked<'a> {
+    pub kind: TemplateType,
+    pub template: &'a Map<String, Value>,
+    /// Of workloads.
+    pub selector: Selector,
+    pub pools: Selector,
+    /// Revisions that are kept although nothing was made from them.
+    pub history_limit: usize,
+}
+
+impl<'a> Checked<'a> {
+    /// Or which field is wrong, and how to correct it.
+    pub fn of(daemon: &'a YurtAppDaemon) -> Result<Self, String> {
+        let spec = &daemon.spec;
+        let (kind, template) = spec.workload_template.chosen().ok_or(
+            "spec.workloadTemplate: needs exactly one of deploymentTemplate and statefulSetTemplate".to_owned(),
+        )?;
+        if !template.get("spec").is_some_and(Value::is_object) {
+            return Err("spec.workloadTemplate: the template has no spec".to_owned());
+        }
+        let selector = Selector::try_from(&spec.selector).map_err(|error| format!("spec.selector: {error}"))?;
+        if selector.is_empty() {
+            return Err("spec.selector: must not be empty; give it the labels of the template".to_owned());
+        }
+        let pools =
+            Selector::try_from(&spec.nodepool_selector).map_err(|error| format!("spec.nodepoolSelector: {error}"))?;
+        let history_limit = spec.revision_history_limit.unwrap_or(REVISION_HISTORY_LIMIT);
+        Ok(Self {
+            kind,
+            template,
+            selector,
+            pools,
+            history_limit: usize::try_from(history_limit).unwrap_or_default(),
+        })
+    }
+}

@@ -1,0 +1,91 @@
+//! The facts about one YurtAppDaemon, from the watches. Must not judge.
+
+use kube::{Resource as _, ResourceExt as _};
+use stagegate_api::workloads::{NodePool, TemplateType, WorkloadView};
+use stagegate_decide::pools::{Child, Facts, NodePools, Pool, Read, has_pools};
+use stagegate_runtime::store::ObjectId;
+
+use super::YurtAppDaemons;
+use super::memory::Memory;
+use super::node_pools::Answer;
+use crate::controllers::guarded::Guarded;
+
+impl YurtAppDaemons {
+    /// `None`: it is gone, or cannot be read.
+    pub(super) fn facts(&self, key: &ObjectId, memory: &mut Memory) -> Option<Facts> {
+        let stored = self.stores.daemons.get(key)?;
+        let Ok(daemon) = &stored.0 else {
+            return None;
+        };
+        memory.note_stored(daemon);
+        let kind = daemon.spec.workload_template.chosen().map(|(kind, _)| kind);
+        let namespace = daemon.namespace().unwrap_or_default();
+        let children = kind.map(|kind| self.stores.workloads(kind).in_namespace(&namespace));
+        let pools = match self.stores.served.answer() {
+            Answer::No => NodePools::Unserved,
+            Answer::In(_) if self.stores.pools.listed_at().is_some() => {
+                NodePools::Known(self.stores.pools.all().iter().map(|pool| named_pool(pool)).collect())
+            }
+            Answer::NotAsked | Answer::In(_) => NodePools::Unread {
+                why: "they were not listed yet".to_owned(),
+            },
+        };
+        let facts = Facts {
+            now: self.runtime.clock.now(),
+            read: Read::Cached,
+            daemon: daemon.clone(),
+            pools,
+            no_pools_since: None,
+            children: children.iter().flatten().map(|child| named_child(child)).collect(),
+            revisions: Vec::new(),
+            refused: memory.refused.clone(),
+            unchanged: memory.unchanged.clone(),
+        };
+        Some(with_absence(facts, memory))
+    }
+}
+
+/// With the time since when no pool matches.
+pub(super) fn with_absence(facts: Facts, memory: &mut Memory) -> Facts {
+    let is_without = match &facts.pools {
+        NodePools::Known(pools) => !has_pools(&facts.daemon, pools),
+        // Nothing is known, so no time goes by.
+        NodePools::Unread { .. } | NodePools::Unserved => false,
+    };
+    memory.no_pools_since = is_without.then(|| memory.no_pools_since.unwrap_or(facts.now));
+    Facts {
+        no_pools_since: memory.no_pools_since,
+        ..facts
+    }
+}
+
+pub(super) fn named_pool(pool: &Guarded<NodePool>) -> (String, Pool) {
+    let spec = pool.object().map(|pool| pool.spec.clone());
+    let pool_facts = Pool {
+        labels: pool.labels().clone(),
+        is_invalid: spec.is_none(),
+        taints: spec.map(|spec| spec.taints).unwrap_or_default(),
+    };
+    (pool.meta().name.clone().unwrap_or_default(), pool_facts)
+}
+
+pub(super) fn named_child(workload: &Guarded<WorkloadView>) -> (String, Child) {
+    let name = workload.meta().name.clone().unwrap_or_default();
+    let child = match &workload.0 {
+        Ok(view) => Child::Known(view.clone()),
+        Err(invalid) => Child::Invalid {
+            error: invalid.error.clone(),
+            metadata: Box::new(invalid.metadata.clone()),
+        },
+    };
+    (name, child)
+}
+
+/// Of the daemon's template, or a Deployment where there is none: nothing is read then.
+pub(super) fn kind_of(facts: &stagegate_api::workloads::YurtAppDaemon) -> TemplateType {
+    facts
+        .spec
+        .workload_template
+        .chosen()
+        .map_or(TemplateType::Deployment, |(kind, _)| kind)
+}

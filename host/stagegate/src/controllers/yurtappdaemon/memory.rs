@@ -1,0 +1,73 @@
+//! What the process remembers of one YurtAppDaemon between two decisions. All of it may be lost: it saves requests and writes.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use stagegate_api::Digest;
+use stagegate_api::workloads::YurtAppDaemon;
+use stagegate_decide::pools::{Facts, Plan, Refusal, Revision, Unchanged, Write, is_recount};
+use tokio::time::Instant;
+
+/// Between two writes of status that differ in counts and words alone.
+const RECOUNT_PAUSE: Duration = Duration::from_secs(1);
+
+#[derive(Debug, Default)]
+pub struct Memory {
+    /// By pool.
+    pub refused: BTreeMap<String, Refusal>,
+    /// By workload.
+    pub unchanged: BTreeMap<String, Unchanged>,
+    pub no_pools_since: Option<Timestamp>,
+    /// ControllerRevisions whose names were to be given to new ones, although no list shows them.
+    pub taken: Vec<Revision>,
+    /// Workloads were refused in the last plan.
+    pub new_refusals: bool,
+    pub status_written_at: Option<Instant>,
+    /// The status that was written last, and the version that it made.
+    pub written: Option<(Digest, Option<String>)>,
+    /// A status that the API server did not store whole.
+    pub pruned: Option<Digest>,
+    pub has_told_of_pruning: bool,
+}
+
+impl Memory {
+    pub fn has_new_refusals(&mut self) -> bool {
+        std::mem::take(&mut self.new_refusals)
+    }
+
+    /// Compares what is stored with what was written: a definition that knows fewer members drops the others.
+    pub fn note_stored(&mut self, daemon: &YurtAppDaemon) {
+        let Some((written, version)) = &self.written else {
+            return;
+        };
+        if *version == daemon.metadata.resource_version {
+            let is_whole = daemon
+                .status
+                .as_ref()
+                .is_some_and(|status| Digest::of(status) == *written);
+            self.pruned = (!is_whole).then(|| written.clone());
+        }
+    }
+
+    /// Takes a status write out of the plan that would change nothing again, or that only counts anew too soon; for how long.
+    pub fn leave_status(&self, plan: &mut Plan, facts: &Facts) -> Option<Duration> {
+        let status = plan.writes.iter().find_map(|write| match write {
+            Write::Status { status, .. } => Some(status),
+            _ => None,
+        })?;
+        let pause = if self.pruned.as_ref() == Some(&Digest::of(status)) {
+            None
+        } else {
+            let found = facts.daemon.status.as_ref();
+            let since = self
+                .status_written_at
+                .filter(|_| found.is_some_and(|found| is_recount(found, status)));
+            let left = since.map(|at| RECOUNT_PAUSE.saturating_sub(at.elapsed()));
+            Some(left.filter(|left| !left.is_zero())?)
+        };
+        plan.writes.retain(|write| !matches!(write, Write::Status { .. }));
+        plan.events.clear();
+        pause
+    }
+}

@@ -1,0 +1,286 @@
+//! YurtAppDaemon: keeps a workload in every node pool. The rules are [`stagegate_decide::pools`]'; here is what it watches, how its
+//! readings are made and its writes carried out.
+//!
+//! Workloads are watched by the label of their pool, and only a change of what the rules look at is a reason to decide.
+
+mod apply;
+mod gather;
+mod memory;
+mod node_pools;
+mod read;
+mod stores;
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::ObjectReference;
+use kube::{Resource, ResourceExt as _};
+use stagegate_api::workloads::{NodePool, WorkloadView, YurtAppDaemon};
+use stagegate_decide::pools::{Decision, Facts, Plan, Write, decide};
+use stagegate_runtime::controller::{self, Controller, Next};
+use stagegate_runtime::events::Notice;
+use stagegate_runtime::queue::Queue;
+use stagegate_runtime::request::RequestError;
+use stagegate_runtime::store::{Change, ObjectId};
+use stagegate_runtime::{Runtime, Tasks};
+use tracing::{debug, info};
+
+use self::apply::Applier;
+use self::memory::Memory;
+use self::stores::Stores;
+use super::guarded::Guarded;
+
+/// Changes of one daemon's objects that come together are one decision.
+const DEBOUNCE: Duration = Duration::from_millis(100);
+/// Decisions in one reconcile before other daemons get their turn.
+const ROUNDS_MAX: usize = 16;
+/// When a reading was no answer: what it is about is on the move.
+const UNANSWERED: Duration = Duration::from_secs(1);
+
+type DaemonQueue = Arc<Queue<ObjectId>>;
+
+/// Registers what the controller watches and starts it.
+pub fn spawn(runtime: &Runtime, tasks: &mut Tasks) {
+    let queue: DaemonQueue = Arc::new(Queue::new(DEBOUNCE));
+    let stores = Stores::default();
+    listen(&stores, &queue);
+    stores.spawn(runtime, &queue, tasks);
+    let daemons = YurtAppDaemons {
+        runtime: runtime.clone(),
+        stores,
+        memories: Mutex::default(),
+    };
+    let runtime = runtime.clone();
+    tasks.spawn(async move {
+        controller::run(daemons, queue, runtime).await;
+        "the YurtAppDaemon controller"
+    });
+}
+
+fn listen(stores: &Stores, queue: &DaemonQueue) {
+    let to = queue.clone();
+    stores.daemons.listen(move |change| {
+        if change.after.is_some() && differs(change, |daemon| daemon.object().map(seen_of_daemon)) {
+            to.add(change.id.clone());
+        }
+    });
+    for workloads in [&stores.deployments, &stores.stateful_sets] {
+        let (to, daemons) = (queue.clone(), Arc::downgrade(&stores.daemons));
+        workloads.listen(move |change| {
+            let Some(daemons) = daemons.upgrade().filter(|_| is_news(change)) else {
+                return;
+            };
+            let namespace = change.id.namespace.clone().unwrap_or_default();
+            // One that has lost its owner, or has none, may be any daemon's.
+            let owners: Option<Vec<ObjectId>> = change.sides().map(|workload| owner(&workload, &namespace)).collect();
+            let touched = owners.unwrap_or_else(|| {
+                let all = daemons.in_namespace(&namespace);
+                all.iter().map(|daemon| ObjectId::of(daemon.meta())).collect()
+            });
+            touched.into_iter().for_each(|daemon| to.add(daemon));
+        });
+    }
+    let (to, daemons) = (queue.clone(), Arc::downgrade(&stores.daemons));
+    stores.pools.listen(move |change| {
+        if let Some(daemons) = daemons.upgrade().filter(|_| differs(change, seen_of_pool)) {
+            daemons.ids().into_iter().for_each(|daemon| to.add(daemon));
+        }
+    });
+}
+
+/// Whether what `seen` gives of an object has changed.
+fn differs<K: Resource, S: PartialEq>(change: &Change<'_, K>, seen: impl Fn(&Arc<K>) -> S) -> bool {
+    change.before().as_ref().map(&seen) != change.after.map(&seen)
+}
+
+/// Our own status is no reason to decide again, unless another process wrote it.
+fn seen_of_daemon(daemon: &YurtAppDaemon) -> (Option<i64>, Option<String>, bool) {
+    let metadata = &daemon.metadata;
+    (
+        metadata.generation,
+        metadata.uid.clone(),
+        metadata.deletion_timestamp.is_some(),
+    )
+}
+
+type SeenPool = (BTreeMap<String, String>, Option<stagegate_api::workloads::NodePoolSpec>);
+
+/// A heartbeat changes status alone.
+fn seen_of_pool(pool: &Arc<Guarded<NodePool>>) -> SeenPool {
+    (pool.labels().clone(), pool.object().map(|pool| pool.spec.clone()))
+}
+
+fn is_news(change: &Change<'_, Guarded<WorkloadView>>) -> bool {
+    match (change.before().as_deref(), change.after.map(|after| &**after)) {
+        (Some(Guarded(Ok(before))), Some(Guarded(Ok(after)))) => !before.is_like(after),
+        _ => true,
+    }
+}
+
+/// The daemon that controls it; `None`: none does.
+fn owner(workload: &Guarded<WorkloadView>, namespace: &str) -> Option<ObjectId> {
+    let owners = workload.meta().owner_references.iter().flatten();
+    let mut controllers = owners.filter(|owner| owner.controller == Some(true));
+    controllers.next().map(|owner| ObjectId {
+        namespace: Some(namespace.to_owned()),
+        name: owner.name.clone(),
+    })
+}
+
+struct YurtAppDaemons {
+    runtime: Runtime,
+    stores: Stores,
+    memories: Mutex<BTreeMap<ObjectId, Memory>>,
+}
+
+impl Controller for YurtAppDaemons {
+    type Key = ObjectId;
+
+    const NAME: &'static str = "yurtappdaemon";
+
+    async fn complete(&self) {
+        self.stores.daemons.complete().await;
+        self.stores.deployments.complete().await;
+        self.stores.stateful_sets.complete().await;
+    }
+
+    fn all(&self) -> Vec<ObjectId> {
+        self.stores.daemons.ids()
+    }
+
+    fn forget(&self) {
+        self.memories().clear();
+    }
+
+    async fn reconcile(&self, key: &ObjectId) -> Result<Next, RequestError> {
+        let mut memory = self.memories().remove(key).unwrap_or_default();
+        let Some(facts) = self.facts(key, &mut memory) else {
+            return Ok(Next::default());
+        };
+        self.tell_of_pruning(&facts.daemon, &mut memory);
+        let about = reference(&facts.daemon);
+        let result = self.run((key, facts), &mut memory).await;
+        self.memories().insert(key.clone(), memory);
+        result.inspect_err(|error| {
+            if !error.is_outdated() && !error.is_withheld() {
+                let note = format!("{}; trying again later", error.chain());
+                self.notify(about, (true, "RequestFailed".to_owned(), note));
+            }
+        })
+    }
+}
+
+impl YurtAppDaemons {
+    async fn run(&self, (key, mut facts): (&ObjectId, Facts), memory: &mut Memory) -> Result<Next, RequestError> {
+        let applier = Applier {
+            client: &self.runtime.client,
+            clock: &self.runtime.clock,
+            metrics: &self.runtime.metrics,
+        };
+        for _round in 0..ROUNDS_MAX {
+            let mut plan = match decide(&facts) {
+                Decision::ReadAnew if facts.read.is_anew() => return Ok(later()),
+                Decision::ReadAnew => match self.read_anew(&facts.daemon, memory).await? {
+                    Some(read) => {
+                        facts = read;
+                        continue;
+                    }
+                    // It is gone, or another one of its name: its watch event tells.
+                    None => return Ok(later()),
+                },
+                Decision::Act(plan) => plan,
+            };
+            let left_for = memory.leave_status(&mut plan, &facts);
+            let wake_in = earlier(plan.wake_at.map(|at| self.until(at)), left_for);
+            if plan.writes.is_empty() {
+                self.announce(&facts.daemon, &plan);
+                return Ok(Next { wake_in });
+            }
+            match applier.carry_out(&plan, &mut facts, memory).await {
+                Ok(()) => self.announce(&facts.daemon, &plan),
+                Err(error) if error.is_outdated() => {
+                    self.runtime.metrics.conflict();
+                    debug!(%key, error = error.chain(), "an object has changed; deciding again");
+                    match self.read_anew(&facts.daemon, memory).await? {
+                        Some(read) => facts = read,
+                        None => return Ok(later()),
+                    }
+                    continue;
+                }
+                Err(error) => return Err(error),
+            }
+            // What was refused is told of at once; all else is told by the watches.
+            if !memory.has_new_refusals() {
+                return Ok(Next {
+                    wake_in: earlier(wake_in, plan.writes.iter().any(is_of_revisions).then_some(UNANSWERED)),
+                });
+            }
+            facts.refused.clone_from(&memory.refused);
+        }
+        Ok(later())
+    }
+
+    fn until(&self, at: jiff::Timestamp) -> Duration {
+        let left = at.duration_since(self.runtime.clock.now());
+        Duration::try_from(left)
+            .unwrap_or_default()
+            .max(Duration::from_millis(10))
+    }
+
+    fn announce(&self, daemon: &YurtAppDaemon, plan: &Plan) {
+        for event in &plan.events {
+            let name = ObjectId::of(&daemon.metadata);
+            info!(daemon = %name, reason = event.reason.as_str(), warning = event.warning, "{}", event.message);
+            let told = (event.warning, event.reason.as_str().to_owned(), event.message.clone());
+            self.notify(reference(daemon), told);
+        }
+    }
+
+    /// Once, as long as it is so.
+    fn tell_of_pruning(&self, daemon: &YurtAppDaemon, memory: &mut Memory) {
+        if memory.pruned.is_some() && !std::mem::replace(&mut memory.has_told_of_pruning, true) {
+            let note = "the definition of YurtAppDaemon in this cluster drops members of status, as OpenYurt's does: apply deploy/crds/workloads                         over it";
+            self.notify(
+                reference(daemon),
+                (true, "DefinitionOutdated".to_owned(), note.to_owned()),
+            );
+        }
+    }
+
+    fn notify(&self, about: ObjectReference, (warning, reason, note): (bool, String, String)) {
+        self.runtime.events.send(Notice {
+            about,
+            warning,
+            is_milestone: false,
+            reason,
+            note,
+        });
+    }
+
+    fn memories(&self) -> MutexGuard<'_, BTreeMap<ObjectId, Memory>> {
+        self.memories.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Revisions are not watched.
+const fn is_of_revisions(write: &Write) -> bool {
+    matches!(
+        write,
+        Write::CreateRevision { .. } | Write::RaiseRevision { .. } | Write::DeleteRevision { .. }
+    )
+}
+
+const fn later() -> Next {
+    Next {
+        wake_in: Some(UNANSWERED),
+    }
+}
+
+fn earlier(one: Option<Duration>, other: Option<Duration>) -> Option<Duration> {
+    one.into_iter().chain(other).min()
+}
+
+fn reference(daemon: &YurtAppDaemon) -> ObjectReference {
+    daemon.object_ref(&())
+}

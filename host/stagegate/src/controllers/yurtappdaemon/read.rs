@@ -1,0 +1,129 @@
+//! One reading of the API server: the daemon, the pools, and in its namespace the workloads of its kind and its ControllerRevisions.
+//! Must not judge.
+
+use std::fmt::Debug;
+
+use futures::try_join;
+use k8s_openapi::api::apps::v1::ControllerRevision;
+use kube::api::ListParams;
+use kube::core::Selector;
+use kube::{Api, ResourceExt as _};
+use serde::de::DeserializeOwned;
+use stagegate_api::workloads::{NodePool, WorkloadView, YurtAppDaemon};
+use stagegate_decide::pools::{Facts, NodePools, Read, Revision};
+use stagegate_runtime::request::{RequestError, request};
+use stagegate_runtime::watch::order;
+
+use super::YurtAppDaemons;
+use super::gather::{kind_of, named_child, named_pool, with_absence};
+use super::memory::Memory;
+use super::node_pools::{Answer, ask};
+use crate::controllers::guarded::Guarded;
+
+/// Objects asked for at once.
+const PAGE_OBJECTS: u32 = 500;
+
+impl YurtAppDaemons {
+    /// Everything anew; `None`: the daemon is gone, or another one has its name.
+    ///
+    /// # Errors
+    /// What cannot be read, and an answer that is older than what is known.
+    pub(super) async fn read_anew(
+        &self,
+        daemon: &YurtAppDaemon,
+        memory: &mut Memory,
+    ) -> Result<Option<Facts>, RequestError> {
+        let began_at = self.runtime.clock.now();
+        let (name, namespace) = (daemon.name_any(), daemon.namespace().unwrap_or_default());
+        let client = &self.runtime.client;
+        let api: Api<YurtAppDaemon> = Api::namespaced(client.clone(), &namespace);
+        let what = format!("get yurtappdaemon {namespace}/{name}");
+        let found = match request(what, api.get(&name)).await {
+            Err(error) if error.is_not_found() => return Ok(None),
+            answer => answer?,
+        };
+        if found.metadata.uid != daemon.metadata.uid {
+            return Ok(None);
+        }
+        let kind = kind_of(&found);
+        let workloads: Api<Guarded<WorkloadView>> = Api::namespaced_with(client.clone(), &namespace, &kind);
+        let seen = self.stores.workloads(kind).seen();
+        let revisions: Api<ControllerRevision> = Api::namespaced(client.clone(), &namespace);
+        let labels = Selector::try_from(found.spec.selector.clone()).ok();
+        let of_daemon = labels.map_or_else(ListParams::default, |labels| ListParams::default().labels_from(&labels));
+        let (workloads, revisions, pools) = try_join!(
+            whole((&workloads, kind.plural()), ListParams::default(), seen),
+            whole((&revisions, "controllerrevisions"), of_daemon, 0),
+            self.pools(),
+        )?;
+        let facts = Facts {
+            now: self.runtime.clock.now(),
+            read: Read::Anew { began_at },
+            daemon: found.into(),
+            pools,
+            no_pools_since: None,
+            children: workloads.iter().map(named_child).collect(),
+            revisions: revisions.into_iter().map(revision).collect(),
+            refused: memory.refused.clone(),
+            unchanged: memory.unchanged.clone(),
+        };
+        let facts = with_absence(facts, memory);
+        Ok(Some(facts.with_taken(&memory.taken)))
+    }
+
+    async fn pools(&self) -> Result<NodePools, RequestError> {
+        let client = &self.runtime.client;
+        let version = match self.stores.served.answer() {
+            Answer::In(version) => version,
+            Answer::No | Answer::NotAsked => match ask(client).await? {
+                Answer::In(version) => version,
+                Answer::No | Answer::NotAsked => return Ok(NodePools::Unserved),
+            },
+        };
+        let api: Api<Guarded<NodePool>> = Api::all_with(client.clone(), &version);
+        match whole((&api, "nodepools"), ListParams::default(), self.stores.pools.seen()).await {
+            Ok(pools) => Ok(NodePools::Known(pools.iter().map(named_pool).collect())),
+            Err(error) if error.is_not_found() => Ok(NodePools::Unserved),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// All pages of one list, which must be of one version and no older than `seen`.
+async fn whole<T>((api, plural): (&Api<T>, &str), params: ListParams, seen: u64) -> Result<Vec<T>, RequestError>
+where
+    T: Clone + Debug + DeserializeOwned,
+{
+    let what = || format!("list {plural}");
+    let mut params = params.limit(PAGE_OBJECTS);
+    let (mut objects, mut first) = (Vec::new(), None);
+    loop {
+        let page = request(what(), api.list(&params)).await?;
+        let version = page.metadata.resource_version.unwrap_or_default();
+        let is_older = order(&version).is_some_and(|listed| listed < seen);
+        let is_torn = first.get_or_insert_with(|| version.clone()) != &version;
+        if is_older || is_torn {
+            return Err(RequestError::Older { what: what() });
+        }
+        objects.extend(page.items);
+        match page.metadata.continue_.filter(|token| !token.is_empty()) {
+            Some(token) => params.continue_token = Some(token),
+            None => return Ok(objects),
+        }
+    }
+}
+
+/// As facts hold it.
+pub(super) fn revision(found: ControllerRevision) -> Revision {
+    let owners = found.metadata.owner_references.iter().flatten();
+    let mut controllers = owners.filter(|owner| owner.controller == Some(true));
+    let owner = controllers.next().map(|owner| owner.uid.clone().into());
+    Revision {
+        name: found.name_any(),
+        uid: found.metadata.uid.clone().unwrap_or_default().into(),
+        resource_version: found.metadata.resource_version.clone().unwrap_or_default().into(),
+        owner,
+        number: found.revision,
+        data: found.data.map(|data| data.0).unwrap_or_default(),
+    }
+}

@@ -1,0 +1,69 @@
+//! What the controller watches. Must not decide what any of it means.
+
+use std::sync::Arc;
+
+use kube::Api;
+use kube::Resource;
+use serde::de::DeserializeOwned;
+use stagegate_api::workloads::{NodePool, POOL_NAME, TemplateType, WorkloadView, YurtAppDaemon};
+use stagegate_runtime::store::Store;
+use stagegate_runtime::watch::{ManagedFields, Need, Selected, keep};
+use stagegate_runtime::{Runtime, Tasks};
+
+use super::DaemonQueue;
+use super::node_pools::{Served, watch_node_pools};
+use crate::controllers::guarded::Guarded;
+
+/// Every kind that is watched.
+#[derive(Clone, Default)]
+pub struct Stores {
+    pub daemons: Arc<Store<Guarded<YurtAppDaemon>>>,
+    /// Those with a pool's label.
+    pub deployments: Arc<Store<Guarded<WorkloadView>>>,
+    /// Those with a pool's label.
+    pub stateful_sets: Arc<Store<Guarded<WorkloadView>>>,
+    pub pools: Arc<Store<Guarded<NodePool>>>,
+    /// In which version there are NodePools.
+    pub served: Arc<Served>,
+}
+
+impl Stores {
+    pub fn workloads(&self, kind: TemplateType) -> &Arc<Store<Guarded<WorkloadView>>> {
+        match kind {
+            TemplateType::Deployment => &self.deployments,
+            TemplateType::StatefulSet => &self.stateful_sets,
+        }
+    }
+
+    pub fn spawn(&self, runtime: &Runtime, queue: &DaemonQueue, tasks: &mut Tasks) {
+        let daemons: Api<Guarded<YurtAppDaemon>> = Api::all(runtime.client.clone());
+        spawn(daemons, "yurtappdaemons", &self.daemons, (runtime, tasks));
+        for kind in TemplateType::ALL {
+            let api: Api<Guarded<WorkloadView>> = Api::all_with(runtime.client.clone(), &kind);
+            let labels = Some(POOL_NAME.to_owned());
+            let of = Selected { api, labels };
+            spawn(of, kind.plural(), self.workloads(kind), (runtime, tasks));
+        }
+        let (stop, of, queue, with) = (runtime.stop.clone(), self.clone(), queue.clone(), runtime.clone());
+        tasks.spawn(async move {
+            tokio::select! { () = stop.cancelled() => {}, () = watch_node_pools(with, of, queue) => {} }
+            "the watch of NodePools"
+        });
+    }
+}
+
+fn spawn<K>(
+    of: impl Into<Selected<Guarded<K>>>,
+    name: &str,
+    store: &Arc<Store<Guarded<K>>>,
+    (runtime, tasks): (&Runtime, &mut Tasks),
+) where
+    K: Resource + Clone + std::fmt::Debug + DeserializeOwned + Send + Sync + 'static,
+{
+    let watched = runtime.metrics.add_watch(name, Need::Always);
+    let (stop, store, of) = (runtime.stop.clone(), store.clone(), of.into());
+    tasks.spawn(async move {
+        tokio::select! { () = stop.cancelled() => {}, () = keep(of, store, ManagedFields::Dropped, watched) => {} }
+        "a watch"
+    });
+}
