@@ -82,9 +82,11 @@ bench: toolchain servers ## Run the benchmarks and print their ratios
 
 crds: toolchain ## Write the generated CustomResourceDefinitions anew
 	$(BUILD)
-	@mkdir -p deploy/crds
+	@mkdir -p deploy/crds/workloads
 	$(STAGEGATE) crds > deploy/crds/stagedbindingpolicies.yaml.new
 	mv deploy/crds/stagedbindingpolicies.yaml.new deploy/crds/stagedbindingpolicies.yaml
+	$(STAGEGATE) crds --workloads > deploy/crds/workloads/yurtappdaemons.yaml.new
+	mv deploy/crds/workloads/yurtappdaemons.yaml.new deploy/crds/workloads/yurtappdaemons.yaml
 
 deny: toolchain ## Licences, bans and sources of the dependencies (needs cargo-deny)
 	$(CARGO) deny check bans licenses sources

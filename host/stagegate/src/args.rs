@@ -59,8 +59,12 @@ pub enum Command {
     /// Check, try and pack a gate's WebAssembly component, without a cluster
     #[command(subcommand)]
     Gate(GateCommand),
-    /// Print the CustomResourceDefinition of StagedBindingPolicy as YAML
-    Crds,
+    /// Print the CustomResourceDefinition of StagedBindingPolicy, or with --workloads that of YurtAppDaemon, as YAML
+    Crds {
+        /// Print the definitions of the workload controllers instead: they go into clusters that run workloads, not into a WDS
+        #[arg(long)]
+        workloads: bool,
+    },
     /// Print a completion script
     Completions {
         /// The shell it is for

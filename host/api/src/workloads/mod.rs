@@ -9,7 +9,8 @@ pub use workload_view::{
     ConditionView, ContainerView, PodSpecView, PodTemplateView, WorkloadSpecView, WorkloadStatusView, WorkloadView,
 };
 pub use yurt_app_daemon::{
-    TemplateType, WorkloadSummary, WorkloadTemplate, YurtAppDaemon, YurtAppDaemonSpec, YurtAppDaemonStatus,
+    PoolStage, PoolStageStatus, TemplateType, UpdateStrategy, WorkloadSummary, WorkloadTemplate, YurtAppDaemon,
+    YurtAppDaemonSpec, YurtAppDaemonStatus,
 };
 
 /// API group of YurtAppDaemon and NodePool, which is OpenYurt's.
@@ -25,6 +26,9 @@ pub const REF_NODE_POOL: &str = "apps.openyurt.io/ref-nodepool";
 pub const REVISION_HASH: &str = "apps.openyurt.io/controller-revision-hash";
 /// Annotation of a workload: a digest of what Stagegate applied last. A workload without it was made by another controller.
 pub const APPLIED_DIGEST: &str = "community.kubestellar.io/applied-digest";
+/// Annotation of a workload: the number that its ControllerRevision had when the workload got it. A template that is taken back raises the
+/// number, and the pools get the revision again in their turn.
+pub const REVISION_NUMBER: &str = "community.kubestellar.io/revision-number";
 
 /// Revisions that are kept where `revisionHistoryLimit` is absent.
 pub const REVISION_HISTORY_LIMIT: i32 = 10;

@@ -3,13 +3,14 @@
 //! This file holds what a user writes, the rules that refuse what could never work, and the status that the controller writes.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, LabelSelector};
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kube::{CustomResource, KubeSchema};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::bounds;
-use crate::staged_status::Phase;
+use crate::staged_status::{Phase, StageState};
 
 /// Which pools there are to be a workload in, and what it is made from.
 #[derive(Clone, CustomResource, Debug, Default, Deserialize, KubeSchema, PartialEq, Serialize)]
@@ -31,6 +32,7 @@ use crate::staged_status::Phase;
     printcolumn(name = "Pools", type_ = "integer", json_path = ".status.totalWorkloads"),
     printcolumn(name = "Updated", type_ = "integer", json_path = ".status.updatedWorkloads"),
     printcolumn(name = "Ready", type_ = "integer", json_path = ".status.readyWorkloads"),
+    printcolumn(name = "Stage", type_ = "string", json_path = ".status.activeStage"),
     printcolumn(name = "Phase", type_ = "string", json_path = ".status.phase"),
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
     printcolumn(
@@ -93,6 +95,49 @@ pub struct YurtAppDaemonSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0))]
     pub revision_history_limit: Option<i32>,
+    /// How a new template reaches the pools. Absent: all at once.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub update_strategy: Option<UpdateStrategy>,
+}
+
+/// How a new template reaches the pools.
+#[derive(Clone, Debug, Default, Deserialize, KubeSchema, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct UpdateStrategy {
+    /// If true, no pool changes its revision; all else goes on.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub paused: bool,
+    /// Groups of pools in the order in which they are updated, at most 32. A pool belongs to the first stage that selects it; those that no
+    /// stage selects come last, all at once. A stage begins when every pool of the one before runs the new revision.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 32))]
+    #[x_kube(validation = Rule::new("self.all(s, self.exists_one(t, t.name == s.name))")
+        .message("spec.updateStrategy.stages: stage names must be unique; rename one of the stages"))]
+    pub stages: Vec<PoolStage>,
+}
+
+/// One group of pools.
+#[derive(Clone, Debug, Default, Deserialize, KubeSchema, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PoolStage {
+    /// A DNS label, unique in the YurtAppDaemon.
+    #[schemars(length(min = 1, max = 63), regex(pattern = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"))]
+    pub name: String,
+    /// The pools by their labels. An empty one selects all.
+    #[serde(rename = "nodepoolSelector")]
+    #[schemars(schema_with = "bounds::label_selector")]
+    pub nodepool_selector: LabelSelector,
+    /// In how many pools of the stage the workload may be updated and not rolled out yet: a number from 1, or a percentage of the stage's
+    /// pools, rounded down to at least one. Absent: all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "concurrency")]
+    #[x_kube(validation = Rule::new("type(self) == int ? int(self) >= 1 : string(self).matches('^([1-9][0-9]?|100)%$')")
+        .message("spec.updateStrategy.stages.maxConcurrent: must be a number from 1 or a percentage from 1% to 100%"))]
+    pub max_concurrent: Option<IntOrString>,
+}
+
+fn concurrency(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({"x-kubernetes-int-or-string": true, "maxLength": 8})
 }
 
 /// A workload with everything but its name, its pool and what follows from them.
@@ -143,7 +188,15 @@ pub struct YurtAppDaemonStatus {
     /// The kind of the workloads.
     #[serde(default)]
     pub template_type: Option<TemplateType>,
-    /// Where the update stands: Progressing, Completed, or Stalled.
+    /// The stage whose pools are being updated. Absent when all have been, and where there are no stages.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 63))]
+    pub active_stage: Option<String>,
+    /// What is known of each stage, for the update revision.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 32))]
+    pub stages: Vec<PoolStageStatus>,
+    /// Where the update stands: Progressing, Paused, Completed, or Stalled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub phase: Option<Phase>,
     /// Why, in one word.
@@ -172,6 +225,21 @@ pub struct YurtAppDaemonStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "bounds::conditions")]
     pub conditions: Vec<Condition>,
+}
+
+/// What is known of one stage.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PoolStageStatus {
+    /// The stage's name.
+    #[schemars(length(max = 63))]
+    pub name: String,
+    /// Pending, Active or Passed.
+    pub state: StageState,
+    /// How many pools it has.
+    pub pools: i32,
+    /// In how many of them the workload is of the update revision and rolled out.
+    pub updated: i32,
 }
 
 /// The kind of a workload.

@@ -12,5 +12,6 @@ pub(crate) mod reason;
 pub(crate) mod record;
 pub(crate) mod soak;
 pub(crate) mod spec;
+pub(crate) mod steps;
 pub(crate) mod variables;
 pub(crate) mod verdict;

@@ -2,15 +2,23 @@
 
 use std::collections::BTreeMap;
 
-use stagegate_api::workloads::{APPLIED_DIGEST, POOL_NAME, REF_NODE_POOL, REVISION_HASH, WorkloadView, YurtAppDaemon};
+use stagegate_api::workloads::{
+    APPLIED_DIGEST, POOL_NAME, REF_NODE_POOL, REVISION_HASH, REVISION_NUMBER, WorkloadView, YurtAppDaemon,
+};
 
 use super::facts::{Child, Facts, Pool};
 use super::plan::{ChildRef, Draft, Write};
-use super::render::{CREATE_VERSION, Rendered, Renderer, child_name};
+use super::render::{CREATE_VERSION, Rendered, Renderer, Source, child_name};
+use super::revisions::recorded;
 use super::spec::Checked;
+use super::stages::{self, Candidate, Walk};
 use crate::binding::is_label_value;
+use crate::checks::steps::Item;
 use crate::health::{Health, health};
 use crate::staging::Precondition;
+
+/// What keeps a pool's workload from being of the revision.
+const OLDER: &str = "has the workload of an older revision";
 
 /// All pools that match, and all workloads of the daemon.
 pub(super) struct Children<'a> {
@@ -20,6 +28,10 @@ pub(super) struct Children<'a> {
     pub surplus: Vec<(&'a str, &'a WorkloadView)>,
     /// Workloads of no known pool.
     pub stray: Vec<&'a WorkloadView>,
+    /// Whose turn it is.
+    pub walk: Walk,
+    /// A workload is to be as a revision says that is not known.
+    pub needs_revisions: bool,
 }
 
 /// One pool that matches.
@@ -34,6 +46,10 @@ pub(super) enum State<'a> {
     Missing(Box<Rendered>),
     /// The daemon's workload.
     Own(&'a WorkloadView, Box<Rendered>),
+    /// The daemon's workload, whose revision is not known: it stays as it is.
+    Kept(&'a WorkloadView),
+    /// Nothing, until the turn of the pool's stage comes.
+    Waiting,
     /// The daemon's workload, which is being deleted.
     Leaving,
     /// A workload that nothing controls, and that has the labels of the daemon's.
@@ -42,51 +58,79 @@ pub(super) enum State<'a> {
     Skipped(String),
 }
 
+/// A pool that matches, with the daemon's workload in it.
+struct Match<'a> {
+    pool: &'a str,
+    of: &'a Pool,
+    own: Option<&'a WorkloadView>,
+}
+
 impl<'a> Children<'a> {
-    pub fn of(
-        facts: &'a Facts,
-        checked: &'a Checked<'_>,
-        pools: &'a BTreeMap<String, Pool>,
-        revision: &'a str,
-    ) -> Self {
-        let matching = || pools.iter().filter(|(_, pool)| checked.pools.matches(&pool.labels));
-        let named: BTreeMap<String, &str> = matching()
-            .map(|(pool, _)| (name_of(&facts.daemon, checked, pool), pool.as_str()))
+    /// With what each pool's workload is to be made from: `target`, or, before the pool's turn has come, what it was made from.
+    pub fn of(facts: &'a Facts, checked: &Checked<'_>, pools: &'a BTreeMap<String, Pool>, target: Source<'_>) -> Self {
+        let (matches, surplus, stray) = sorted(facts, checked, pools);
+        let look = Look { facts, checked };
+        let candidates: Vec<Candidate<'_>> = matches
+            .iter()
+            .map(|found| {
+                let has_revision = found.own.is_some_and(|view| is_at(view, target));
+                let wanted = has_revision.then(|| look.wanted(found, target));
+                Candidate {
+                    of: found.of,
+                    has_workload: found.own.is_some(),
+                    item: Item {
+                        has_revision,
+                        is_settled: wanted.is_some_and(|wanted| wanted.obstacle(target.name).is_none()),
+                    },
+                }
+            })
             .collect();
-        let mut by_pool: BTreeMap<&str, Vec<&WorkloadView>> = BTreeMap::new();
-        let mut stray = Vec::new();
-        for view in known(facts).filter(|view| is_own(&facts.daemon, view)) {
-            match pool_of(view).or_else(|| named.get(name(view)).copied()) {
-                Some(pool) => by_pool.entry(pool).or_default().push(view),
-                None => stray.push(view),
+        let walk = stages::walk(checked, (facts.daemon.status.as_ref(), target.name), &candidates);
+        let mut needs_revisions = false;
+        let wanted = matches.iter().zip(&walk.turns).map(|(found, turn)| {
+            if *turn {
+                return look.wanted(found, target);
             }
-        }
-        let mut surplus = Vec::new();
-        let renderer = Renderer {
-            daemon: &facts.daemon,
-            checked,
-            revision,
-        };
-        let wanted = matching().map(|(pool, of)| {
-            let mut own = by_pool.remove(pool.as_str()).unwrap_or_default();
-            // The one that was there first has served longest.
-            own.sort_by_key(|view| (view.metadata.creation_timestamp.clone().map(|time| time.0), name(view)));
-            let mut own = own.into_iter();
-            let state = state(facts, (&renderer, checked), (pool, of), own.next());
-            surplus.extend(own.map(|view| (pool.as_str(), view)));
-            Wanted { pool, state }
+            let current = facts
+                .daemon
+                .status
+                .as_ref()
+                .map(|status| status.current_revision.as_str());
+            let kept = found
+                .own
+                .and_then(revision_of)
+                .or(current)
+                .filter(|name| !name.is_empty());
+            let state = match (kept, kept.and_then(|name| recorded(facts, checked, name))) {
+                (_, Some(source)) => {
+                    let number = found.own.map_or(source.number, number_of);
+                    return look.wanted(found, Source { number, ..source });
+                }
+                (None, None) => found.own.map_or(State::Waiting, State::Kept),
+                (Some(name), None) => {
+                    needs_revisions = true;
+                    found.own.map_or_else(|| lost(name), State::Kept)
+                }
+            };
+            Wanted {
+                pool: found.pool,
+                state,
+            }
         });
         let wanted = wanted.collect();
-        for (pool, views) in by_pool {
-            surplus.extend(views.into_iter().map(|view| (pool, view)));
+        Self {
+            wanted,
+            surplus,
+            stray,
+            walk,
+            needs_revisions,
         }
-        Self { wanted, surplus, stray }
     }
 
     /// The daemon's workloads.
     pub fn own(&self) -> impl Iterator<Item = &'a WorkloadView> {
         let of_pools = self.wanted.iter().filter_map(|wanted| match &wanted.state {
-            State::Own(view, _) => Some(*view),
+            State::Own(view, _) | State::Kept(view) => Some(*view),
             _ => None,
         });
         let others = self.surplus.iter().map(|(_, view)| *view);
@@ -106,7 +150,12 @@ impl<'a> Children<'a> {
                     draft.writes.push(apply(pool, rendered, Some(view)));
                 }
                 State::Orphan(view) => draft.writes.extend(child_ref(pool, view).map(Write::AdoptChild)),
-                State::Missing(_) | State::Own(..) | State::Leaving | State::Skipped(_) => {}
+                State::Missing(_)
+                | State::Own(..)
+                | State::Kept(_)
+                | State::Waiting
+                | State::Leaving
+                | State::Skipped(_) => {}
             }
         }
     }
@@ -120,10 +169,12 @@ impl Wanted<'_> {
             State::Leaving => return Some("has a workload that is being deleted".to_owned()),
             State::Orphan(_) => return Some("has a workload that nothing controls yet".to_owned()),
             State::Skipped(why) => return Some(why.clone()),
+            State::Waiting => return Some("has no workload until the turn of its stage comes".to_owned()),
+            State::Kept(_) => return Some(OLDER.to_owned()),
             State::Own(view, rendered) => (view, rendered),
         };
         if !is_of(view, rendered, revision) {
-            return Some("has the workload of an older revision".to_owned());
+            return Some(OLDER.to_owned());
         }
         if view.status.observed_generation.is_none() || view.status.observed_generation != view.metadata.generation {
             return Some("has a workload whose last change its controller has not seen yet".to_owned());
@@ -142,12 +193,92 @@ fn rendered_plural(rendered: &Rendered) -> &'static str {
     }
 }
 
-/// What there is in a pool whose workloads are these, the first of them.
+/// All workloads of the daemon: those of pools that match, those that are too many, with their pools, and those of no known pool.
+type Sorted<'a> = (Vec<Match<'a>>, Vec<(&'a str, &'a WorkloadView)>, Vec<&'a WorkloadView>);
+
+fn sorted<'a>(facts: &'a Facts, checked: &Checked<'_>, pools: &'a BTreeMap<String, Pool>) -> Sorted<'a> {
+    let matching = || pools.iter().filter(|(_, pool)| checked.pools.matches(&pool.labels));
+    let named: BTreeMap<String, &str> = matching()
+        .map(|(pool, _)| (name_of(&facts.daemon, checked, pool), pool.as_str()))
+        .collect();
+    let mut by_pool: BTreeMap<&str, Vec<&WorkloadView>> = BTreeMap::new();
+    let mut stray = Vec::new();
+    for view in known(facts).filter(|view| is_own(&facts.daemon, view)) {
+        match pool_of(view).or_else(|| named.get(name(view)).copied()) {
+            Some(pool) => by_pool.entry(pool).or_default().push(view),
+            None => stray.push(view),
+        }
+    }
+    let mut surplus = Vec::new();
+    let mut matches = Vec::new();
+    for (pool, of) in matching() {
+        let mut own = by_pool.remove(pool.as_str()).unwrap_or_default();
+        // The one that was there first has served longest.
+        own.sort_by_key(|view| (view.metadata.creation_timestamp.clone().map(|time| time.0), name(view)));
+        let mut own = own.into_iter();
+        matches.push(Match {
+            pool,
+            of,
+            own: own.next(),
+        });
+        surplus.extend(own.map(|view| (pool.as_str(), view)));
+    }
+    for (pool, views) in by_pool {
+        surplus.extend(views.into_iter().map(|view| (pool, view)));
+    }
+    (matches, surplus, stray)
+}
+
+fn lost(revision: &str) -> State<'static> {
+    State::Skipped(format!(
+        "has no workload, and ControllerRevision {revision}, which it would be made from until the turn of its stage comes, is not there"
+    ))
+}
+
+/// The revision that a workload was made from.
+fn revision_of(view: &WorkloadView) -> Option<&str> {
+    Some(view.metadata.labels.as_ref()?.get(REVISION_HASH)?.as_str())
+}
+
+/// The number that its revision had then. `None`: another controller made the workload.
+fn number_of(view: &WorkloadView) -> Option<i64> {
+    let number = view.metadata.annotations.as_ref()?.get(REVISION_NUMBER)?;
+    Some(number.parse().unwrap_or_default())
+}
+
+/// Whether it was made from this revision since that became the newest.
+fn is_at(view: &WorkloadView, target: Source<'_>) -> bool {
+    let number = number_of(view);
+    revision_of(view) == Some(target.name) && (number.is_none() || number == target.number)
+}
+
+/// What is looked at.
+#[derive(Clone, Copy)]
+struct Look<'a, 'c> {
+    facts: &'a Facts,
+    checked: &'c Checked<'c>,
+}
+
+impl<'a> Look<'a, '_> {
+    /// What there is in the pool, beside what is to be there by this revision.
+    fn wanted(self, found: &Match<'a>, revision: Source<'_>) -> Wanted<'a> {
+        let Look { facts, checked } = self;
+        let renderer = Renderer {
+            daemon: &facts.daemon,
+            checked,
+            revision,
+        };
+        Wanted {
+            pool: found.pool,
+            state: state(facts, (&renderer, checked), found),
+        }
+    }
+}
+
 fn state<'a>(
     facts: &'a Facts,
     (renderer, checked): (&Renderer<'_>, &Checked<'_>),
-    (pool, of): (&'a str, &Pool),
-    own: Option<&'a WorkloadView>,
+    &Match { pool, of, own }: &Match<'a>,
 ) -> State<'a> {
     if !is_label_value(pool) {
         return State::Skipped(

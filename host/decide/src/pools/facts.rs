@@ -29,7 +29,7 @@ pub struct Facts {
     pub no_pools_since: Option<Timestamp>,
     /// Workloads of the daemon's kind in its namespace, by name: those with a pool's label or, after a reading, all.
     pub children: BTreeMap<String, Child>,
-    /// ControllerRevisions of the last reading; before there was one, none.
+    /// ControllerRevisions of the last reading, of which only what they record still counts later; before there was one, none.
     pub revisions: Vec<Revision>,
     /// Workloads that the API server refused, by pool.
     pub refused: BTreeMap<String, Refusal>,

@@ -11,11 +11,13 @@ mod removal;
 mod render;
 mod revisions;
 mod spec;
+mod stages;
 mod status;
 mod taints;
 
 use std::collections::BTreeMap;
 
+use stagegate_api::StageState;
 use stagegate_api::workloads::{YurtAppDaemon, YurtAppDaemonStatus};
 
 pub use self::facts::{Child, Facts, NodePools, Pool, Read, Refusal, Revision, Unchanged};
@@ -25,6 +27,7 @@ pub use self::render::{CREATE_VERSION, child_name};
 
 use self::children::Children;
 use self::plan::Draft;
+use self::render::Source;
 use self::spec::Checked;
 use self::status::Progress;
 use crate::binding::Selector;
@@ -55,13 +58,19 @@ pub fn decide(facts: &Facts) -> Decision {
     let Some(target) = revisions::target(facts, &checked) else {
         return Decision::ReadAnew;
     };
-    let children = Children::of(facts, &checked, pools, &target.name);
+    let source = Source {
+        name: &target.name,
+        number: Some(target.number),
+        template: checked.template,
+    };
+    let children = Children::of(facts, &checked, pools, source);
     let mut draft = Draft::default();
     children.draft(facts, &mut draft);
     removal::draft(facts, &children, &mut draft);
-    let progress = Progress::of(facts, &children, &target);
+    let progress = Progress::of(facts, &checked, &children, &target);
     let is_settled_now = progress.is_settled() && current_revision(facts.daemon.status.as_ref()) != Some(&target.name);
-    let is_writing = draft.is_writing() || target.write.is_some() || is_settled_now;
+    let is_moving = is_settled_now || children.walk.passes_now || children.needs_revisions;
+    let is_writing = draft.is_writing() || target.write.is_some() || is_moving;
     if is_writing && !facts.read.is_anew() {
         return Decision::ReadAnew;
     }
@@ -92,6 +101,10 @@ pub fn is_recount(found: &YurtAppDaemonStatus, wanted: &YurtAppDaemonStatus) -> 
             .map(|state| (state.type_.clone(), state.status.clone(), state.reason.clone()))
             .collect()
     };
+    let stages = |status: &YurtAppDaemonStatus| -> Vec<(String, StageState)> {
+        let stages = status.stages.iter();
+        stages.map(|stage| (stage.name.clone(), stage.state)).collect()
+    };
     let words = |status: &YurtAppDaemonStatus| {
         (
             status.observed_generation,
@@ -99,6 +112,7 @@ pub fn is_recount(found: &YurtAppDaemonStatus, wanted: &YurtAppDaemonStatus) -> 
             status.current_revision.clone(),
             status.update_revision.clone(),
             status.nodepools.clone(),
+            stages(status),
         )
     };
     states(found) == states(wanted) && words(found) == words(wanted)

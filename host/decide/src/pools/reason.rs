@@ -9,7 +9,9 @@ pub enum Reason {
     RolledOut,
     /// A workload is missing, of an older revision, or not rolled out yet.
     RollingOut,
-    /// No pool matches `spec.nodepoolSelector`.
+    /// `spec.updateStrategy.paused` is true, and pools have older revisions.
+    Paused,
+    /// No pool matches `spec.nodepoolSelector`, or none belongs to a stage.
     NoPools,
     /// All pools are gone at once: workloads are deleted only if NodePools are still served after a while.
     PoolsGone,
@@ -33,6 +35,7 @@ impl Reason {
         match self {
             Self::RolledOut => "RolledOut",
             Self::RollingOut => "RollingOut",
+            Self::Paused => "Paused",
             Self::NoPools => "NoPools",
             Self::PoolsGone => "PoolsGone",
             Self::NodePoolsUnknown => "NodePoolsUnknown",

@@ -6,8 +6,8 @@ use k8s_openapi::api::core::v1::Toleration;
 use serde_json::{Map, Value, json};
 use stagegate_api::Digest;
 use stagegate_api::workloads::{
-    APPLIED_DIGEST, NODE_POOL_OF_NODE, POOL_NAME, REF_NODE_POOL, REVISION_HASH, TemplateType, WorkloadView,
-    YurtAppDaemon,
+    APPLIED_DIGEST, NODE_POOL_OF_NODE, POOL_NAME, REF_NODE_POOL, REVISION_HASH, REVISION_NUMBER, TemplateType,
+    WorkloadView, YurtAppDaemon,
 };
 
 use super::facts::Pool;
@@ -56,17 +56,26 @@ pub(super) struct Rendered {
 pub(super) struct Renderer<'a> {
     pub daemon: &'a YurtAppDaemon,
     pub checked: &'a Checked<'a>,
-    /// The name of the revision that they are made from.
-    pub revision: &'a str,
+    /// The revision that they are made from.
+    pub revision: Source<'a>,
+}
+
+/// A revision, and the template that it records.
+#[derive(Clone, Copy)]
+pub(super) struct Source<'a> {
+    pub name: &'a str,
+    /// As in [`REVISION_NUMBER`]; `None`: another controller made the workload.
+    pub number: Option<i64>,
+    pub template: &'a Map<String, Value>,
 }
 
 impl Renderer<'_> {
     /// The workload of this pool under this name. `None`: the template is no template of its kind.
     pub fn render(&self, name: &str, (pool, of): (&str, &Pool)) -> Option<Rendered> {
-        let template = self.checked.template;
+        let template = self.revision.template;
         let mut spec = without_nulls(template.get("spec")?);
         spec["selector"] = self.selector(pool);
-        let ours = BTreeMap::from([(POOL_NAME, pool), (REVISION_HASH, self.revision)]);
+        let ours = BTreeMap::from([(POOL_NAME, pool), (REVISION_HASH, self.revision.name)]);
         let pods = member(spec.as_object_mut()?, "template")?;
         extend(member(member(pods, "metadata")?, "labels")?, &ours);
         let pod = member(pods, "spec")?;
@@ -91,10 +100,11 @@ impl Renderer<'_> {
             labels.insert(key.clone(), json!(value));
         }
         extend(labels, &ours);
-        extend(
-            metadata["annotations"].as_object_mut()?,
-            &BTreeMap::from([(REF_NODE_POOL, pool)]),
-        );
+        let annotations = metadata["annotations"].as_object_mut()?;
+        extend(annotations, &BTreeMap::from([(REF_NODE_POOL, pool)]));
+        if let Some(number) = self.revision.number {
+            annotations.insert(REVISION_NUMBER.to_owned(), json!(number.to_string()));
+        }
         let mut object = json!({
             "apiVersion": "apps/v1", "kind": self.checked.kind.kind(), "metadata": metadata, "spec": spec,
         });

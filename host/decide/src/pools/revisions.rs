@@ -5,11 +5,12 @@ use std::collections::BTreeSet;
 use kube::ResourceExt as _;
 use serde_json::{Map, Value, json};
 use stagegate_api::Digest;
-use stagegate_api::workloads::REVISION_HASH;
+use stagegate_api::workloads::{REVISION_HASH, TemplateType};
 
 use super::children::Children;
 use super::facts::{Facts, Revision};
 use super::plan::Write;
+use super::render::Source;
 use super::spec::Checked;
 use crate::staging::Precondition;
 
@@ -23,6 +24,7 @@ const NAMES_MAX: i32 = 100;
 /// The revision that workloads are to be made from.
 pub(super) struct Target {
     pub name: String,
+    pub number: i64,
     pub collision_count: Option<i32>,
     /// What makes it the newest.
     pub write: Option<Write>,
@@ -36,8 +38,11 @@ pub(super) fn target(facts: &Facts, checked: &Checked<'_>) -> Option<Target> {
         let is_of_now =
             |generation: Option<i64>| generation.is_some() && generation == facts.daemon.metadata.generation;
         let status = status.filter(|status| is_of_now(status.observed_generation))?;
+        let name = status.update_revision.clone()?;
+        let number = own(facts).find(|revision| revision.name == name)?.number;
         return Some(Target {
-            name: status.update_revision.clone()?,
+            name,
+            number,
             collision_count: collisions,
             write: None,
         });
@@ -51,6 +56,11 @@ pub(super) fn target(facts: &Facts, checked: &Checked<'_>) -> Option<Target> {
         let is_newest = found.number == newest;
         return Some(Target {
             name: found.name.clone(),
+            number: if is_newest {
+                found.number
+            } else {
+                newest.saturating_add(1)
+            },
             collision_count: collisions,
             write: (!is_newest).then(|| Write::RaiseRevision {
                 name: found.name.clone(),
@@ -65,6 +75,7 @@ pub(super) fn target(facts: &Facts, checked: &Checked<'_>) -> Option<Target> {
     let mut free = names.filter(|(_, name)| !is_taken(name));
     let (count, name) = free.next()?;
     Some(Target {
+        number: newest.saturating_add(1),
         collision_count: if count == 0 { collisions } else { Some(count) },
         write: Some(Write::CreateRevision {
             name: name.clone(),
@@ -105,7 +116,7 @@ pub(super) fn prunable(
         .collect()
 }
 
-fn own(facts: &Facts) -> impl Iterator<Item = &Revision> {
+fn own(facts: &Facts) -> impl Iterator<Item = &Revision> + '_ {
     let uid = facts.daemon.metadata.uid.as_deref().unwrap_or_default();
     let is_own = move |revision: &&Revision| revision.owner.as_ref().is_some_and(|owner| owner.as_str() == uid);
     facts.revisions.iter().filter(is_own)
@@ -118,13 +129,28 @@ fn precondition(revision: &Revision) -> Precondition {
     }
 }
 
+/// What the daemon's revision of this name records. `None`: it is not known, or is of another kind.
+pub(super) fn recorded<'a>(facts: &'a Facts, checked: &Checked<'_>, name: &'a str) -> Option<Source<'a>> {
+    let revision = own(facts).find(|revision| revision.name == name)?;
+    let templates = revision.data.get("spec")?.get("workloadTemplate")?;
+    let template = templates.get(member_of(checked.kind))?.as_object()?;
+    Some(Source {
+        name,
+        number: Some(revision.number),
+        template,
+    })
+}
+
 /// As OpenYurt records it.
 fn data_of(checked: &Checked<'_>) -> Value {
-    let member = match checked.kind {
-        stagegate_api::workloads::TemplateType::Deployment => "deploymentTemplate",
-        stagegate_api::workloads::TemplateType::StatefulSet => "statefulSetTemplate",
-    };
-    json!({"spec": {"workloadTemplate": {"$patch": "replace", member: checked.template}}})
+    json!({"spec": {"workloadTemplate": {"$patch": "replace", member_of(checked.kind): checked.template}}})
+}
+
+const fn member_of(kind: TemplateType) -> &'static str {
+    match kind {
+        TemplateType::Deployment => "deploymentTemplate",
+        TemplateType::StatefulSet => "statefulSetTemplate",
+    }
 }
 
 fn name_of(facts: &Facts, data: &Value, count: i32) -> String {

@@ -3,6 +3,7 @@
 use serde_json::{Map, Value};
 use stagegate_api::workloads::{REVISION_HISTORY_LIMIT, TemplateType, YurtAppDaemon};
 
+use super::stages::CheckedStage;
 use crate::binding::Selector;
 
 /// A spec that can be carried out.
@@ -14,6 +15,8 @@ pub(super) struct Checked<'a> {
     pub pools: Selector,
     /// Revisions that are kept although nothing was made from them.
     pub history_limit: usize,
+    pub paused: bool,
+    pub stages: Vec<CheckedStage<'a>>,
 }
 
 impl<'a> Checked<'a> {
@@ -33,8 +36,21 @@ impl<'a> Checked<'a> {
         let pools =
             Selector::try_from(&spec.nodepool_selector).map_err(|error| format!("spec.nodepoolSelector: {error}"))?;
         let history_limit = spec.revision_history_limit.unwrap_or(REVISION_HISTORY_LIMIT);
+        let strategy = spec.update_strategy.as_ref();
+        let stages = strategy.iter().flat_map(|strategy| &strategy.stages).enumerate();
+        let checked = stages.map(|(at, stage)| {
+            let selector = Selector::try_from(&stage.nodepool_selector)
+                .map_err(|error| format!("spec.updateStrategy.stages[{at}].nodepoolSelector: {error}"))?;
+            Ok(CheckedStage {
+                name: &stage.name,
+                selector,
+                max_concurrent: stage.max_concurrent.as_ref(),
+            })
+        });
         Ok(Self {
             kind,
+            paused: strategy.is_some_and(|strategy| strategy.paused),
+            stages: checked.collect::<Result<_, String>>()?,
             template,
             selector,
             pools,

@@ -2,9 +2,9 @@
 //! what is changed.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
-use stagegate_api::Phase;
 use stagegate_api::printable::printable_cut;
-use stagegate_api::workloads::{TemplateType, WorkloadSummary, WorkloadView, YurtAppDaemonStatus};
+use stagegate_api::workloads::{PoolStageStatus, TemplateType, WorkloadSummary, WorkloadView, YurtAppDaemonStatus};
+use stagegate_api::{Phase, StageState};
 
 use super::children::{Children, State};
 use super::facts::Facts;
@@ -31,10 +31,16 @@ pub(super) struct Progress {
     first_in_way: Option<String>,
     failure: Option<(Reason, String)>,
     is_gone: bool,
+    is_paused: bool,
+    /// The stage whose pools are being updated; the last one has no name.
+    active: Option<Option<String>>,
+    stages: Vec<PoolStageStatus>,
 }
 
 impl Progress {
-    pub fn of(facts: &Facts, children: &Children<'_>, target: &Target) -> Self {
+    pub fn of(facts: &Facts, checked: &Checked<'_>, children: &Children<'_>, target: &Target) -> Self {
+        let walk = &children.walk;
+        let stage = |at: usize| checked.stages.get(at).map(|stage| stage.name);
         let mut progress = Self {
             pools: Vec::new(),
             summary: Vec::new(),
@@ -44,18 +50,25 @@ impl Progress {
             first_in_way: None,
             failure: None,
             is_gone: are_pools_gone(children),
+            is_paused: checked.paused,
+            active: walk.active.map(|at| stage(at).map(str::to_owned)),
+            stages: walk.records.clone(),
         };
-        for wanted in &children.wanted {
+        for (at, wanted) in children.wanted.iter().enumerate() {
             let pool = wanted.pool;
+            let of_stage = stage(walk.stage_of[at]).map_or_else(String::new, |stage| format!(" of stage {stage}"));
+            let is_of_active = walk.active.is_none_or(|active| walk.stage_of[at] <= active);
             progress.pools.push(pool.to_owned());
             match wanted.obstacle(&target.name) {
                 None => progress.updated += 1,
                 Some(obstacle) => {
-                    let in_way = format!("pool {pool} {obstacle}");
+                    let in_way = format!("pool {pool}{of_stage} {obstacle}");
                     if matches!(wanted.state, State::Skipped(_)) {
                         progress.fail(Reason::PoolSkipped, &in_way);
                     }
-                    progress.first_in_way.get_or_insert(in_way);
+                    if is_of_active {
+                        progress.first_in_way.get_or_insert(in_way);
+                    }
                 }
             }
             if let State::Own(view, rendered) = &wanted.state {
@@ -95,7 +108,7 @@ impl Progress {
 
     /// Whether every pool's workload is of the revision and rolled out.
     pub fn is_settled(&self) -> bool {
-        !self.pools.is_empty() && self.updated == self.pools.len()
+        !self.pools.is_empty() && self.updated == self.pools.len() && self.active.is_none()
     }
 
     fn finding(&self) -> (Reason, String) {
@@ -108,8 +121,23 @@ impl Progress {
             return (Reason::NoPools, "no NodePool matches spec.nodepoolSelector".to_owned());
         }
         let updated = format!("{} of {} updated", self.updated, counted(total, "pool"));
+        let is_empty = |stage: &&PoolStageStatus| stage.state == StageState::Active && stage.pools == 0;
+        if let Some(stage) = self.stages.iter().find(is_empty) {
+            let text = format!(
+                "{updated}; no NodePool belongs to stage {}: label one, or remove the stage",
+                stage.name
+            );
+            return (Reason::NoPools, text);
+        }
         match (&self.failure, &self.first_in_way) {
             (Some((reason, text)), _) => (*reason, format!("{updated}; {text}")),
+            (None, text) if self.is_paused && !self.is_settled() => {
+                let text = text.as_deref().unwrap_or("its turn has not come");
+                (
+                    Reason::Paused,
+                    format!("{updated}; spec.updateStrategy.paused is true; {text}"),
+                )
+            }
             (None, Some(text)) => (Reason::RollingOut, format!("{updated}; {text}")),
             (None, None) => (Reason::RolledOut, updated),
         }
@@ -130,11 +158,13 @@ pub(super) fn plan(facts: &Facts, checked: &Checked<'_>, (progress, target): (Pr
     status.updated_workloads = count(progress.updated);
     status.ready_workloads = count(progress.ready);
     let provisioned = progress.provisioned == progress.pools.len() && !progress.pools.is_empty();
-    status.phase = Some(if is_settled {
-        Phase::Completed
-    } else {
-        Phase::Progressing
+    status.phase = Some(match (is_settled, reason) {
+        (true, _) => Phase::Completed,
+        (false, Reason::Paused) => Phase::Paused,
+        (false, _) => Phase::Progressing,
     });
+    status.active_stage = progress.active.flatten();
+    status.stages = progress.stages;
     status.reason = Some(reason.as_str().to_owned());
     let failure = progress.failure;
     status.nodepools = progress.pools;
@@ -160,7 +190,10 @@ pub(super) fn plan(facts: &Facts, checked: &Checked<'_>, (progress, target): (Pr
         events: Vec::new(),
         wake_at: draft.wake_at,
     };
-    let is_bad = !matches!(told.reason, Reason::RolledOut | Reason::RollingOut | Reason::NoPools);
+    let is_bad = !matches!(
+        told.reason,
+        Reason::RolledOut | Reason::RollingOut | Reason::NoPools | Reason::Paused
+    );
     let is_worth_telling = is_bad || told.reason == Reason::RolledOut;
     tell(&mut plan, facts, status, is_worth_telling.then_some((is_bad, told)));
     plan.writes.extend(draft.writes);

@@ -45,7 +45,7 @@ pub fn execute(args: Args) -> ExitCode {
         Command::Gate(command) => gate::command(&command),
         #[cfg(feature = "playground")]
         Command::Lint(args) => lint::check(&args),
-        Command::Crds => crds::print(),
+        Command::Crds { workloads } => crds::print(workloads),
         Command::Completions { shell } => completions::print(shell),
         Command::Version => version::print(),
         Command::Sandbox(child) => return stagegate_sandbox::child::main(child),

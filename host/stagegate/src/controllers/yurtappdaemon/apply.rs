@@ -34,6 +34,8 @@ const STATUS_MEMBERS: &[&str] = &[
     "currentRevision",
     "updateRevision",
     "templateType",
+    "activeStage",
+    "stages",
     "phase",
     "reason",
     "totalWorkloads",
@@ -133,6 +135,7 @@ impl Applier<'_> {
                     }
                     answer => answer?,
                 };
+                memory.note_revision(facts, (name, *number, data.clone()));
             }
             Write::RaiseRevision {
                 name,
@@ -142,6 +145,10 @@ impl Applier<'_> {
                 let body = json!({"metadata": metadata(precondition), "revision": number});
                 let revisions: Patches<ControllerRevision> = Api::namespaced(self.client.clone(), &namespace);
                 WRITER.patch(&revisions, name, body).await?;
+                let known = memory.revisions.iter_mut().find(|known| known.name == *name);
+                if let Some(known) = known {
+                    known.number = *number;
+                }
             }
             Write::DeleteRevision { name, precondition } => {
                 let revisions: Patches<ControllerRevision> = Api::namespaced(self.client.clone(), &namespace);

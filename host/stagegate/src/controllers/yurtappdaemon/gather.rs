@@ -37,7 +37,7 @@ impl YurtAppDaemons {
             pools,
             no_pools_since: None,
             children: children.iter().flatten().map(|child| named_child(child)).collect(),
-            revisions: Vec::new(),
+            revisions: memory.revisions.clone(),
             refused: memory.refused.clone(),
             unchanged: memory.unchanged.clone(),
         };

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use jiff::Timestamp;
+use serde_json::Value;
 use stagegate_api::Digest;
 use stagegate_api::workloads::YurtAppDaemon;
 use stagegate_decide::pools::{Facts, Plan, Refusal, Revision, Unchanged, Write, is_recount};
@@ -19,6 +20,8 @@ pub struct Memory {
     /// By workload.
     pub unchanged: BTreeMap<String, Unchanged>,
     pub no_pools_since: Option<Timestamp>,
+    /// ControllerRevisions as they were read last: what one records never changes.
+    pub revisions: Vec<Revision>,
     /// ControllerRevisions whose names were to be given to new ones, although no list shows them.
     pub taken: Vec<Revision>,
     /// Workloads were refused in the last plan.
@@ -34,6 +37,18 @@ pub struct Memory {
 impl Memory {
     pub fn has_new_refusals(&mut self) -> bool {
         std::mem::take(&mut self.new_refusals)
+    }
+
+    /// A ControllerRevision was created; its uid and version are read with the next list.
+    pub fn note_revision(&mut self, facts: &Facts, (name, number, data): (&str, i64, Value)) {
+        self.revisions.push(Revision {
+            name: name.to_owned(),
+            uid: String::new().into(),
+            resource_version: String::new().into(),
+            owner: facts.daemon.metadata.uid.clone().map(Into::into),
+            number,
+            data,
+        });
     }
 
     /// Compares what is stored with what was written: a definition that knows fewer members drops the others.

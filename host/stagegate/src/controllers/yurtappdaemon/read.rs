@@ -68,6 +68,7 @@ impl YurtAppDaemons {
             unchanged: memory.unchanged.clone(),
         };
         let facts = with_absence(facts, memory);
+        memory.revisions.clone_from(&facts.revisions);
         Ok(Some(facts.with_taken(&memory.taken)))
     }
 

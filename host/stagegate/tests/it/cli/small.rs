@@ -3,14 +3,17 @@
 use super::{repository, stagegate, text};
 
 #[test]
-fn the_definition_in_deploy_is_what_the_binary_prints() {
-    let printed = stagegate(&["crds"]);
-    assert_eq!(printed.status.code(), Some(0));
-    let kept = std::fs::read_to_string(repository("deploy/crds/stagedbindingpolicies.yaml")).unwrap_or_default();
-    assert!(
-        kept == text(&printed.stdout),
-        "deploy/crds/stagedbindingpolicies.yaml is not fresh: run `make crds`"
-    );
+fn the_definitions_in_deploy_are_what_the_binary_prints() {
+    let files: [(&[&str], &str); 2] = [
+        (&["crds"], "deploy/crds/stagedbindingpolicies.yaml"),
+        (&["crds", "--workloads"], "deploy/crds/workloads/yurtappdaemons.yaml"),
+    ];
+    for (arguments, path) in files {
+        let printed = stagegate(arguments);
+        assert_eq!(printed.status.code(), Some(0), "{arguments:?}");
+        let kept = std::fs::read_to_string(repository(path)).unwrap_or_default();
+        assert!(kept == text(&printed.stdout), "{path} is not fresh: run `make crds`");
+    }
 }
 
 #[test]

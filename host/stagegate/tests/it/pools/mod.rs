@@ -5,6 +5,7 @@ mod bad_input;
 mod disturbed;
 mod lifecycle;
 mod revisions;
+mod stages;
 mod takeover;
 mod workloads;
 mod world;
