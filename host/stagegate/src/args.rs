@@ -106,7 +106,7 @@ pub struct PlaygroundArgs {
 pub struct RunArgs {
     #[command(flatten)]
     pub cluster: ClusterArgs,
-    /// Which controllers to run; the others are KubeStellar's where KubeStellar runs
+    /// Which controllers to run; binding and combine are KubeStellar's where KubeStellar runs, and yurtappdaemon is for clusters with node pools
     #[arg(long, value_delimiter = ',', default_value = "staging", value_name = "NAMES")]
     pub controllers: Vec<Controller>,
     /// How long a Binding must stand unchanged, from 10ms to 10m; KubeStellar writes one 2 s after the first change

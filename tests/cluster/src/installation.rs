@@ -33,6 +33,8 @@ const STAGED_UPDATES: &str = "deploy/kustomize/staged-updates";
 pub enum Kind {
     PlainCluster,
     BesideKubeStellar,
+    /// For YurtAppDaemons alone.
+    NodePools,
 }
 
 impl Kind {
@@ -49,6 +51,7 @@ impl Kind {
                 STAGED_UPDATES,
                 "deploy/kustomize/overlays/beside-kubestellar/hosting",
             ],
+            Kind::NodePools => &["deploy/kustomize/overlays/node-pools"],
         }
     }
 }
@@ -71,12 +74,18 @@ impl Installation {
     /// # Errors
     /// What kubectl says.
     pub async fn install(plane: &ControlPlane, kind: Kind) -> anyhow::Result<Installation> {
-        apply(plane, &["-f", "deploy/crds"])?;
+        let definitions = match kind {
+            Kind::NodePools => "deploy/crds/workloads",
+            Kind::PlainCluster | Kind::BesideKubeStellar => "deploy/crds",
+        };
+        apply(plane, &["-f", definitions])?;
         for folder in kind.folders() {
             apply(plane, &["-k", folder])?;
         }
         let client = plane.client().await?;
-        await_aggregation(&client).await?;
+        if kind != Kind::NodePools {
+            await_aggregation(&client).await?;
+        }
         let token = token(&client).await?;
         let deployment = rendered(kind)?
             .into_iter()

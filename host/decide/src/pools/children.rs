@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use kube::Resource as _;
 use stagegate_api::workloads::{
     APPLIED_DIGEST, POOL_NAME, REF_NODE_POOL, REVISION_HASH, REVISION_NUMBER, WorkloadView, YurtAppDaemon,
 };
@@ -149,7 +150,7 @@ impl<'a> Children<'a> {
                 {
                     draft.writes.push(apply(pool, rendered, Some(view)));
                 }
-                State::Orphan(view) => draft.writes.extend(child_ref(pool, view).map(Write::AdoptChild)),
+                State::Orphan(view) => draft.writes.extend(adopt(&facts.daemon, pool, view)),
                 State::Missing(_)
                 | State::Own(..)
                 | State::Kept(_)
@@ -414,6 +415,14 @@ fn apply(pool: &str, rendered: &Rendered, over: Option<&WorkloadView>) -> Write 
         object,
         digest: rendered.digest.clone(),
     }
+}
+
+/// `None`: one of the two did not come from a server.
+fn adopt(daemon: &YurtAppDaemon, pool: &str, view: &WorkloadView) -> Option<Write> {
+    let mut owners = view.metadata.owner_references.clone().unwrap_or_default();
+    owners.push(daemon.controller_owner_ref(&())?);
+    let child = child_ref(pool, view)?;
+    Some(Write::AdoptChild { child, owners })
 }
 
 /// `None`: it did not come from a server.

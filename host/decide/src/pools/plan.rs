@@ -3,6 +3,7 @@
 //! [`Write`] is all that the controller may do to a cluster: read it to know what it can do to a workload.
 
 use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use serde::Serialize;
 use serde_json::Value;
 use stagegate_api::Digest;
@@ -73,7 +74,12 @@ pub enum Write {
         digest: Digest,
     },
     /// Make this daemon the controller of a workload that nothing controls.
-    AdoptChild(ChildRef),
+    AdoptChild {
+        /// The workload.
+        child: ChildRef,
+        /// Its owners with the daemon as the last.
+        owners: Vec<OwnerReference>,
+    },
     /// Delete a workload whose pool does not match any more, or a second one of a pool.
     DeleteChild(ChildRef),
     /// Replace the daemon's status.

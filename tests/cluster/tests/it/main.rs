@@ -6,6 +6,7 @@ mod gates;
 mod kstatus;
 mod leaders;
 mod like;
+mod node_pools;
 mod recordings;
 mod requests;
 mod restricted;
@@ -48,6 +49,11 @@ fn main() {
                 restricted::manifests_are_taken(folder).await
             })
         }),
+        Trial::test("workloads_go_through_node_pools_stage_by_stage", || {
+            within("node-pools", async |folder| {
+                node_pools::workloads_go_through_node_pools(folder).await
+            })
+        }),
         Trial::test("whoever_writes_policies_may_place", || {
             within("admission", async |folder| {
                 admission::whoever_writes_policies_may_place(folder).await
@@ -82,7 +88,7 @@ fn main() {
     }
     // What was used is known when all have ended; what was not, only when there was no other choice of trials.
     let whole = conclusion.num_filtered_out == 0;
-    let of_rights = [Kind::PlainCluster, Kind::BesideKubeStellar].map(|kind| {
+    let of_rights = [Kind::PlainCluster, Kind::BesideKubeStellar, Kind::NodePools].map(|kind| {
         let name = format!("rights_used_are_rights_granted::{kind:?}");
         Trial::test(name, move || {
             Ok(rights::used_is_granted(kind, whole).map_err(|error| format!("{error:#}"))?)

@@ -83,7 +83,7 @@ impl Applier<'_> {
         let is_of_workload = |write: &&Write| {
             matches!(
                 write,
-                Write::ApplyChild { .. } | Write::AdoptChild(_) | Write::DeleteChild(_)
+                Write::ApplyChild { .. } | Write::AdoptChild { .. } | Write::DeleteChild(_)
             )
         };
         let is_pruning = |write: &&Write| matches!(write, Write::DeleteRevision { .. });
@@ -157,7 +157,7 @@ impl Applier<'_> {
             Write::Status { precondition, status } => {
                 self.write_status((precondition, status), facts, memory).await?;
             }
-            Write::ApplyChild { .. } | Write::AdoptChild(_) | Write::DeleteChild(_) => {}
+            Write::ApplyChild { .. } | Write::AdoptChild { .. } | Write::DeleteChild(_) => {}
         }
         self.metrics.write();
         Ok(())
@@ -197,7 +197,7 @@ impl Applier<'_> {
                 let applied = self.apply((&api, kind), (pool, object, digest)).await?;
                 return Ok(Some(applied));
             }
-            Write::AdoptChild(child) => self.adopt((&api, kind), daemon, child).await?,
+            Write::AdoptChild { child, owners } => self.adopt((&api, kind), child, owners).await?,
             Write::DeleteChild(ChildRef { name, precondition, .. }) => {
                 let params = DeleteParams {
                     preconditions: Some(Preconditions {
@@ -262,12 +262,9 @@ impl Applier<'_> {
     async fn adopt(
         &self,
         (api, kind): (&Api<Guarded<WorkloadView>>, TemplateType),
-        daemon: &YurtAppDaemon,
         ChildRef { name, precondition, .. }: &ChildRef,
+        owners: &[OwnerReference],
     ) -> Result<(), RequestError> {
-        let found = request(format!("get {} {name}", kind.plural()), api.get(name)).await?;
-        let mut owners = found.meta().owner_references.clone().unwrap_or_default();
-        owners.extend(owner_of(daemon));
         let mut metadata = metadata(precondition);
         metadata["ownerReferences"] = json!(owners);
         let params = PatchParams {
@@ -275,11 +272,8 @@ impl Applier<'_> {
             ..PatchParams::default()
         };
         let body = Patch::Merge(json!({"metadata": metadata}));
-        request(
-            format!("patch {} {name}", kind.plural()),
-            api.patch(name, &params, &body),
-        )
-        .await?;
+        let what = format!("patch {} {name}", kind.plural());
+        request(what, api.patch(name, &params, &body)).await?;
         self.metrics.write();
         Ok(())
     }

@@ -6,7 +6,7 @@ use std::process::{Command, Output};
 
 use serde_json::Value;
 
-use super::{BASE, HOSTING, PLAIN, Rendered, WDS, identity, printed, read, root};
+use super::{BASE, HOSTING, NODE_POOLS, PLAIN, Rendered, WDS, identity, printed, read, root};
 
 /// Of a server that the charts are made for: without one Helm renders for a version of its own.
 const KUBE_VERSION: &str = "1.34.1";
@@ -83,18 +83,22 @@ fn the_chart_renders_what_kustomize_renders() {
     let to_wds = r#"kubeconfig={"secret":"stagegate-wds"}"#;
     let rights = r#"install="rights""#;
     let all = r#"controllers=["staging","binding","combine"]"#;
+    let pools = r#"controllers=["yurtappdaemon"]"#;
     let staged = "stagedUpdates=true";
     let (plain, with_component) = (Rendered::by_kustomize, Rendered::with_staged_updates);
-    let table: [(Render, &str, &[&str]); 8] = [
+    let table: [(Render, &str, &[&str]); 10] = [
         (plain, BASE, &[]),
         (plain, HOSTING, &[pods, to_wds]),
         (plain, WDS, &[rights]),
         (plain, PLAIN, &[all]),
+        (plain, NODE_POOLS, &[pools]),
         (with_component, BASE, &[staged]),
         (with_component, WDS, &[rights, staged]),
         (with_component, PLAIN, &[all, staged]),
         // Nothing of it belongs where only the pods are.
         (plain, HOSTING, &[pods, to_wds, staged]),
+        // Nor where there are no policies.
+        (plain, NODE_POOLS, &[pools, staged]),
     ];
     let mut fields = 0;
     for (kustomize, folder, settings) in table {
@@ -133,40 +137,66 @@ fn leaves(value: &Value) -> usize {
     }
 }
 
+/// What the chart of definitions is asked for, and the generated files that hold it.
+const DEFINITIONS: [(&[&str], &[&str]); 3] = [
+    (&[], &["deploy/crds/stagedbindingpolicies.yaml"]),
+    (
+        &[r#"definitions=["workloads"]"#],
+        &["deploy/crds/workloads/yurtappdaemons.yaml"],
+    ),
+    (
+        &[r#"definitions=["staging","workloads"]"#],
+        &[
+            "deploy/crds/stagedbindingpolicies.yaml",
+            "deploy/crds/workloads/yurtappdaemons.yaml",
+        ],
+    ),
+];
+
 #[test]
-fn the_definitions_chart_renders_the_generated_file_and_keeps_it() {
-    let Some(helm) = rendered("stagegate-crds", &[]) else {
-        return;
-    };
-    let generated = Rendered::new(
-        "deploy/crds".to_owned(),
-        &read("deploy/crds/stagedbindingpolicies.yaml"),
-    );
-    assert_eq!(objects(&helm), objects(&generated));
-    for definition in helm.all() {
-        assert_eq!(definition["metadata"]["annotations"]["helm.sh/resource-policy"], "keep");
+fn the_definitions_chart_renders_the_generated_files_that_it_is_asked_for_and_keeps_them() {
+    for (settings, files) in DEFINITIONS {
+        let Some(helm) = rendered("stagegate-crds", settings) else {
+            return;
+        };
+        let mut generated = BTreeMap::new();
+        for path in files {
+            generated.extend(objects(&Rendered::new((*path).to_owned(), &read(path))));
+        }
+        assert_eq!(objects(&helm), generated, "{settings:?}");
+        for definition in helm.all() {
+            assert_eq!(
+                definition["metadata"]["annotations"]["helm.sh/resource-policy"], "keep",
+                "{settings:?}"
+            );
+        }
+        let Some(gone) = rendered("stagegate-crds", &[settings, &["keep=false"]].concat()) else {
+            return;
+        };
+        assert!(
+            gone.all()
+                .all(|definition| definition["metadata"]["annotations"].is_null()),
+            "{settings:?}"
+        );
     }
-    let Some(gone) = rendered("stagegate-crds", &["keep=false"]) else {
-        return;
-    };
-    assert!(
-        gone.all()
-            .all(|definition| definition["metadata"]["annotations"].is_null())
-    );
 }
 
 #[test]
 fn the_definitions_chart_holds_every_file_that_is_generated() {
-    let files = |folder: &str| -> Vec<String> {
-        let entries = std::fs::read_dir(root().join(folder)).expect("a folder");
-        let mut names: Vec<String> = entries
-            .map(|entry| entry.expect("readable").file_name().into_string().expect("a name"))
-            .collect();
+    let below = |folder: &str| -> Vec<String> {
+        let folder = root().join(folder);
+        let relative = |path: &std::path::PathBuf| {
+            let path = path.strip_prefix(&folder).expect("it is below the folder");
+            path.display().to_string()
+        };
+        let mut names: Vec<String> = super::manifests(&folder).iter().map(relative).collect();
         names.sort();
         names
     };
-    assert_eq!(files("deploy/helm/stagegate-crds/files/crds"), files("deploy/crds"));
-    for name in files("deploy/crds") {
+    let files = below("deploy/crds");
+    assert_eq!(below("deploy/helm/stagegate-crds/files/crds"), files);
+    assert_eq!(files, ["stagedbindingpolicies.yaml", "workloads/yurtappdaemons.yaml"]);
+    for name in files {
         // The chart takes a file for one definition.
         let text = read(&format!("deploy/crds/{name}"));
         assert_eq!(Rendered::new(name.clone(), &text).all().count(), 1, "{name}");

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 use stagegate_api::crd;
 
-use super::{BASE, HOSTING, KUSTOMIZATIONS, PLAIN, Rendered, WDS, read};
+use super::{BASE, HOSTING, KUSTOMIZATIONS, NODE_POOLS, PLAIN, Rendered, WDS, read};
 
 const KUBESTELLAR: &str = "deploy/kustomize/kubestellar-crds/kubestellar.yaml";
 const INVENTORY: &str = "deploy/kustomize/inventory-crds/inventory.yaml";
@@ -62,7 +62,7 @@ fn only_a_plain_cluster_gets_kubestellars_definitions_and_none_gets_ours_along_t
                 "CustomTransform",
                 "StatusCollector",
             ],
-            BASE | HOSTING | WDS => &[],
+            BASE | HOSTING | WDS | NODE_POOLS => &[],
             other => panic!("what does {other} install?"),
         };
         assert_eq!(names, expected, "{folder}");

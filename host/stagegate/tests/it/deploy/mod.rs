@@ -24,7 +24,9 @@ const BASE: &str = "deploy/kustomize/base";
 const HOSTING: &str = "deploy/kustomize/overlays/beside-kubestellar/hosting";
 const WDS: &str = "deploy/kustomize/overlays/beside-kubestellar/wds";
 const PLAIN: &str = "deploy/kustomize/overlays/plain-cluster";
-const KUSTOMIZATIONS: [&str; 4] = [BASE, HOSTING, WDS, PLAIN];
+/// Where workloads run: the YurtAppDaemon controller alone.
+const NODE_POOLS: &str = "deploy/kustomize/overlays/node-pools";
+const KUSTOMIZATIONS: [&str; 5] = [BASE, HOSTING, WDS, PLAIN, NODE_POOLS];
 /// The component that switches staged updates on, and what it may be added to: whatever goes where the Bindings are.
 const STAGED_UPDATES: &str = "deploy/kustomize/staged-updates";
 const WITH_BINDINGS: [&str; 3] = [BASE, WDS, PLAIN];

@@ -4,7 +4,7 @@ use clap::Parser as _;
 use serde_json::{Value, json};
 use stagegate::args::{Args, Command, Controller, RunArgs};
 
-use super::{BASE, HOSTING, KUSTOMIZATIONS, PLAIN, Rendered, WDS, identity, texts};
+use super::{BASE, HOSTING, KUSTOMIZATIONS, NODE_POOLS, PLAIN, Rendered, WDS, identity, texts};
 
 /// What a Kubernetes label, and so most names, can hold (RFC 1123).
 const NAME_BYTES_MAX: usize = 63;
@@ -41,7 +41,7 @@ fn flag<'a>(deployment: &'a Value, name: &str) -> Option<&'a str> {
 
 #[test]
 fn the_binary_takes_the_flags_of_every_deployment() {
-    let table: [(&str, &[Controller], bool); 3] = [
+    let table: [(&str, &[Controller], bool); 4] = [
         (BASE, &[Controller::Staging], false),
         (HOSTING, &[Controller::Staging], true),
         (
@@ -49,6 +49,7 @@ fn the_binary_takes_the_flags_of_every_deployment() {
             &[Controller::Staging, Controller::Binding, Controller::Combine],
             false,
         ),
+        (NODE_POOLS, &[Controller::Yurtappdaemon], false),
     ];
     for (folder, controllers, has_kubeconfig) in table {
         let Some(rendered) = Rendered::by_kustomize(folder) else {
@@ -135,7 +136,7 @@ fn every_pod_is_within_the_restricted_profile() {
             assert_eq!(enforced, "restricted", "{}", identity(namespace));
         }
     }
-    assert_eq!(pods, 3);
+    assert_eq!(pods, 4);
 }
 
 #[test]
@@ -175,7 +176,7 @@ fn has_labels(labels: &Value, selector: &Value) -> bool {
 
 #[test]
 fn selectors_match_the_pods_and_ports_are_those_of_the_container() {
-    for folder in [BASE, HOSTING, PLAIN] {
+    for folder in [BASE, HOSTING, PLAIN, NODE_POOLS] {
         let Some(rendered) = Rendered::by_kustomize(folder) else {
             return;
         };

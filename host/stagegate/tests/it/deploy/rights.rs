@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 use stagegate::args::Controller;
 
-use super::{BASE, HOSTING, KUSTOMIZATIONS, PLAIN, Rendered, WDS, identity, pods, read, texts};
+use super::{BASE, HOSTING, KUSTOMIZATIONS, NODE_POOLS, PLAIN, Rendered, WDS, identity, pods, read, texts};
 
 /// Role, group (`core` for none), resource, verb.
 pub type Right = (String, String, String, String);
@@ -100,7 +100,7 @@ fn is_given(rendered: &Rendered, role: &Value) -> bool {
 
 #[test]
 fn every_flag_has_the_rights_it_needs() {
-    for (program, rights) in [(BASE, BASE), (HOSTING, WDS), (PLAIN, PLAIN)] {
+    for (program, rights) in [(BASE, BASE), (HOSTING, WDS), (PLAIN, PLAIN), (NODE_POOLS, NODE_POOLS)] {
         let (Some(program), Some(rights)) = (Rendered::by_kustomize(program), Rendered::by_kustomize(rights)) else {
             return;
         };
@@ -117,9 +117,12 @@ fn every_flag_has_the_rights_it_needs() {
             Controller::Combine => "stagegate-combine",
             Controller::Yurtappdaemon => "stagegate-yurtappdaemon",
         });
-        let wanted: BTreeSet<&str> = wanted.chain(["stagegate-workloads"]).collect();
+        // Objects that policies select, and gates, are for the others.
+        let is_of_policies = run.controllers != [Controller::Yurtappdaemon];
+        let of_policies = is_of_policies.then_some("stagegate-workloads");
+        let wanted: BTreeSet<&str> = wanted.chain(of_policies).collect();
         assert_eq!(roles, wanted, "{}", rights.from);
-        for namespace in &run.gate_namespaces {
+        for namespace in run.gate_namespaces.iter().filter(|_| is_of_policies) {
             let has = |role: &&Value| role["metadata"]["namespace"] == namespace.as_str();
             let role = rights.of_kind("Role").into_iter().find(has);
             assert!(role.is_some(), "{}: no right to read gates of {namespace}", rights.from);
@@ -182,6 +185,26 @@ fn the_readme_lists_exactly_what_is_granted() {
 }
 
 #[test]
+fn the_readme_lists_exactly_what_is_granted_where_workloads_run() {
+    let Some(pools) = Rendered::by_kustomize(NODE_POOLS) else {
+        return;
+    };
+    let (granted, documented) = (rights(&pools), documented("Node pools"));
+    let untold: Vec<_> = granted.difference(&documented).collect();
+    let untrue: Vec<_> = documented.difference(&granted).collect();
+    assert!(
+        untold.is_empty() && untrue.is_empty(),
+        "granted only: {untold:?}\ndocumented only: {untrue:?}"
+    );
+    let roles: BTreeSet<&str> = granted.iter().map(|(role, ..)| role.as_str()).collect();
+    assert_eq!(
+        roles,
+        BTreeSet::from(["stagegate-lease", "stagegate-yurtappdaemon"]),
+        "none of the staging controller's"
+    );
+}
+
+#[test]
 fn nothing_is_granted_by_a_star_and_no_secret_can_be_read() {
     for rendered in Rendered::everything().into_iter().flatten() {
         let folder = &rendered.from;
@@ -227,8 +250,9 @@ fn whoever_writes_a_policy_is_asked_for_the_same_right_on_what_it_places() {
         };
         let policies = rendered.of_kind("ValidatingAdmissionPolicy");
         let bindings = rendered.of_kind("ValidatingAdmissionPolicyBinding");
-        // It belongs in the API server with the policies, which is not the one with the pods here.
-        let count = usize::from(folder != HOSTING);
+        // It belongs in the API server with the policies: beside KubeStellar that is not the one with the pods, and where workloads run there
+        // are none.
+        let count = usize::from(![HOSTING, NODE_POOLS].contains(&folder));
         assert_eq!((policies.len(), bindings.len()), (count, count), "{folder}");
         let (Some(policy), Some(binding)) = (policies.first(), bindings.first()) else {
             continue;

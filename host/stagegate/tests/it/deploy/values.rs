@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use super::read;
 
 const CHART: &str = "deploy/helm/stagegate";
+const DEFINITIONS: &str = "deploy/helm/stagegate-crds";
 
 fn schema(chart: &str) -> Value {
     serde_json::from_str(&read(&format!("{chart}/values.schema.json"))).expect("a schema is JSON")
@@ -32,7 +33,7 @@ fn with(changes: &[(&str, Value)]) -> Value {
 
 #[test]
 fn the_defaults_satisfy_their_schemas_which_name_every_value() {
-    for chart in [CHART, "deploy/helm/stagegate-crds"] {
+    for chart in [CHART, DEFINITIONS] {
         let (schema, values) = (schema(chart), defaults(chart));
         if let Err(error) = validator(&schema).validate(&values) {
             panic!("{chart}: {error} at {}", error.instance_path());
@@ -62,6 +63,8 @@ fn other_values_are_taken() {
     let validator = validator(&schema(CHART));
     let table = [
         vec![("controllers", json!(["staging", "binding", "combine"]))],
+        vec![("controllers", json!(["yurtappdaemon"]))],
+        vec![("controllers", json!(["staging", "yurtappdaemon"]))],
         vec![("install", json!("program")), ("kubeconfig.secret", json!("wds"))],
         vec![("install", json!("rights"))],
         vec![("image.repository", json!("registry.example:5000/team/stagegate"))],
@@ -95,6 +98,7 @@ fn wrong_values_are_refused() {
     let table = [
         ("controllers", json!([])),
         ("controllers", json!(["stage"])),
+        ("controllers", json!(["YurtAppDaemon"])),
         ("controllers", json!("staging")),
         ("controllers", json!(["staging", "staging"])),
         ("replicas", json!(-1)),
@@ -158,8 +162,30 @@ fn wrong_values_are_refused() {
 }
 
 #[test]
+fn the_chart_of_definitions_takes_known_groups_of_them_and_at_least_one() {
+    let validator = validator(&schema(DEFINITIONS));
+    let with = |definitions: Value| json!({"definitions": definitions, "keep": true});
+    for taken in [
+        json!(["staging"]),
+        json!(["workloads"]),
+        json!(["staging", "workloads"]),
+    ] {
+        assert!(validator.is_valid(&with(taken.clone())), "{taken} is refused");
+    }
+    for refused in [
+        json!([]),
+        json!(["yurtappdaemon"]),
+        json!(["workloads", "workloads"]),
+        json!("workloads"),
+        json!(true),
+    ] {
+        assert!(!validator.is_valid(&with(refused.clone())), "{refused} is taken");
+    }
+}
+
+#[test]
 fn the_charts_have_the_programs_version() {
-    for chart in [CHART, "deploy/helm/stagegate-crds"] {
+    for chart in [CHART, DEFINITIONS] {
         let described: Value = serde_saphyr::from_str(&read(&format!("{chart}/Chart.yaml"))).expect("a chart is YAML");
         let text = |name: &str| described[name].as_str().map(str::to_owned);
         assert_eq!(
