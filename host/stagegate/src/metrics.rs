@@ -26,6 +26,11 @@ pub const KINDS: &[&str] = &[
     "namespaces",
     "configmaps",
     "customresourcedefinitions",
+    "yurtappdaemons",
+    "nodepools",
+    "deployments",
+    "statefulsets",
+    "controllerrevisions",
     "events",
     "leases",
 ];

@@ -40,45 +40,47 @@ use crate::staged_status::{Phase, StageState};
         type_ = "string",
         priority = 1,
         json_path = ".status.conditions[?(@.type==\"Ready\")].message"
-    ),
-    validation = Rule::new("has(self.spec.selector.matchLabels) && size(self.spec.selector.matchLabels) > 0 || \
-        has(self.spec.selector.matchExpressions) && size(self.spec.selector.matchExpressions) > 0")
+    )
+)]
+#[x_kube(
+    validation = Rule::new("has(self.selector.matchLabels) && size(self.selector.matchLabels) > 0 || \
+        has(self.selector.matchExpressions) && size(self.selector.matchExpressions) > 0")
         .message("spec.selector: must not be empty; give it the labels of the template"),
-    validation = Rule::new("self.spec.selector == oldSelf.spec.selector")
+    validation = Rule::new("self.selector == oldSelf.selector")
         .message("spec.selector: cannot be changed; create another YurtAppDaemon"),
     validation = Rule::new(
-        "has(self.spec.workloadTemplate.deploymentTemplate) == has(oldSelf.spec.workloadTemplate.deploymentTemplate)"
+        "has(self.workloadTemplate.deploymentTemplate) == has(oldSelf.workloadTemplate.deploymentTemplate)"
     )
     .message("spec.workloadTemplate: the kind cannot be changed; create another YurtAppDaemon"),
     validation = Rule::new(
-        "!has(self.spec.selector.matchLabels) || self.spec.selector.matchLabels.all(k, \
-         [self.spec.workloadTemplate].filter(w, has(w.deploymentTemplate)).all(w, has(w.deploymentTemplate.metadata) && \
+        "!has(self.selector.matchLabels) || self.selector.matchLabels.all(k, \
+         [self.workloadTemplate].filter(w, has(w.deploymentTemplate)).all(w, has(w.deploymentTemplate.metadata) && \
          has(w.deploymentTemplate.metadata.labels) && k in w.deploymentTemplate.metadata.labels && \
-         w.deploymentTemplate.metadata.labels[k] == self.spec.selector.matchLabels[k]))"
+         w.deploymentTemplate.metadata.labels[k] == self.selector.matchLabels[k]))"
     )
     .message("spec.workloadTemplate.deploymentTemplate.metadata.labels: spec.selector must match them"),
     validation = Rule::new(
-        "!has(self.spec.selector.matchLabels) || self.spec.selector.matchLabels.all(k, \
-         [self.spec.workloadTemplate].filter(w, has(w.statefulSetTemplate)).all(w, has(w.statefulSetTemplate.metadata) && \
+        "!has(self.selector.matchLabels) || self.selector.matchLabels.all(k, \
+         [self.workloadTemplate].filter(w, has(w.statefulSetTemplate)).all(w, has(w.statefulSetTemplate.metadata) && \
          has(w.statefulSetTemplate.metadata.labels) && k in w.statefulSetTemplate.metadata.labels && \
-         w.statefulSetTemplate.metadata.labels[k] == self.spec.selector.matchLabels[k]))"
+         w.statefulSetTemplate.metadata.labels[k] == self.selector.matchLabels[k]))"
     )
     .message("spec.workloadTemplate.statefulSetTemplate.metadata.labels: spec.selector must match them"),
     validation = Rule::new(
-        "!has(self.spec.selector.matchLabels) || self.spec.selector.matchLabels.all(k, \
-         [self.spec.workloadTemplate].filter(w, has(w.deploymentTemplate)).all(w, has(w.deploymentTemplate.spec.template.metadata) && \
+        "!has(self.selector.matchLabels) || self.selector.matchLabels.all(k, \
+         [self.workloadTemplate].filter(w, has(w.deploymentTemplate)).all(w, has(w.deploymentTemplate.spec.template.metadata) && \
          has(w.deploymentTemplate.spec.template.metadata.labels) && k in w.deploymentTemplate.spec.template.metadata.labels && \
-         w.deploymentTemplate.spec.template.metadata.labels[k] == self.spec.selector.matchLabels[k]))"
+         w.deploymentTemplate.spec.template.metadata.labels[k] == self.selector.matchLabels[k]))"
     )
     .message("spec.workloadTemplate.deploymentTemplate.spec.template.metadata.labels: spec.selector must match them"),
     validation = Rule::new(
-        "!has(self.spec.selector.matchLabels) || self.spec.selector.matchLabels.all(k, \
-         [self.spec.workloadTemplate].filter(w, has(w.statefulSetTemplate)).all(w, has(w.statefulSetTemplate.spec.template.metadata) && \
+        "!has(self.selector.matchLabels) || self.selector.matchLabels.all(k, \
+         [self.workloadTemplate].filter(w, has(w.statefulSetTemplate)).all(w, has(w.statefulSetTemplate.spec.template.metadata) && \
          has(w.statefulSetTemplate.spec.template.metadata.labels) && k in w.statefulSetTemplate.spec.template.metadata.labels && \
-         w.statefulSetTemplate.spec.template.metadata.labels[k] == self.spec.selector.matchLabels[k]))"
+         w.statefulSetTemplate.spec.template.metadata.labels[k] == self.selector.matchLabels[k]))"
     )
     .message("spec.workloadTemplate.statefulSetTemplate.spec.template.metadata.labels: spec.selector must match them"),
-    validation = Rule::new("self.spec.workloadTemplate.?statefulSetTemplate.?spec.?updateStrategy.?rollingUpdate.?partition.orValue(0) == 0")
+    validation = Rule::new("self.workloadTemplate.?statefulSetTemplate.?spec.?updateStrategy.?rollingUpdate.?partition.orValue(0) == 0")
         .message("spec.workloadTemplate.statefulSetTemplate.spec.updateStrategy.rollingUpdate.partition: is not supported; remove it")
 )]
 pub struct YurtAppDaemonSpec {

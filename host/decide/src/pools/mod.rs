@@ -56,7 +56,7 @@ pub fn decide(facts: &Facts) -> Decision {
         }
     };
     let Some(target) = revisions::target(facts, &checked) else {
-        return Decision::ReadAnew;
+        return Decision::FreshRead;
     };
     let source = Source {
         name: &target.name,
@@ -72,7 +72,7 @@ pub fn decide(facts: &Facts) -> Decision {
     let is_moving = is_settled_now || children.walk.passes_now || children.needs_revisions;
     let is_writing = draft.is_writing() || target.write.is_some() || is_moving;
     if is_writing && !facts.read.is_anew() {
-        return Decision::ReadAnew;
+        return Decision::FreshRead;
     }
     if facts.read.is_anew() {
         let settled = (&children, progress.is_settled());

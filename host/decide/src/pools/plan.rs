@@ -17,7 +17,7 @@ use crate::staging::Precondition;
 #[serde(rename_all = "camelCase")]
 pub enum Decision {
     /// Read everything from the API server ([`super::Read::Anew`]), and ask again.
-    ReadAnew,
+    FreshRead,
     /// Carry this out.
     Act(Plan),
 }

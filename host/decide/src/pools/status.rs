@@ -169,16 +169,16 @@ pub(super) fn plan(facts: &Facts, checked: &Checked<'_>, (progress, target): (Pr
     let failure = progress.failure;
     status.nodepools = progress.pools;
     status.workload_summary = progress.summary;
-    let told = Told { reason, message };
+    let told = Sentence { reason, message };
     let (failed, failure) = match failure {
-        Some((reason, message)) => ("True", Told { reason, message }),
-        None => ("False", Told::nothing()),
+        Some((reason, message)) => ("True", Sentence { reason, message }),
+        None => ("False", Sentence::nothing()),
     };
     let states = [
-        ("Accepted", "True", &Told::nothing()),
+        ("Accepted", "True", &Sentence::nothing()),
         ("Ready", truth(is_settled), &told),
         ("Reconciling", truth(!is_settled), &told),
-        ("Stalled", "False", &Told::nothing()),
+        ("Stalled", "False", &Sentence::nothing()),
         ("WorkLoadFailure", failed, &failure),
         ("WorkLoadProvisioned", truth(provisioned), &told),
         ("WorkLoadUpdated", truth(is_settled), &told),
@@ -207,21 +207,21 @@ pub(super) fn refused(facts: &Facts, reason: Reason, message: String) -> Plan {
     let mut status = kept(facts);
     status.template_type = kind.or(status.template_type);
     status.phase = Some(Phase::Stalled);
-    unready(facts, status, Told { reason, message }, ("False", "True"))
+    unready(facts, status, Sentence { reason, message }, ("False", "True"))
 }
 
 /// Nothing is known of the pools.
 pub(super) fn waiting(facts: &Facts, reason: Reason, message: String) -> Plan {
     let mut status = kept(facts);
     status.phase = Some(Phase::Progressing);
-    unready(facts, status, Told { reason, message }, ("True", "False"))
+    unready(facts, status, Sentence { reason, message }, ("True", "False"))
 }
 
 /// What is not known is not said: the conditions about workloads are Unknown.
 fn unready(
     facts: &Facts,
     mut status: YurtAppDaemonStatus,
-    told: Told,
+    told: Sentence,
     (accepted, stalled): (&'static str, &'static str),
 ) -> Plan {
     status.reason = Some(told.reason.as_str().to_owned());
@@ -245,12 +245,12 @@ fn unready(
 }
 
 #[derive(Clone)]
-struct Told {
+struct Sentence {
     reason: Reason,
     message: String,
 }
 
-impl Told {
+impl Sentence {
     fn nothing() -> Self {
         Self {
             reason: Reason::NoFailure,
@@ -260,7 +260,7 @@ impl Told {
 }
 
 /// Writes status if it differs, with an Event when the reason is a new one.
-fn tell(plan: &mut Plan, facts: &Facts, status: YurtAppDaemonStatus, event: Option<(bool, Told)>) {
+fn tell(plan: &mut Plan, facts: &Facts, status: YurtAppDaemonStatus, event: Option<(bool, Sentence)>) {
     let found = facts.daemon.status.as_ref();
     if found == Some(&status) {
         return;
@@ -272,7 +272,7 @@ fn tell(plan: &mut Plan, facts: &Facts, status: YurtAppDaemonStatus, event: Opti
     let is_new = found.and_then(|found| found.reason.as_deref()) != status.reason.as_deref();
     let event = event
         .filter(|_| is_new)
-        .map(|(warning, Told { reason, message })| Event {
+        .map(|(warning, Sentence { reason, message })| Event {
             warning,
             reason,
             message: printable_cut(&message, MESSAGE_CHARS_MAX),
@@ -305,12 +305,12 @@ fn kept(facts: &Facts) -> YurtAppDaemonStatus {
 
 fn write_conditions<const N: usize>(
     status: &mut YurtAppDaemonStatus,
-    states: [(&'static str, &'static str, Told); N],
+    states: [(&'static str, &'static str, Sentence); N],
     facts: &Facts,
 ) {
     let before = facts.daemon.status.iter().flat_map(|status| &status.conditions);
     let before: Vec<&Condition> = before.collect();
-    let condition = |(type_, state, Told { reason, message }): (&str, &str, Told)| {
+    let condition = |(type_, state, Sentence { reason, message }): (&str, &str, Sentence)| {
         let found = before
             .iter()
             .find(|found| found.type_ == type_ && found.status == state);

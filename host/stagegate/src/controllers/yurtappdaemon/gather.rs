@@ -3,7 +3,7 @@
 use kube::{Resource as _, ResourceExt as _};
 use stagegate_api::workloads::{NodePool, TemplateType, WorkloadView};
 use stagegate_decide::pools::{Child, Facts, NodePools, Pool, Read, has_pools};
-use stagegate_runtime::store::ObjectId;
+use stagegate_runtime::store::{Listing, ObjectId};
 
 use super::YurtAppDaemons;
 use super::memory::Memory;
@@ -11,7 +11,7 @@ use super::node_pools::Answer;
 use crate::controllers::guarded::Guarded;
 
 impl YurtAppDaemons {
-    /// `None`: it is gone, or cannot be read.
+    /// `None`: it is gone, cannot be read, or NodePools are about to be listed.
     pub(super) fn facts(&self, key: &ObjectId, memory: &mut Memory) -> Option<Facts> {
         let stored = self.stores.daemons.get(key)?;
         let Ok(daemon) = &stored.0 else {
@@ -21,14 +21,14 @@ impl YurtAppDaemons {
         let kind = daemon.spec.workload_template.chosen().map(|(kind, _)| kind);
         let namespace = daemon.namespace().unwrap_or_default();
         let children = kind.map(|kind| self.stores.workloads(kind).in_namespace(&namespace));
-        let pools = match self.stores.served.answer() {
-            Answer::No => NodePools::Unserved,
-            Answer::In(_) if self.stores.pools.listed_at().is_some() => {
+        let pools = match (self.stores.served.answer(), &*self.stores.pools.listing().borrow()) {
+            (Answer::No, _) => NodePools::Unserved,
+            (Answer::In(_), Listing::At(_)) => {
                 NodePools::Known(self.stores.pools.all().iter().map(|pool| named_pool(pool)).collect())
             }
-            Answer::NotAsked | Answer::In(_) => NodePools::Unread {
-                why: "they were not listed yet".to_owned(),
-            },
+            (_, Listing::Missing { cause: Some(cause) }) => NodePools::Unread { why: cause.clone() },
+            // The first list queues every daemon.
+            _ => return None,
         };
         let facts = Facts {
             now: self.runtime.clock.now(),

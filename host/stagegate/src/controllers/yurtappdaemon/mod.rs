@@ -180,8 +180,8 @@ impl YurtAppDaemons {
         };
         for _round in 0..ROUNDS_MAX {
             let mut plan = match decide(&facts) {
-                Decision::ReadAnew if facts.read.is_anew() => return Ok(later()),
-                Decision::ReadAnew => match self.read_anew(&facts.daemon, memory).await? {
+                Decision::FreshRead if facts.read.is_anew() => return Ok(later()),
+                Decision::FreshRead => match self.read_anew(&facts.daemon, memory).await? {
                     Some(read) => {
                         facts = read;
                         continue;
@@ -210,7 +210,7 @@ impl YurtAppDaemons {
                 }
                 Err(error) => return Err(error),
             }
-            // What was refused is told of at once; all else is told by the watches.
+            // What was refused goes into status at once; the watches report all else.
             if !memory.has_new_refusals() {
                 return Ok(Next {
                     wake_in: earlier(wake_in, plan.writes.iter().any(is_of_revisions).then_some(UNANSWERED)),
@@ -240,7 +240,8 @@ impl YurtAppDaemons {
     /// Once, as long as it is so.
     fn tell_of_pruning(&self, daemon: &YurtAppDaemon, memory: &mut Memory) {
         if memory.pruned.is_some() && !std::mem::replace(&mut memory.has_told_of_pruning, true) {
-            let note = "the definition of YurtAppDaemon in this cluster drops members of status, as OpenYurt's does: apply deploy/crds/workloads                         over it";
+            let note = "the definition of YurtAppDaemon in this cluster drops members of status, as OpenYurt's does: apply \
+                        deploy/crds/workloads over it";
             self.notify(
                 reference(daemon),
                 (true, "DefinitionOutdated".to_owned(), note.to_owned()),

@@ -96,10 +96,12 @@ pub async fn watch_node_pools(runtime: Runtime, stores: Stores, queue: DaemonQue
         let api: Api<Guarded<NodePool>> = Api::all_with(runtime.client.clone(), &version);
         let watched = runtime.metrics.add_watch("nodepools", Need::WhenNamed);
         let store = stores.pools.clone();
+        let mut listing = stores.pools.listing();
         let listed = async {
-            stores.pools.complete().await;
-            all();
-            std::future::pending::<()>().await;
+            // A list, or why there is none.
+            while listing.changed().await.is_ok() {
+                all();
+            }
         };
         tokio::select! {
             () = keep(api, store, ManagedFields::Dropped, watched) => {}
