@@ -6,7 +6,8 @@ mod yurt_app_daemon;
 
 pub use node_pool::{NodePool, NodePoolSpec};
 pub use workload_view::{
-    ConditionView, ContainerView, PodSpecView, PodTemplateView, WorkloadSpecView, WorkloadStatusView, WorkloadView,
+    ConditionView, ContainerView, PodSpecView, PodTemplateView, SelectorView, WorkloadSpecView, WorkloadStatusView,
+    WorkloadView,
 };
 pub use yurt_app_daemon::{
     PoolStage, PoolStageStatus, TemplateType, UpdateStrategy, WorkloadSummary, WorkloadTemplate, YurtAppDaemon,

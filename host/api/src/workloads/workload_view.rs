@@ -30,8 +30,18 @@ pub struct WorkloadView {
 pub struct WorkloadSpecView {
     /// `None`: the API server's default, 1.
     pub replicas: Option<i64>,
+    /// Of its Pods; the API server lets nobody change it.
+    pub selector: SelectorView,
     /// Of its Pods.
     pub template: PodTemplateView,
+}
+
+/// Part of a workload's selector.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct SelectorView {
+    /// By key.
+    pub match_labels: BTreeMap<String, String>,
 }
 
 /// Part of a Pod template.

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use jiff::{SignedDuration, Timestamp};
 use kube::Resource as _;
+use kube::core::ObjectMeta;
 use stagegate_api::workloads::{
     APPLIED_DIGEST, POOL_NAME, REF_NODE_POOL, REVISION_HASH, REVISION_NUMBER, WorkloadView, YurtAppDaemon,
 };
@@ -17,6 +19,10 @@ use crate::binding::is_label_value;
 use crate::checks::steps::Item;
 use crate::health::{Health, health};
 use crate::staging::Precondition;
+use crate::time::after;
+
+/// When a pool is looked at again that something is in the way of.
+const LOOK_AGAIN: SignedDuration = SignedDuration::from_secs(60);
 
 /// What keeps a pool's workload from being of the revision.
 const OLDER: &str = "has the workload of an older revision";
@@ -38,6 +44,8 @@ pub(super) struct Children<'a> {
 /// One pool that matches.
 pub(super) struct Wanted<'a> {
     pub pool: &'a str,
+    /// The daemon's workload, whatever is to become of it.
+    pub own: Option<&'a WorkloadView>,
     pub state: State<'a>,
 }
 
@@ -48,7 +56,7 @@ pub(super) enum State<'a> {
     /// The daemon's workload.
     Own(&'a WorkloadView, Box<Rendered>),
     /// The daemon's workload, whose revision is not known: it stays as it is.
-    Kept(&'a WorkloadView),
+    Kept,
     /// Nothing, until the turn of the pool's stage comes.
     Waiting,
     /// The daemon's workload, which is being deleted.
@@ -107,14 +115,15 @@ impl<'a> Children<'a> {
                     let number = found.own.map_or(source.number, number_of);
                     return look.wanted(found, Source { number, ..source });
                 }
-                (None, None) => found.own.map_or(State::Waiting, State::Kept),
+                (None, None) => found.own.map_or(State::Waiting, |_| State::Kept),
                 (Some(name), None) => {
                     needs_revisions = true;
-                    found.own.map_or_else(|| lost(name), State::Kept)
+                    found.own.map_or_else(|| lost(name), |_| State::Kept)
                 }
             };
             Wanted {
                 pool: found.pool,
+                own: found.own,
                 state,
             }
         });
@@ -130,33 +139,30 @@ impl<'a> Children<'a> {
 
     /// The daemon's workloads.
     pub fn own(&self) -> impl Iterator<Item = &'a WorkloadView> {
-        let of_pools = self.wanted.iter().filter_map(|wanted| match &wanted.state {
-            State::Own(view, _) | State::Kept(view) => Some(*view),
-            _ => None,
-        });
+        let of_pools = self.wanted.iter().filter_map(|wanted| wanted.own);
         let others = self.surplus.iter().map(|(_, view)| *view);
         of_pools.chain(others).chain(self.stray.iter().copied())
     }
 
     /// Creates what is missing, changes what is otherwise, and adopts what nobody controls.
     pub fn draft(&self, facts: &Facts, draft: &mut Draft) {
-        for Wanted { pool, state } in &self.wanted {
+        for Wanted { pool, state, .. } in &self.wanted {
             match state {
                 State::Missing(rendered) if may_be_tried(facts, pool, rendered, draft) => {
                     draft.writes.push(apply(pool, rendered, None));
                 }
                 State::Own(view, rendered)
-                    if is_to_be_applied(facts, view, rendered) && may_be_tried(facts, pool, rendered, draft) =>
+                    if is_to_be_applied(view, rendered) && may_be_tried(facts, pool, rendered, draft) =>
                 {
-                    draft.writes.push(apply(pool, rendered, Some(view)));
+                    match left_until(facts, view, rendered) {
+                        Some(until) => draft.wake(until),
+                        None => draft.writes.push(apply(pool, rendered, Some(view))),
+                    }
                 }
                 State::Orphan(view) => draft.writes.extend(adopt(&facts.daemon, pool, view)),
-                State::Missing(_)
-                | State::Own(..)
-                | State::Kept(_)
-                | State::Waiting
-                | State::Leaving
-                | State::Skipped(_) => {}
+                // What is in the way may go without an event: it has no label of a pool.
+                State::Skipped(_) => draft.wake(after(facts.now, LOOK_AGAIN)),
+                State::Missing(_) | State::Own(..) | State::Kept | State::Waiting | State::Leaving => {}
             }
         }
     }
@@ -171,7 +177,7 @@ impl Wanted<'_> {
             State::Orphan(_) => return Some("has a workload that nothing controls yet".to_owned()),
             State::Skipped(why) => return Some(why.clone()),
             State::Waiting => return Some("has no workload until the turn of its stage comes".to_owned()),
-            State::Kept(_) => return Some(OLDER.to_owned()),
+            State::Kept => return Some(OLDER.to_owned()),
             State::Own(view, rendered) => (view, rendered),
         };
         if !is_of(view, rendered, revision) {
@@ -215,7 +221,11 @@ fn sorted<'a>(facts: &'a Facts, checked: &Checked<'_>, pools: &'a BTreeMap<Strin
     for (pool, of) in matching() {
         let mut own = by_pool.remove(pool.as_str()).unwrap_or_default();
         // The one that was there first has served longest.
-        own.sort_by_key(|view| (view.metadata.creation_timestamp.clone().map(|time| time.0), name(view)));
+        own.sort_by_key(|view| {
+            let of = &view.metadata;
+            let is_leaving = of.deletion_timestamp.is_some();
+            (is_leaving, of.creation_timestamp.clone().map(|time| time.0), name(view))
+        });
         let mut own = own.into_iter();
         matches.push(Match {
             pool,
@@ -271,6 +281,7 @@ impl<'a> Look<'a, '_> {
         };
         Wanted {
             pool: found.pool,
+            own: found.own,
             state: state(facts, (&renderer, checked), found),
         }
     }
@@ -306,23 +317,35 @@ fn state<'a>(
     let kind = checked.kind.kind();
     match facts.children.get(&its_name) {
         None => {}
-        Some(Child::Invalid { .. }) => {
-            return State::Skipped(format!(
-                "has a {kind} {its_name} that cannot be read: correct or delete it"
-            ));
-        }
-        Some(Child::Known(view)) if is_orphan(checked, view) => return State::Orphan(view),
+        Some(Child::Invalid { .. }) => return unreadable(kind, &its_name),
+        Some(Child::Known(view)) if is_orphan(checked, view, pool) => return State::Orphan(view),
         Some(Child::Known(_)) => {
             return State::Skipped(format!(
                 "cannot have a workload: there is a {kind} {its_name} that does not belong to this YurtAppDaemon"
             ));
         }
     }
-    let is_its = |view: &&WorkloadView| is_orphan(checked, view) && pool_of(view) == Some(pool);
+    let is_its = |view: &&WorkloadView| is_orphan(checked, view, pool);
     match known(facts).find(is_its) {
         Some(view) => State::Orphan(view),
-        None => State::Missing(rendered),
+        None => invalid_of(facts, pool).map_or(State::Missing(rendered), |name| unreadable(kind, name)),
     }
+}
+
+fn unreadable(kind: &str, name: &str) -> State<'static> {
+    State::Skipped(format!("has a {kind} {name} that cannot be read: correct or delete it"))
+}
+
+/// The daemon's workload in a pool, if it cannot be read.
+fn invalid_of<'a>(facts: &'a Facts, pool: &str) -> Option<&'a str> {
+    let uid = facts.daemon.metadata.uid.as_ref();
+    let mut invalid = facts.children.iter().filter(|(_, child)| {
+        let metadata = child.metadata();
+        let mut owners = metadata.owner_references.iter().flatten();
+        let is_own = owners.any(|owner| owner.controller == Some(true) && Some(&owner.uid) == uid);
+        matches!(child, Child::Invalid { .. }) && is_own && pool_named_in(metadata) == Some(pool)
+    });
+    invalid.next().map(|(name, _)| name.as_str())
 }
 
 /// Whether a workload is as the revision and the pool say, as far as it was ever applied from here. One that another controller made from
@@ -339,18 +362,27 @@ fn is_of(view: &WorkloadView, rendered: &Rendered, revision: &str) -> bool {
 
 /// Whether the workload differs from what it is to be in something that is put back. One that another controller made waits for its next
 /// revision, so that a takeover restarts nothing.
-fn is_to_be_applied(facts: &Facts, view: &WorkloadView, rendered: &Rendered) -> bool {
-    let wanted = &rendered.view;
-    let label = |of: &WorkloadView, key: &str| of.metadata.labels.as_ref().and_then(|labels| labels.get(key).cloned());
-    let Some(digest) = applied_digest(view) else {
-        return label(view, REVISION_HASH) != label(wanted, REVISION_HASH);
-    };
-    if digest == rendered.digest.as_str() && !differs(view, wanted) {
-        return false;
+fn is_to_be_applied(view: &WorkloadView, rendered: &Rendered) -> bool {
+    match applied_digest(view) {
+        None => revision_of(view) != revision_of(&rendered.view),
+        Some(digest) => digest != rendered.digest.as_str() || differs(view, &rendered.view),
     }
-    let version = view.metadata.resource_version.as_deref().unwrap_or_default();
-    let known = facts.unchanged.get(name(view));
-    known.is_none_or(|known| known.digest != rendered.digest || known.resource_version.as_str() != version)
+}
+
+/// The pause before a workload is applied once more as it was: somebody else changes it all the time, or an apply changes nothing. Doubled by
+/// each further one in a row.
+const PAUSE_FIRST: SignedDuration = SignedDuration::from_secs(1);
+const PAUSE_MAX: SignedDuration = SignedDuration::from_secs(60);
+
+/// Until when it is left as it is found.
+fn left_until(facts: &Facts, view: &WorkloadView, rendered: &Rendered) -> Option<Timestamp> {
+    let applied = facts
+        .applied
+        .get(name(view))
+        .filter(|applied| applied.digest == rendered.digest)?;
+    let doublings = applied.times.saturating_sub(1).min(6);
+    let pause = PAUSE_FIRST.saturating_mul(1 << doublings).min(PAUSE_MAX);
+    Some(after(applied.at, pause)).filter(|until| facts.now < *until)
 }
 
 /// In labels, replicas, nodes or images.
@@ -360,7 +392,10 @@ fn differs(view: &WorkloadView, wanted: &WorkloadView) -> bool {
     };
     let none = BTreeMap::new();
     let map = |of: &Option<BTreeMap<String, String>>| of.clone().unwrap_or_default();
-    let annotation = |of: &WorkloadView| map(&of.metadata.annotations).remove(REF_NODE_POOL);
+    let annotations = |of: &WorkloadView| {
+        let all = map(&of.metadata.annotations);
+        [REF_NODE_POOL, REVISION_NUMBER].map(|key| all.get(key).cloned())
+    };
     let (found_pod, pod) = (&view.spec.template.spec, &wanted.spec.template.spec);
     let images = |of: &[stagegate_api::workloads::ContainerView]| -> BTreeMap<String, String> {
         of.iter()
@@ -370,7 +405,7 @@ fn differs(view: &WorkloadView, wanted: &WorkloadView) -> bool {
     lacks(
         view.metadata.labels.as_ref().unwrap_or(&none),
         wanted.metadata.labels.as_ref().unwrap_or(&none),
-    ) || annotation(view) != annotation(wanted)
+    ) || annotations(view) != annotations(wanted)
         || wanted.spec.replicas.is_some() && wanted.spec.replicas != view.spec.replicas
         || lacks(
             &view.spec.template.metadata.labels,
@@ -414,6 +449,7 @@ fn apply(pool: &str, rendered: &Rendered, over: Option<&WorkloadView>) -> Write 
         pool: pool.to_owned(),
         object,
         digest: rendered.digest.clone(),
+        takes_over: over.is_some_and(|view| applied_digest(view).is_none()),
     }
 }
 
@@ -462,19 +498,25 @@ fn is_own(daemon: &YurtAppDaemon, view: &WorkloadView) -> bool {
         .is_some_and(|uid| daemon.metadata.uid.as_deref() == Some(uid))
 }
 
-/// It may be made the daemon's.
-fn is_orphan(checked: &Checked<'_>, view: &WorkloadView) -> bool {
+/// It may be made the daemon's: its Pods are those that the pool's workload would have.
+fn is_orphan(checked: &Checked<'_>, view: &WorkloadView, pool: &str) -> bool {
     let labels = view.metadata.labels.clone().unwrap_or_default();
-    view.controller_uid().is_none() && view.metadata.deletion_timestamp.is_none() && checked.selector.matches(&labels)
+    let selected = view.spec.selector.match_labels.get(POOL_NAME);
+    view.controller_uid().is_none()
+        && view.metadata.deletion_timestamp.is_none()
+        && checked.selector.matches(&labels)
+        && selected.is_some_and(|selected| selected == pool)
 }
 
-/// The pool that it was made for, by its annotation or its label.
-fn pool_of(view: &WorkloadView) -> Option<&str> {
-    let by_annotation = view
-        .metadata
-        .annotations
-        .as_ref()
-        .and_then(|all| all.get(REF_NODE_POOL));
-    let by_label = || view.metadata.labels.as_ref().and_then(|all| all.get(POOL_NAME));
+/// The pool that it was made for: by its selector, which nobody can change, or else by its annotation or its label.
+pub(super) fn pool_of(view: &WorkloadView) -> Option<&str> {
+    let by_selector = view.spec.selector.match_labels.get(POOL_NAME).map(String::as_str);
+    by_selector.or_else(|| pool_named_in(&view.metadata))
+}
+
+/// Of a workload that cannot be read this is all.
+fn pool_named_in(metadata: &ObjectMeta) -> Option<&str> {
+    let by_annotation = metadata.annotations.as_ref().and_then(|all| all.get(REF_NODE_POOL));
+    let by_label = || metadata.labels.as_ref().and_then(|all| all.get(POOL_NAME));
     by_annotation.or_else(by_label).map(String::as_str)
 }

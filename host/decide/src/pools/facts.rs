@@ -27,25 +27,19 @@ pub struct Facts {
     pub pools: NodePools,
     /// Since when no pool matches, as far as this process has seen; `None`: some do.
     pub no_pools_since: Option<Timestamp>,
+    /// NodePools that are not there although a workload was made for them, and since when, as far as this process has seen.
+    pub gone_since: BTreeMap<String, Timestamp>,
     /// Workloads of the daemon's kind in its namespace, by name: those with a pool's label or, after a reading, all.
     pub children: BTreeMap<String, Child>,
-    /// ControllerRevisions of the last reading, of which only what they record still counts later; before there was one, none.
+    /// ControllerRevisions: after a reading all of the namespace, else the daemon's of the last reading, of which only what they record still
+    /// counts; before there was one, none.
     pub revisions: Vec<Revision>,
     /// Workloads that the API server refused, by pool.
     pub refused: BTreeMap<String, Refusal>,
-    /// Workloads that an apply has left as they were, by name.
-    pub unchanged: BTreeMap<String, Unchanged>,
-}
-
-impl Facts {
-    /// With ControllerRevisions that are known to be there although no list shows them.
-    #[must_use]
-    pub fn with_taken(mut self, taken: &[Revision]) -> Self {
-        let is_listed = |revision: &&Revision| !self.revisions.iter().any(|listed| listed.name == revision.name);
-        let unlisted: Vec<Revision> = taken.iter().filter(is_listed).cloned().collect();
-        self.revisions.extend(unlisted);
-        self
-    }
+    /// The revision that the API server refused.
+    pub refused_revision: Option<Refusal>,
+    /// What was applied last to each workload, by name.
+    pub applied: BTreeMap<String, Applied>,
 }
 
 /// Where the facts come from.
@@ -149,12 +143,14 @@ pub struct Refusal {
     pub retry_at: Timestamp,
 }
 
-/// An apply that changed nothing.
+/// The last apply to a workload.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Unchanged {
-    /// Of the workload that was applied.
+pub struct Applied {
+    /// Of the workload as it was to be.
     pub digest: Digest,
-    /// The version that the object had before and after.
-    pub resource_version: ResourceVersion,
+    /// When.
+    pub at: Timestamp,
+    /// How often that very workload was applied in a row, each time soon after the one before.
+    pub times: u32,
 }

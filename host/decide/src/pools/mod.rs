@@ -15,12 +15,12 @@ mod stages;
 mod status;
 mod taints;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use stagegate_api::StageState;
 use stagegate_api::workloads::{YurtAppDaemon, YurtAppDaemonStatus};
+use stagegate_api::{Digest, StageState};
 
-pub use self::facts::{Child, Facts, NodePools, Pool, Read, Refusal, Revision, Unchanged};
+pub use self::facts::{Applied, Child, Facts, NodePools, Pool, Read, Refusal, Revision};
 pub use self::plan::{ChildRef, Decision, Event, Plan, Write};
 pub use self::reason::Reason;
 pub use self::render::{CREATE_VERSION, child_name};
@@ -58,6 +58,17 @@ pub fn decide(facts: &Facts) -> Decision {
     let Some(target) = revisions::target(facts, &checked) else {
         return Decision::FreshRead;
     };
+    let is_refused = |refused: &&Refusal| match &target.write {
+        Some(Write::CreateRevision { data, .. }) => refused.digest == Digest::of(data) && facts.now < refused.retry_at,
+        _ => false,
+    };
+    if let Some(refused) = facts.refused_revision.as_ref().filter(is_refused) {
+        let message = format!(
+            "the API server refused the ControllerRevision of the template: {}; nothing is changed until it takes one",
+            refused.cause
+        );
+        return Decision::Act(status::waiting(facts, Reason::RevisionRefused, message));
+    }
     let source = Source {
         name: &target.name,
         number: Some(target.number),
@@ -66,7 +77,7 @@ pub fn decide(facts: &Facts) -> Decision {
     let children = Children::of(facts, &checked, pools, source);
     let mut draft = Draft::default();
     children.draft(facts, &mut draft);
-    removal::draft(facts, &children, &mut draft);
+    removal::draft(facts, (&children, pools), &mut draft);
     let progress = Progress::of(facts, &checked, &children, &target);
     let is_settled_now = progress.is_settled() && current_revision(facts.daemon.status.as_ref()) != Some(&target.name);
     let is_moving = is_settled_now || children.walk.passes_now || children.needs_revisions;
@@ -91,6 +102,19 @@ fn current_revision(status: Option<&YurtAppDaemonStatus>) -> Option<&String> {
 pub fn has_pools(daemon: &YurtAppDaemon, pools: &BTreeMap<String, Pool>) -> bool {
     let selector = Selector::try_from(&daemon.spec.nodepool_selector);
     selector.is_ok_and(|selector| pools.values().any(|pool| selector.matches(&pool.labels)))
+}
+
+/// The NodePools that workloads of the daemon were made for and that are not there.
+pub fn gone_pools(facts: &Facts, pools: &BTreeMap<String, Pool>) -> BTreeSet<String> {
+    let uid = facts.daemon.metadata.uid.as_deref();
+    let own = facts.children.values().filter_map(|child| match child {
+        Child::Known(view) => Some(view).filter(|view| uid.is_some() && view.controller_uid() == uid),
+        Child::Invalid { .. } => None,
+    });
+    let of = own.filter_map(|view| children::pool_of(view));
+    of.filter(|pool| !pools.contains_key(*pool))
+        .map(str::to_owned)
+        .collect()
 }
 
 /// Whether only counts and words differ: nothing that anybody waits for.

@@ -72,6 +72,8 @@ pub enum Write {
         object: Value,
         /// Of `object`, without the version.
         digest: Digest,
+        /// Others have written its fields so far, and would own what the template does not have any more: they become ours first.
+        takes_over: bool,
     },
     /// Make this daemon the controller of a workload that nothing controls.
     AdoptChild {

@@ -21,6 +21,8 @@ pub enum Reason {
     NodePoolsUnserved,
     /// A field of the spec is wrong.
     InvalidSpec,
+    /// The API server refused a ControllerRevision.
+    RevisionRefused,
     /// The API server refused a workload.
     WorkloadRefused,
     /// A workload cannot be made for a pool: its name is too long, or the name of the workload is taken.
@@ -41,6 +43,7 @@ impl Reason {
             Self::NodePoolsUnknown => "NodePoolsUnknown",
             Self::NodePoolsUnserved => "NodePoolsUnserved",
             Self::InvalidSpec => "InvalidSpec",
+            Self::RevisionRefused => "RevisionRefused",
             Self::WorkloadRefused => "WorkloadRefused",
             Self::PoolSkipped => "PoolSkipped",
             Self::NoFailure => "NoFailure",

@@ -74,7 +74,7 @@ impl Renderer<'_> {
     pub fn render(&self, name: &str, (pool, of): (&str, &Pool)) -> Option<Rendered> {
         let template = self.revision.template;
         let mut spec = without_nulls(template.get("spec")?);
-        spec["selector"] = self.selector(pool);
+        spec.as_object_mut()?.insert("selector".to_owned(), self.selector(pool));
         let ours = BTreeMap::from([(POOL_NAME, pool), (REVISION_HASH, self.revision.name)]);
         let pods = member(spec.as_object_mut()?, "template")?;
         extend(member(member(pods, "metadata")?, "labels")?, &ours);

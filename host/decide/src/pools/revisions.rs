@@ -86,7 +86,7 @@ pub(super) fn target(facts: &Facts, checked: &Checked<'_>) -> Option<Target> {
     })
 }
 
-/// The revisions that nothing was made from, beyond those that are kept.
+/// The daemon's revisions that nothing was made from, beyond those that are kept.
 pub(super) fn prunable(
     facts: &Facts,
     checked: &Checked<'_>,
@@ -160,21 +160,20 @@ fn name_of(facts: &Facts, data: &Value, count: i32) -> String {
     format!("{}-{hash}", head.trim_end_matches(['-', '.']))
 }
 
-/// Without what Go's encoder writes for unset members: nulls, empty objects and empty lists.
+/// Members that Go's encoder writes as empty objects where nothing is set; elsewhere an empty object has a meaning of its own.
+const EMPTY_WHERE_UNSET: &[&str] = &["metadata", "resources", "status", "strategy", "updateStrategy"];
+
+/// Without what Go's encoder writes for unset members.
 fn compared(value: &Value) -> Value {
-    let is_there = |value: &Value| match value {
-        Value::Null => false,
-        Value::Object(map) => !map.is_empty(),
-        Value::Array(list) => !list.is_empty(),
-        _ => true,
-    };
     match value {
         Value::Object(map) => {
             let members = map.iter().map(|(key, value)| (key.clone(), compared(value)));
-            members
-                .filter(|(_, value)| is_there(value))
-                .collect::<Map<_, _>>()
-                .into()
+            let is_set = |(key, value): &(String, Value)| match value {
+                Value::Null => false,
+                Value::Object(map) => !map.is_empty() || !EMPTY_WHERE_UNSET.contains(&key.as_str()),
+                _ => true,
+            };
+            members.filter(is_set).collect::<Map<_, _>>().into()
         }
         Value::Array(list) => list.iter().map(compared).collect(),
         other => other.clone(),

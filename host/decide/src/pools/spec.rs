@@ -26,6 +26,14 @@ impl<'a> Checked<'a> {
         let (kind, template) = spec.workload_template.chosen().ok_or(
             "spec.workloadTemplate: needs exactly one of deploymentTemplate and statefulSetTemplate".to_owned(),
         )?;
+        let made = daemon.status.as_ref().and_then(|status| status.template_type);
+        if let Some(made) = made.filter(|made| *made != kind) {
+            return Err(format!(
+                "spec.workloadTemplate: the kind cannot be changed from {} to {}; create another YurtAppDaemon",
+                made.kind(),
+                kind.kind()
+            ));
+        }
         if !template.get("spec").is_some_and(Value::is_object) {
             return Err("spec.workloadTemplate: the template has no spec".to_owned());
         }

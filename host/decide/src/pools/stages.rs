@@ -62,9 +62,11 @@ pub(super) fn walk(
         stage_of,
         ..Walk::default()
     };
+    let records = status
+        .filter(|status| status.update_revision.as_deref() == Some(target))
+        .map_or(&[][..], |status| &status.stages);
     let recorded = |name: &str| {
-        let status = status.filter(|status| status.update_revision.as_deref() == Some(target));
-        let found = status.and_then(|status| status.stages.iter().find(|stage| stage.name == name));
+        let found = records.iter().find(|stage| stage.name == name);
         found.is_some_and(|stage| stage.state == StageState::Passed)
     };
     for stage in 0..stages.len() + usize::from(is_rest) {
@@ -73,9 +75,9 @@ pub(super) fn walk(
         let updated = items.iter().filter(|item| item.is_settled).count();
         let is_done = !items.is_empty() && updated == items.len();
         let was_passed = stages.get(stage).is_some_and(|stage| recorded(stage.name));
-        // A later one has begun.
-        let has_followers =
-            (0..candidates.len()).any(|at| walk.stage_of[at] > stage && candidates[at].item.has_revision);
+        // A later one has begun, and status, which would tell, was lost.
+        let has_followers = records.is_empty()
+            && (0..candidates.len()).any(|at| walk.stage_of[at] > stage && candidates[at].item.has_revision);
         let has_passed = walk.active.is_none() && (is_done || was_passed || has_followers);
         let state = if has_passed {
             walk.passes_now |= !was_passed && stage < stages.len();
@@ -112,11 +114,12 @@ fn turns(
 ) -> Vec<(usize, bool)> {
     let picked = match state {
         _ if checked.paused => Vec::new(),
-        StageState::Active => steps::next(items, at_once(checked, stage, items.len())),
+        // Pools that come to a stage that has passed are no reason to change more of them at once.
+        StageState::Active | StageState::Passed => steps::next(items, at_once(checked, stage, items.len())),
         _ => Vec::new(),
     };
     let turn = |at: usize, item: &Item| match state {
-        StageState::Passed => !checked.paused || item.has_revision || !has_workload(at),
+        StageState::Passed => item.has_revision || !has_workload(at) || picked.contains(&at),
         _ => item.has_revision || picked.contains(&at),
     };
     items

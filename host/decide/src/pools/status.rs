@@ -1,6 +1,7 @@
 //! What status says of a YurtAppDaemon, and the order of a plan: status tells of a change before workloads are touched. Must not decide
 //! what is changed.
 
+use jiff::SignedDuration;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use stagegate_api::printable::printable_cut;
 use stagegate_api::workloads::{PoolStageStatus, TemplateType, WorkloadSummary, WorkloadView, YurtAppDaemonStatus};
@@ -15,7 +16,12 @@ use super::revisions::Target;
 use super::spec::Checked;
 use crate::counted::counted;
 use crate::staging::Precondition;
+use crate::time::after;
 
+/// Most pools and workloads that status names.
+const LISTED_MAX: usize = 5_000;
+/// When it is looked again at what no event may tell of.
+const LOOK_AGAIN: SignedDuration = SignedDuration::from_secs(30);
 /// Most characters of a condition's message.
 const MESSAGE_CHARS_MAX: usize = 1_000;
 
@@ -82,14 +88,6 @@ impl Progress {
                 let refusal = facts.refused.get(pool).filter(|known| known.digest == rendered.digest);
                 progress.refuse(pool, refusal);
             }
-        }
-        if let Some(view) = children.stray.first() {
-            let name = view.metadata.name.as_deref().unwrap_or_default();
-            let text = format!(
-                "workload {name} has neither annotation apps.openyurt.io/ref-nodepool nor label apps.openyurt.io/pool-name: give it one, or \
-                 delete it"
-            );
-            progress.fail(Reason::PoolSkipped, &text);
         }
         progress.summary.sort_by(|a, b| a.workload_name.cmp(&b.workload_name));
         progress
@@ -168,7 +166,9 @@ pub(super) fn plan(facts: &Facts, checked: &Checked<'_>, (progress, target): (Pr
     status.reason = Some(reason.as_str().to_owned());
     let failure = progress.failure;
     status.nodepools = progress.pools;
+    status.nodepools.truncate(LISTED_MAX);
     status.workload_summary = progress.summary;
+    status.workload_summary.truncate(LISTED_MAX);
     let told = Sentence { reason, message };
     let (failed, failure) = match failure {
         Some((reason, message)) => ("True", Sentence { reason, message }),
@@ -214,7 +214,11 @@ pub(super) fn refused(facts: &Facts, reason: Reason, message: String) -> Plan {
 pub(super) fn waiting(facts: &Facts, reason: Reason, message: String) -> Plan {
     let mut status = kept(facts);
     status.phase = Some(Phase::Progressing);
-    unready(facts, status, Sentence { reason, message }, ("True", "False"))
+    let plan = unready(facts, status, Sentence { reason, message }, ("True", "False"));
+    Plan {
+        wake_at: Some(after(facts.now, LOOK_AGAIN)),
+        ..plan
+    }
 }
 
 /// What is not known is not said: the conditions about workloads are Unknown.

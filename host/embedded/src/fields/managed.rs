@@ -81,6 +81,10 @@ impl ManagedFields {
         ManagedFields(entries.into_iter().flatten().filter_map(read_entry).collect())
     }
 
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// Writes the entries into an object, replacing what is there.
     pub fn write_into(&self, object: &mut Value) {
         let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) else {

@@ -57,7 +57,11 @@ pub(super) fn remove(value: &mut Value, gone: &FieldSet, typing: Typing<'_>) {
                     remove(child, below, child_typing);
                     is_empty(child)
                 });
-                if below.is_member() && below.children().next().is_none() || emptied {
+                // Of a map that still has members of others only the one who put it there has gone.
+                let is_held = map
+                    .get(&name)
+                    .is_some_and(|child| child.is_object() && !child_typing.is_atomic_map() && !is_empty(child));
+                if below.is_member() && below.children().next().is_none() && !is_held || emptied {
                     map.remove(&name);
                 }
             }

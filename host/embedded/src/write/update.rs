@@ -69,6 +69,8 @@ impl Writer<'_> {
             Ownership::Edit => None,
         };
         let reset = owners.is_none() && asks_for_reset(&object);
+        // Whoever writes the object may also say who owns what, as client-go does when it begins to apply.
+        let given = Some(ManagedFields::of(&object)).filter(|given| self.part == Part::Main && !given.is_empty());
         self.keep_foreign_part(&mut object, &old);
         if current.deleting {
             self.check_finalizers(current, &object)?;
@@ -86,7 +88,7 @@ impl Writer<'_> {
             let base = if reset {
                 ManagedFields::default()
             } else {
-                before.clone()
+                given.unwrap_or_else(|| before.clone())
             };
             let kind = self.kind.clone();
             let changes = Changes::between(&old, &object, Self::typing(&kind));

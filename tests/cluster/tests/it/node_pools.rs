@@ -39,7 +39,10 @@ pub async fn workloads_go_through_node_pools(folder: &Path) -> anyhow::Result<()
     let used = audit::used_by(USER, &plane.audit_log(), plane.unready())?;
     // By the quota, not for want of a right.
     let refused: Vec<String> = used.refused.iter().map(ToString::to_string).collect();
-    ensure!(refused == ["patch deployments.apps"], "the API server refused {refused:?}");
+    ensure!(
+        refused == ["patch deployments.apps"],
+        "the API server refused {refused:?}"
+    );
     rights::note(Kind::NodePools, used.rights, &[]);
     Ok(())
 }
@@ -126,7 +129,11 @@ impl<'a> World<'a> {
             if is(&daemon) {
                 return Ok(());
             }
-            ensure!(begun.elapsed() < WITHIN, "not within {WITHIN:?}: {what}: {:#?}", daemon.status);
+            ensure!(
+                begun.elapsed() < WITHIN,
+                "not within {WITHIN:?}: {what}: {:#?}",
+                daemon.status
+            );
             tokio::time::sleep(Duration::from_millis(200)).await;
         }
     }
@@ -178,7 +185,13 @@ impl<'a> World<'a> {
 
     /// The old revision is raised; the other one goes, as none is kept.
     async fn taken_back(&mut self) -> anyhow::Result<()> {
-        let before = self.daemons().get("web").await?.status.unwrap_or_default().current_revision;
+        let before = self
+            .daemons()
+            .get("web")
+            .await?
+            .status
+            .unwrap_or_default()
+            .current_revision;
         self.edit("web", image(1)).await?;
         self.completed("web").await?;
         let after = self.daemons().get("web").await?.status.unwrap_or_default();
@@ -230,7 +243,10 @@ impl<'a> World<'a> {
         for kind in TemplateType::ALL {
             self.until_pools(kind, &["canary", "east", "north"]).await?;
             let all = views(&self.client, kind).await?;
-            let found = all.iter().find(|view| view.name_any() == "lonely").context("the orphan is gone")?;
+            let found = all
+                .iter()
+                .find(|view| view.name_any() == "lonely")
+                .context("the orphan is gone")?;
             ensure!(found.controller_uid().is_some(), "{found:?}");
         }
         self.completed("web").await?;
@@ -247,8 +263,10 @@ impl<'a> World<'a> {
         quotas.patch_status("three", &PatchParams::default(), &counted).await?;
         tokio::time::sleep(Duration::from_secs(2)).await;
         self.pool("south", "no").await?;
-        self.until("web", "the quota is told", |daemon| reason(daemon) == Some("WorkloadRefused"))
-            .await?;
+        self.until("web", "the quota is told", |daemon| {
+            reason(daemon) == Some("WorkloadRefused")
+        })
+        .await?;
         quotas.delete("three", &DeleteParams::default()).await?;
         pools.delete("south", &DeleteParams::default()).await?;
         self.completed("web").await?;
@@ -278,7 +296,9 @@ impl<'a> World<'a> {
         let from = std::fs::metadata(plane.audit_log())?.len();
         tokio::time::sleep(Duration::from_secs(20)).await;
         let asked = audit::answered(&plane.audit_log(), from)?;
-        let of_objects = asked.iter().filter(|asked| asked.user == USER && asked.right.resource != "leases");
+        let of_objects = asked
+            .iter()
+            .filter(|asked| asked.user == USER && asked.right.resource != "leases");
         let writes: Vec<String> = of_objects
             .filter(|asked| !["get", "list", "watch"].contains(&asked.right.verb.as_str()))
             .map(|asked| asked.right.to_string())
@@ -424,7 +444,9 @@ async fn report(client: &Client, kind: TemplateType, held: &Mutex<BTreeSet<Strin
             continue;
         }
         let replicas = view.spec.replicas.unwrap_or(1);
-        let now = k8s_openapi::jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+        let now = k8s_openapi::jiff::Timestamp::now()
+            .strftime("%Y-%m-%dT%H:%M:%SZ")
+            .to_string();
         let condition = |type_: &str, reason: &str| {
             json!({
                 "type": type_, "status": "True", "reason": reason, "message": "", "lastTransitionTime": now, "lastUpdateTime": now,
@@ -436,11 +458,13 @@ async fn report(client: &Client, kind: TemplateType, held: &Mutex<BTreeSet<Strin
         });
         if kind == TemplateType::Deployment {
             status["conditions"] = json!([
-                condition("Available", "MinimumReplicasAvailable"), condition("Progressing", "NewReplicaSetAvailable"),
+                condition("Available", "MinimumReplicasAvailable"),
+                condition("Progressing", "NewReplicaSetAvailable"),
             ]);
         }
         let patch = Patch::Merge(json!({"status": status}));
-        api.patch_status(&view.name_any(), &PatchParams::default(), &patch).await?;
+        api.patch_status(&view.name_any(), &PatchParams::default(), &patch)
+            .await?;
     }
     Ok(())
 }

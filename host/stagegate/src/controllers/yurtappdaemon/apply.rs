@@ -14,14 +14,14 @@ use serde_json::{Value, json};
 use stagegate_api::Digest;
 use stagegate_api::workloads::{TemplateType, WorkloadView, YurtAppDaemon, YurtAppDaemonStatus};
 use stagegate_clock::SharedClock;
-use stagegate_decide::pools::{ChildRef, Facts, Plan, Refusal, Unchanged, Write};
+use stagegate_decide::pools::{ChildRef, Facts, Plan, Refusal, Write};
 use stagegate_decide::staging::Precondition;
 use stagegate_runtime::metrics::RuntimeMetrics;
 use stagegate_runtime::request::{RequestError, request};
 
 use super::gather::kind_of;
+use super::managed;
 use super::memory::Memory;
-use super::read::revision;
 use crate::controllers::guarded::Guarded;
 use crate::controllers::write::{Patches, Target, Writer, delete, metadata, whole};
 
@@ -60,13 +60,11 @@ pub struct Applier<'a> {
 
 /// What became of a workload.
 enum Applied {
-    /// It has this version now.
+    /// It is as it is to be.
     Now {
         pool: String,
         name: String,
         digest: Digest,
-        before: Option<String>,
-        version: String,
     },
     Refused {
         pool: String,
@@ -106,7 +104,7 @@ impl Applier<'_> {
         let mut failed = None;
         for done in done {
             match done {
-                Ok(applied) => note(applied, memory),
+                Ok(applied) => note(applied, memory, self.clock.now()),
                 Err(error) => drop(failed.get_or_insert(error)),
             }
         }
@@ -125,16 +123,15 @@ impl Applier<'_> {
         match write {
             Write::CreateRevision { name, number, data } => {
                 let object = controller_revision(&facts.daemon, (name, *number, data));
-                match WRITER.create(&revisions, &object).await {
-                    Err(error) if error.is_conflict() => {
-                        // Its labels were edited, or it is another's: the next name is found with it among the facts.
-                        let what = format!("get controllerrevision {namespace}/{name}");
-                        let found = request(what, revisions.get(name)).await?;
-                        memory.taken.push(revision(found));
+                match WRITER.create(&revisions, &object).await.map_err(without_message) {
+                    Err(error) if is_refusal(&error) => {
+                        memory.refused_revision = Some(self.refusal(Digest::of(data), &error));
+                        memory.new_refusals = true;
                         return Err(error);
                     }
                     answer => answer?,
                 };
+                memory.refused_revision = None;
                 memory.note_revision(facts, (name, *number, data.clone()));
             }
             Write::RaiseRevision {
@@ -193,8 +190,17 @@ impl Applier<'_> {
         let kind = kind_of(daemon);
         let api: Api<Guarded<WorkloadView>> = Api::namespaced_with(self.client.clone(), &namespace, &kind);
         match write {
-            Write::ApplyChild { pool, object, digest } => {
-                let applied = self.apply((&api, kind), (pool, object, digest)).await?;
+            Write::ApplyChild {
+                pool,
+                object,
+                digest,
+                takes_over,
+            } => {
+                let mut object = object.clone();
+                if *takes_over {
+                    object["metadata"]["resourceVersion"] = json!(self.take_over((&api, kind), &object).await?);
+                }
+                let applied = self.apply((&api, kind), (pool, &object, digest)).await?;
                 return Ok(Some(applied));
             }
             Write::AdoptChild { child, owners } => self.adopt((&api, kind), child, owners).await?,
@@ -227,36 +233,55 @@ impl Applier<'_> {
         let params = PatchParams::apply(WRITER.manager).force();
         let what = format!("apply {} {name}", kind.plural());
         let answer = request(what, api.patch(name, &params, &Patch::Apply(object))).await;
-        match answer {
-            Ok(found) => {
+        match answer.map_err(without_message) {
+            Ok(_) => {
                 self.metrics.write();
                 Ok(Applied::Now {
                     pool: pool.to_owned(),
                     name: name.to_owned(),
                     digest: digest.clone(),
-                    before: object["metadata"]["resourceVersion"].as_str().map(str::to_owned),
-                    version: found.meta().resource_version.clone().unwrap_or_default(),
                 })
             }
-            Err(RequestError::Refused {
-                code: code @ (400 | 403 | 422),
-                reason,
-                fields,
-                ..
-            }) => Ok(Applied::Refused {
+            Err(error) if is_refusal(&error) => Ok(Applied::Refused {
                 pool: pool.to_owned(),
-                refusal: Refusal {
-                    digest: digest.clone(),
-                    cause: cause(code, &reason, &fields),
-                    retry_at: self
-                        .clock
-                        .now()
-                        .checked_add(RETRY_REFUSED)
-                        .unwrap_or(jiff::Timestamp::MAX),
-                },
+                refusal: self.refusal(digest.clone(), &error),
             }),
             Err(error) => Err(error),
         }
+    }
+
+    fn refusal(&self, digest: Digest, error: &RequestError) -> Refusal {
+        let cause = match error {
+            RequestError::Refused {
+                code, reason, fields, ..
+            } => cause(*code, reason, fields),
+            other => other.to_string(),
+        };
+        let retry_at = self.clock.now().checked_add(RETRY_REFUSED);
+        Refusal {
+            digest,
+            cause,
+            retry_at: retry_at.unwrap_or(jiff::Timestamp::MAX),
+        }
+    }
+
+    /// Makes the fields ours that others have written, so that those go that the template does not have. Gives the version then.
+    async fn take_over(
+        &self,
+        (api, kind): (&Api<Guarded<WorkloadView>>, TemplateType),
+        object: &Value,
+    ) -> Result<Option<String>, RequestError> {
+        let member = |name: &str| object["metadata"][name].as_str().unwrap_or_default();
+        let name = member("name");
+        let what = format!("get {} {name}", kind.plural());
+        let found = request(what, api.get_metadata(name)).await?;
+        let fields = managed::taken_over(found.metadata.managed_fields.unwrap_or_default(), WRITER.manager);
+        let body = Patch::Merge(json!({
+            "metadata": {"uid": member("uid"), "resourceVersion": member("resourceVersion"), "managedFields": fields},
+        }));
+        let what = format!("patch {} {name}", kind.plural());
+        let patched = request(what, api.patch_metadata(name, &PatchParams::default(), &body)).await?;
+        Ok(patched.metadata.resource_version)
     }
 
     async fn adopt(
@@ -279,34 +304,50 @@ impl Applier<'_> {
     }
 }
 
-fn note(applied: Option<Applied>, memory: &mut Memory) {
+fn note(applied: Option<Applied>, memory: &mut Memory, now: jiff::Timestamp) {
     match applied {
         None => {}
-        Some(Applied::Now {
-            pool,
-            name,
-            digest,
-            before,
-            version,
-        }) => {
+        Some(Applied::Now { pool, name, digest }) => {
             memory.refused.remove(&pool);
-            if before.as_deref() == Some(version.as_str()) {
-                let resource_version = version.into();
-                memory.unchanged.insert(
-                    name,
-                    Unchanged {
-                        digest,
-                        resource_version,
-                    },
-                );
-            } else {
-                memory.unchanged.remove(&name);
-            }
+            memory.note_applied(name, digest, now);
         }
         Some(Applied::Refused { pool, refusal }) => {
             memory.new_refusals = true;
             memory.refused.insert(pool, refusal);
         }
+    }
+}
+
+/// Whether the API server will not take it, whatever is tried now. What does not fit the schema of its kind in a configuration is answered
+/// with 500 and no reason (kube-apiserver 1.34).
+fn is_refusal(error: &RequestError) -> bool {
+    match error {
+        RequestError::Refused {
+            code: 400 | 403 | 413 | 422,
+            ..
+        } => true,
+        RequestError::Refused { code: 500, reason, .. } => reason.is_empty() || reason == "InternalError",
+        _ => false,
+    }
+}
+
+/// The server's message may quote values of a template, which goes into no Event and no log.
+fn without_message(error: RequestError) -> RequestError {
+    match error {
+        RequestError::Refused {
+            what,
+            code,
+            reason,
+            fields,
+            ..
+        } => RequestError::Refused {
+            what,
+            code,
+            message: cause(code, &reason, &fields),
+            reason,
+            fields,
+        },
+        other => other,
     }
 }
 
@@ -323,14 +364,7 @@ fn owner_of(daemon: &YurtAppDaemon) -> Option<OwnerReference> {
 }
 
 fn controller_revision(daemon: &YurtAppDaemon, (name, number, data): (&str, i64, &Value)) -> ControllerRevision {
-    let mut labels = daemon.spec.selector.match_labels.clone().unwrap_or_default();
-    let template = daemon.spec.workload_template.chosen();
-    let of_template = template.and_then(|(_, template)| template.get("metadata")?.get("labels")?.as_object());
-    for (key, value) in of_template.into_iter().flatten() {
-        if let Some(value) = value.as_str() {
-            labels.insert(key.clone(), value.to_owned());
-        }
-    }
+    let labels = daemon.spec.selector.match_labels.clone().unwrap_or_default();
     ControllerRevision {
         metadata: ObjectMeta {
             name: Some(name.to_owned()),

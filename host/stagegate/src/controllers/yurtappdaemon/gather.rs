@@ -1,8 +1,10 @@
 //! The facts about one YurtAppDaemon, from the watches. Must not judge.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use kube::{Resource as _, ResourceExt as _};
 use stagegate_api::workloads::{NodePool, TemplateType, WorkloadView};
-use stagegate_decide::pools::{Child, Facts, NodePools, Pool, Read, has_pools};
+use stagegate_decide::pools::{Child, Facts, NodePools, Pool, Read, gone_pools, has_pools};
 use stagegate_runtime::store::{Listing, ObjectId};
 
 use super::YurtAppDaemons;
@@ -14,9 +16,19 @@ impl YurtAppDaemons {
     /// `None`: it is gone, cannot be read, or NodePools are about to be listed.
     pub(super) fn facts(&self, key: &ObjectId, memory: &mut Memory) -> Option<Facts> {
         let stored = self.stores.daemons.get(key)?;
-        let Ok(daemon) = &stored.0 else {
-            return None;
+        let daemon = match &stored.0 {
+            Ok(daemon) => daemon,
+            Err(_) => {
+                self.tell_of_invalid(&stored);
+                return None;
+            }
         };
+        if memory.uid != daemon.metadata.uid {
+            *memory = Memory {
+                uid: daemon.metadata.uid.clone(),
+                ..Memory::default()
+            };
+        }
         memory.note_stored(daemon);
         let kind = daemon.spec.workload_template.chosen().map(|(kind, _)| kind);
         let namespace = daemon.namespace().unwrap_or_default();
@@ -36,25 +48,33 @@ impl YurtAppDaemons {
             daemon: daemon.clone(),
             pools,
             no_pools_since: None,
+            gone_since: BTreeMap::new(),
             children: children.iter().flatten().map(|child| named_child(child)).collect(),
             revisions: memory.revisions.clone(),
             refused: memory.refused.clone(),
-            unchanged: memory.unchanged.clone(),
+            refused_revision: memory.refused_revision.clone(),
+            applied: memory.applied.clone(),
         };
         Some(with_absence(facts, memory))
     }
 }
 
-/// With the time since when no pool matches.
+/// With the times since when no pool matches, and since when pools are gone that workloads were made for.
 pub(super) fn with_absence(facts: Facts, memory: &mut Memory) -> Facts {
-    let is_without = match &facts.pools {
-        NodePools::Known(pools) => !has_pools(&facts.daemon, pools),
-        // Nothing is known, so no time goes by.
-        NodePools::Unread { .. } | NodePools::Unserved => false,
+    let now = facts.now;
+    // While nothing is known no time goes by.
+    let (is_without, gone) = match &facts.pools {
+        NodePools::Known(pools) => (!has_pools(&facts.daemon, pools), gone_pools(&facts, pools)),
+        NodePools::Unread { .. } | NodePools::Unserved => (false, BTreeSet::new()),
     };
-    memory.no_pools_since = is_without.then(|| memory.no_pools_since.unwrap_or(facts.now));
+    memory.no_pools_since = is_without.then(|| memory.no_pools_since.unwrap_or(now));
+    memory.gone_since.retain(|pool, _| gone.contains(pool));
+    for pool in gone {
+        memory.gone_since.entry(pool).or_insert(now);
+    }
     Facts {
         no_pools_since: memory.no_pools_since,
+        gone_since: memory.gone_since.clone(),
         ..facts
     }
 }

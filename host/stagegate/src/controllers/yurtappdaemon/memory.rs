@@ -3,27 +3,33 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 use stagegate_api::Digest;
 use stagegate_api::workloads::YurtAppDaemon;
-use stagegate_decide::pools::{Facts, Plan, Refusal, Revision, Unchanged, Write, is_recount};
+use stagegate_decide::pools::{Applied, Facts, Plan, Refusal, Revision, Write, is_recount};
 use tokio::time::Instant;
 
 /// Between two writes of status that differ in counts and words alone.
 const RECOUNT_PAUSE: Duration = Duration::from_secs(1);
 
+/// Applies of one workload that are further apart do not belong together.
+const ROW_GAP_MAX: SignedDuration = SignedDuration::from_mins(3);
+
 #[derive(Debug, Default)]
 pub struct Memory {
+    /// The uid of the daemon that all this is about: another one may come to have its name.
+    pub uid: Option<String>,
     /// By pool.
     pub refused: BTreeMap<String, Refusal>,
+    pub refused_revision: Option<Refusal>,
     /// By workload.
-    pub unchanged: BTreeMap<String, Unchanged>,
+    pub applied: BTreeMap<String, Applied>,
     pub no_pools_since: Option<Timestamp>,
+    /// By NodePool.
+    pub gone_since: BTreeMap<String, Timestamp>,
     /// ControllerRevisions as they were read last: what one records never changes.
     pub revisions: Vec<Revision>,
-    /// ControllerRevisions whose names were to be given to new ones, although no list shows them.
-    pub taken: Vec<Revision>,
     /// Workloads were refused in the last plan.
     pub new_refusals: bool,
     pub status_written_at: Option<Instant>,
@@ -37,6 +43,15 @@ pub struct Memory {
 impl Memory {
     pub fn has_new_refusals(&mut self) -> bool {
         std::mem::take(&mut self.new_refusals)
+    }
+
+    /// A workload was applied.
+    pub fn note_applied(&mut self, name: String, digest: Digest, now: Timestamp) {
+        let before = self.applied.get(&name);
+        let is_again = |before: &&Applied| before.digest == digest && now.duration_since(before.at) < ROW_GAP_MAX;
+        let times = before.filter(is_again).map_or(0, |before| before.times);
+        let times = times.saturating_add(1);
+        self.applied.insert(name, Applied { digest, at: now, times });
     }
 
     /// A ControllerRevision was created; its uid and version are read with the next list.
@@ -66,7 +81,12 @@ impl Memory {
     }
 
     /// Takes a status write out of the plan that would change nothing again, or that only counts anew too soon; for how long.
+    ///
+    /// A plan that writes more keeps it: the daemon's version is what the other writes rest on.
     pub fn leave_status(&self, plan: &mut Plan, facts: &Facts) -> Option<Duration> {
+        if plan.writes.iter().any(|write| !matches!(write, Write::Status { .. })) {
+            return None;
+        }
         let status = plan.writes.iter().find_map(|write| match write {
             Write::Status { status, .. } => Some(status),
             _ => None,

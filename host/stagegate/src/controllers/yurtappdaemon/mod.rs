@@ -5,6 +5,7 @@
 
 mod apply;
 mod gather;
+mod managed;
 mod memory;
 mod node_pools;
 mod read;
@@ -94,7 +95,7 @@ fn differs<K: Resource, S: PartialEq>(change: &Change<'_, K>, seen: impl Fn(&Arc
     change.before().as_ref().map(&seen) != change.after.map(&seen)
 }
 
-/// Our own status is no reason to decide again, unless another process wrote it.
+/// Status is no reason to decide again: what is decided on is compared with it when it is to be written.
 fn seen_of_daemon(daemon: &YurtAppDaemon) -> (Option<i64>, Option<String>, bool) {
     let metadata = &daemon.metadata;
     (
@@ -208,7 +209,8 @@ impl YurtAppDaemons {
                     }
                     continue;
                 }
-                Err(error) => return Err(error),
+                Err(error) if !memory.new_refusals => return Err(error),
+                Err(_) => {}
             }
             // What was refused goes into status at once; the watches report all else.
             if !memory.has_new_refusals() {
@@ -216,7 +218,10 @@ impl YurtAppDaemons {
                     wake_in: earlier(wake_in, plan.writes.iter().any(is_of_revisions).then_some(UNANSWERED)),
                 });
             }
-            facts.refused.clone_from(&memory.refused);
+            match self.read_anew(&facts.daemon, memory).await? {
+                Some(read) => facts = read,
+                None => return Ok(later()),
+            }
         }
         Ok(later())
     }
@@ -235,6 +240,15 @@ impl YurtAppDaemons {
             let told = (event.warning, event.reason.as_str().to_owned(), event.message.clone());
             self.notify(reference(daemon), told);
         }
+    }
+
+    fn tell_of_invalid(&self, daemon: &Guarded<YurtAppDaemon>) {
+        let note =
+            "the YurtAppDaemon cannot be read, so nothing is changed: compare its fields with deploy/crds/workloads";
+        self.notify(
+            daemon.object_ref(&()),
+            (true, "InvalidObject".to_owned(), note.to_owned()),
+        );
     }
 
     /// Once, as long as it is so.

@@ -1,18 +1,23 @@
-//! One reading of the API server: the daemon, the pools, and in its namespace the workloads of its kind and its ControllerRevisions.
+//! One reading of the API server: the pools, in the daemon's namespace the workloads of its kind and the ControllerRevisions, and the daemon.
 //! Must not judge.
 
+use std::collections::BTreeMap;
 use std::fmt::Debug;
+use std::sync::Arc;
 
 use futures::try_join;
 use k8s_openapi::api::apps::v1::ControllerRevision;
 use kube::api::ListParams;
-use kube::core::Selector;
 use kube::{Api, ResourceExt as _};
 use serde::de::DeserializeOwned;
+use stagegate_api::Uid;
 use stagegate_api::workloads::{NodePool, WorkloadView, YurtAppDaemon};
 use stagegate_decide::pools::{Facts, NodePools, Read, Revision};
 use stagegate_runtime::request::{RequestError, request};
+use stagegate_runtime::store::ObjectId;
 use stagegate_runtime::watch::order;
+
+use tracing::debug;
 
 use super::YurtAppDaemons;
 use super::gather::{kind_of, named_child, named_pool, with_absence};
@@ -35,41 +40,58 @@ impl YurtAppDaemons {
     ) -> Result<Option<Facts>, RequestError> {
         let began_at = self.runtime.clock.now();
         let (name, namespace) = (daemon.name_any(), daemon.namespace().unwrap_or_default());
-        let client = &self.runtime.client;
-        let api: Api<YurtAppDaemon> = Api::namespaced(client.clone(), &namespace);
-        let what = format!("get yurtappdaemon {namespace}/{name}");
-        let found = match request(what, api.get(&name)).await {
-            Err(error) if error.is_not_found() => return Ok(None),
-            answer => answer?,
-        };
-        if found.metadata.uid != daemon.metadata.uid {
-            return Ok(None);
-        }
-        let kind = kind_of(&found);
+        let (client, kind) = (&self.runtime.client, kind_of(daemon));
         let workloads: Api<Guarded<WorkloadView>> = Api::namespaced_with(client.clone(), &namespace, &kind);
-        let seen = self.stores.workloads(kind).seen();
         let revisions: Api<ControllerRevision> = Api::namespaced(client.clone(), &namespace);
-        let labels = Selector::try_from(found.spec.selector.clone()).ok();
-        let of_daemon = labels.map_or_else(ListParams::default, |labels| ListParams::default().labels_from(&labels));
         let (workloads, revisions, pools) = try_join!(
-            whole((&workloads, kind.plural()), ListParams::default(), seen),
-            whole((&revisions, "controllerrevisions"), of_daemon, 0),
+            whole((&workloads, kind.plural()), self.stores.workloads(kind).seen()),
+            whole((&revisions, "controllerrevisions"), 0),
             self.pools(),
         )?;
+        // Last: workloads that a deletion has left without an owner are seen with it.
+        let Some(found) = self.daemon(&ObjectId::of(&daemon.metadata)).await? else {
+            return Ok(None);
+        };
+        if found.metadata.uid != daemon.metadata.uid || kind_of(&found) != kind {
+            debug!(name, namespace, "another YurtAppDaemon has this name");
+            return Ok(None);
+        }
         let facts = Facts {
             now: self.runtime.clock.now(),
             read: Read::Anew { began_at },
-            daemon: found.into(),
+            daemon: found,
             pools,
             no_pools_since: None,
+            gone_since: BTreeMap::new(),
             children: workloads.iter().map(named_child).collect(),
             revisions: revisions.into_iter().map(revision).collect(),
             refused: memory.refused.clone(),
-            unchanged: memory.unchanged.clone(),
+            refused_revision: memory.refused_revision.clone(),
+            applied: memory.applied.clone(),
         };
-        let facts = with_absence(facts, memory);
-        memory.revisions.clone_from(&facts.revisions);
-        Ok(Some(facts.with_taken(&memory.taken)))
+        let uid = facts.daemon.metadata.uid.as_deref();
+        let of_daemon = facts
+            .revisions
+            .iter()
+            .filter(|revision| revision.owner.as_ref().map(Uid::as_str) == uid);
+        memory.revisions = of_daemon.cloned().collect();
+        Ok(Some(with_absence(facts, memory)))
+    }
+
+    /// `None`: it is gone, or cannot be read.
+    async fn daemon(&self, key: &ObjectId) -> Result<Option<Arc<YurtAppDaemon>>, RequestError> {
+        let namespace = key.namespace.as_deref().unwrap_or_default();
+        let api: Api<Guarded<YurtAppDaemon>> = Api::namespaced(self.runtime.client.clone(), namespace);
+        let seen = self.stores.daemons.seen();
+        let what = format!("get yurtappdaemon {key}");
+        let found = match request(what.clone(), api.get(&key.name)).await {
+            Err(error) if error.is_not_found() => return Ok(None),
+            answer => answer?,
+        };
+        if self.stores.daemons.knew_newer(&found, seen) {
+            return Err(RequestError::Older { what });
+        }
+        Ok(found.0.ok())
     }
 
     async fn pools(&self) -> Result<NodePools, RequestError> {
@@ -82,21 +104,24 @@ impl YurtAppDaemons {
             },
         };
         let api: Api<Guarded<NodePool>> = Api::all_with(client.clone(), &version);
-        match whole((&api, "nodepools"), ListParams::default(), self.stores.pools.seen()).await {
+        match whole((&api, "nodepools"), self.stores.pools.seen()).await {
             Ok(pools) => Ok(NodePools::Known(pools.iter().map(named_pool).collect())),
             Err(error) if error.is_not_found() => Ok(NodePools::Unserved),
+            Err(RequestError::Refused { code, reason, .. }) => Ok(NodePools::Unread {
+                why: format!("{code} {reason}"),
+            }),
             Err(error) => Err(error),
         }
     }
 }
 
 /// All pages of one list, which must be of one version and no older than `seen`.
-async fn whole<T>((api, plural): (&Api<T>, &str), params: ListParams, seen: u64) -> Result<Vec<T>, RequestError>
+async fn whole<T>((api, plural): (&Api<T>, &str), seen: u64) -> Result<Vec<T>, RequestError>
 where
     T: Clone + Debug + DeserializeOwned,
 {
     let what = || format!("list {plural}");
-    let mut params = params.limit(PAGE_OBJECTS);
+    let mut params = ListParams::default().limit(PAGE_OBJECTS);
     let (mut objects, mut first) = (Vec::new(), None);
     loop {
         let page = request(what(), api.list(&params)).await?;
@@ -115,7 +140,7 @@ where
 }
 
 /// As facts hold it.
-pub(super) fn revision(found: ControllerRevision) -> Revision {
+fn revision(found: ControllerRevision) -> Revision {
     let owners = found.metadata.owner_references.iter().flatten();
     let mut controllers = owners.filter(|owner| owner.controller == Some(true));
     let owner = controllers.next().map(|owner| owner.uid.clone().into());

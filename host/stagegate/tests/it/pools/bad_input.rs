@@ -3,6 +3,7 @@
 use kube::ResourceExt as _;
 use serde_json::{Value, json};
 use stagegate_api::workloads::TemplateType;
+use stagegate_embedded::{Fault, FaultAnswer};
 
 use super::world::{NAMESPACE, World, condition, daemon, edge, image, message, stateful};
 
@@ -204,4 +205,44 @@ async fn a_spec_that_the_definition_would_refuse_today_moves_nothing() {
         world.deployment("hangzhou").await["metadata"]["resourceVersion"],
         before
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_template_that_does_not_fit_its_kind_is_told_without_what_it_holds() {
+    let world = World::start().await;
+    world.pool("hangzhou", edge()).await;
+    let mut web = daemon("web");
+    let env = json!({"name": "PASSWORD", "value": "hunter2"});
+    web["spec"]["workloadTemplate"]["deploymentTemplate"]["spec"]["template"]["spec"]["containers"][0]["env"] =
+        json!([env, env]);
+    world.create(&web).await.unwrap();
+    let status = world
+        .until("web", 10, |status| status.reason.as_deref() == Some("WorkloadRefused"))
+        .await;
+    let text = message(&status, "WorkLoadFailure");
+    assert!(
+        text.starts_with("pool hangzhou: the API server refused its workload: 500"),
+        "{text}"
+    );
+    for event in world.notes("web").await {
+        assert!(!event.contains("hunter2") && !event.contains("PASSWORD"), "{event}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_revision_that_the_server_refuses_is_told_and_tried_again() {
+    let world = World::start().await;
+    world.pool("hangzhou", edge()).await;
+    world.server.inject(Fault {
+        times: 3,
+        ..Fault::new("create", "controllerrevisions.apps", FaultAnswer::Status(403))
+    });
+    world.create(&daemon("web")).await.unwrap();
+    let status = world
+        .until("web", 10, |status| status.reason.as_deref() == Some("RevisionRefused"))
+        .await;
+    assert_eq!(condition(&status, "Ready"), "False");
+    assert!(world.deployments().await.is_empty());
+    world.pass(240).await;
+    world.until_completed("web").await;
 }

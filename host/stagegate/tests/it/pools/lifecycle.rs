@@ -33,7 +33,13 @@ async fn a_pool_that_comes_gets_a_workload_and_one_that_goes_loses_it_and_the_ot
     assert_eq!(pools(&world).await, ["hangzhou", "shanghai"]);
     delete(&world.pools(), "shanghai").await;
     world.pool("ningbo", edge()).await;
-    world.pass(2).await;
+    world.pass(20).await;
+    assert_eq!(
+        pools(&world).await,
+        ["hangzhou", "ningbo", "shanghai"],
+        "it may be the definition that goes"
+    );
+    world.pass(15).await;
     assert_eq!(pools(&world).await, ["hangzhou", "ningbo"]);
     assert_eq!(world.deployment("hangzhou").await, before);
     assert_eq!(world.status("web").await.nodepools, ["hangzhou", "ningbo"]);
@@ -110,7 +116,7 @@ async fn nothing_is_deleted_while_node_pools_cannot_be_listed() {
         .await;
     world.pass(120).await;
     assert_eq!(pools(&world).await.len(), 3);
-    assert!(world.events("web").await.contains("RequestFailed"));
+    assert!(world.events("web").await.contains("NodePoolsUnknown"));
 }
 
 #[tokio::test(start_paused = true)]
@@ -242,9 +248,16 @@ async fn orphans_are_adopted_and_what_belongs_to_others_is_left_alone() {
     world.pool("hangzhou", edge()).await;
     let web = daemon("web");
     let template = &web["spec"]["workloadTemplate"]["deploymentTemplate"];
+    let of_pool = json!({"app": "web", "apps.openyurt.io/pool-name": "hangzhou"});
     let of = |name: &str, labels: Value, annotations: Value, owners: Value| {
         let mut spec = template["spec"].clone();
-        spec["selector"] = json!({"matchLabels": {"app": "web"}});
+        let selected = if name == "own-pods" {
+            json!({"app": "web"})
+        } else {
+            of_pool.clone()
+        };
+        spec["selector"] = json!({"matchLabels": selected});
+        spec["template"]["metadata"]["labels"] = of_pool.clone();
         json!({
             "apiVersion": "apps/v1", "kind": "Deployment",
             "metadata": {
@@ -267,8 +280,8 @@ async fn orphans_are_adopted_and_what_belongs_to_others_is_left_alone() {
     let objects = [
         of("orphan", json!({"app": "web"}), pool.clone(), json!([])),
         of("other-labels", json!({"app": "db"}), pool.clone(), json!([])),
-        of("owned", json!({"app": "web"}), pool, owner),
-        of("no-pool", json!({"app": "web"}), json!({}), json!([])),
+        of("owned", json!({"app": "web"}), pool.clone(), owner),
+        of("own-pods", json!({"app": "web"}), pool, json!([])),
     ];
     let before = |all: Vec<stagegate_api::workloads::WorkloadView>| {
         let others = all.into_iter().filter(|view| view.name_any() != "orphan");
@@ -322,4 +335,42 @@ async fn a_workload_whose_labels_were_edited_gets_no_twin_and_a_second_one_of_a_
     let left = world.views(TemplateType::Deployment).await;
     assert_eq!(left.len(), 3);
     assert!(left.iter().any(|view| view.metadata.uid == before.metadata.uid));
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_deleted_when_the_definition_of_node_pools_goes_and_one_pool_stays_for_its_finalizer() {
+    let world = with_three_pools().await;
+    world
+        .edit_pool("hangzhou", json!({"metadata": {"finalizers": ["example.com/kept"]}}))
+        .await;
+    let definitions: kube::Api<
+        k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
+    > = kube::Api::all(world.client.clone());
+    for pool in ["beijing", "shanghai"] {
+        delete(&world.pools(), pool).await;
+    }
+    delete(&definitions, "nodepools.apps.openyurt.io").await;
+    world.pass(25).await;
+    assert_eq!(pools(&world).await.len(), 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_annotation_that_names_another_pool_deletes_nothing_and_is_put_back() {
+    let world = with_three_pools().await;
+    let before = world.deployments().await;
+    for wrong in ["hangzhou", "no-such-pool"] {
+        let name = before["beijing"].name_any();
+        world
+            .edit_workload(
+                &name,
+                json!({"metadata": {"annotations": {"apps.openyurt.io/ref-nodepool": wrong}}}),
+            )
+            .await;
+        world.pass(70).await;
+        let after = world.deployments().await;
+        assert_eq!(after.len(), 3, "{wrong}");
+        for (pool, view) in &before {
+            assert_eq!(after[pool].metadata.uid, view.metadata.uid, "{wrong}: {pool}");
+        }
+    }
 }

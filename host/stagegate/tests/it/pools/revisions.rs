@@ -151,3 +151,18 @@ async fn status_tells_of_a_new_revision_before_any_workload_is_changed() {
     );
     assert!(of("yurtappdaemons/web/status") < of("deployments/"), "{writes:?}");
 }
+
+#[tokio::test(start_paused = true)]
+async fn an_empty_member_that_means_something_makes_another_revision() {
+    let world = with_two_pools().await;
+    let selecting = |extra: serde_json::Value| {
+        let term = json!({"topologyKey": "zone", "labelSelector": extra});
+        let affinity = json!({"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}});
+        json!({"spec": {"workloadTemplate": {"deploymentTemplate": {"spec": {"template": {"spec": {"affinity": affinity}}}}}}})
+    };
+    world.edit("web", selecting(json!(null))).await;
+    world.until_completed("web").await;
+    world.edit("web", selecting(json!({}))).await;
+    world.until_completed("web").await;
+    assert_eq!(world.revisions().await.len(), 3);
+}

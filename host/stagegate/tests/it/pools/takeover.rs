@@ -41,6 +41,8 @@ async fn as_openyurt_left_it(world: &World) -> (YurtAppDaemon, Value) {
     spec["template"]["metadata"]["labels"] = labels.clone();
     spec["template"]["spec"]["nodeSelector"] = json!({"apps.openyurt.io/nodepool": "hangzhou"});
     spec["template"]["spec"]["containers"][0]["imagePullPolicy"] = json!("Always");
+    spec["template"]["spec"]["containers"] =
+        json!([spec["template"]["spec"]["containers"][0], {"name": "sidecar", "image": "side:1"}]);
     let child = json!({
         "apiVersion": "apps/v1", "kind": "Deployment",
         "metadata": {
@@ -86,6 +88,12 @@ async fn what_openyurt_left_is_taken_over_without_a_restart_and_changed_with_the
     assert_eq!(
         after["spec"]["template"]["spec"]["containers"][0]["image"],
         json!("web:2")
+    );
+    let containers = after["spec"]["template"]["spec"]["containers"].as_array().unwrap();
+    assert_eq!(
+        containers.len(),
+        1,
+        "what the template does not have goes: {containers:?}"
     );
     let tolerations = json!([{"key": "edge", "operator": "Exists", "effect": "NoSchedule"}]);
     assert_eq!(after["spec"]["template"]["spec"]["tolerations"], tolerations);

@@ -234,6 +234,7 @@ async fn what_somebody_changes_by_hand_is_put_back_and_replicas_only_if_the_temp
         json!({"spec": {"template": {"spec": {"tolerations": [{"operator": "Exists"}]}}}}),
         json!({"metadata": {"labels": {"apps.openyurt.io/controller-revision-hash": "mine"}}}),
         json!({"metadata": {"labels": {"app": null}}}),
+        json!({"metadata": {"annotations": {"community.kubestellar.io/revision-number": "9"}}}),
     ];
     let seen = async |name: &str| {
         let found = world.workloads(TemplateType::Deployment).get(name).await.unwrap();
@@ -244,7 +245,8 @@ async fn what_somebody_changes_by_hand_is_put_back_and_replicas_only_if_the_temp
     let before = seen(&web).await;
     for patch in patches {
         world.edit_workload(&web, patch.clone()).await;
-        world.pass(3).await;
+        // The pause between two of them grows with each.
+        world.pass(70).await;
         assert_eq!(seen(&web).await, before, "{patch}");
         world.edit_workload(&scaled, patch).await;
         world.pass(3).await;
@@ -271,4 +273,24 @@ async fn a_deployment_that_is_deleted_by_hand_is_there_again_within_seconds() {
     let after = world.deployments().await["hangzhou"].clone();
     assert_eq!(after.name_any(), before.name_any());
     assert_ne!(after.metadata.uid, before.metadata.uid);
+}
+
+#[tokio::test(start_paused = true)]
+async fn somebody_who_changes_a_workload_again_and_again_is_answered_ever_more_rarely() {
+    let world = World::start().await;
+    world.pool("hangzhou", edge()).await;
+    world.create(&daemon("web")).await.unwrap();
+    world.until_completed("web").await;
+    let name = world.deployments().await["hangzhou"].name_any();
+    let before = world.tap.writes();
+    for second in 0..300 {
+        world
+            .edit_workload(&name, json!({"spec": {"replicas": 3 + second % 5}}))
+            .await;
+        world.pass(1).await;
+    }
+    let writes = world.tap.writes() - before;
+    assert!((5..60).contains(&writes), "{writes} writes");
+    world.pass(70).await;
+    assert_eq!(world.deployments().await["hangzhou"].spec.replicas, Some(2));
 }

@@ -314,6 +314,17 @@ impl World {
         of_daemon.filter_map(|event| event.reason).collect()
     }
 
+    /// What the Events about the daemon say.
+    pub async fn notes(&self, name: &str) -> Vec<String> {
+        let api: Api<Event> = Api::namespaced(self.client.clone(), NAMESPACE);
+        let all = api.list(&ListParams::default()).await.unwrap().items.into_iter();
+        let of_daemon = all.filter(|event| {
+            let about = event.regarding.as_ref();
+            about.and_then(|about| about.name.as_deref()) == Some(name)
+        });
+        of_daemon.filter_map(|event| event.note).collect()
+    }
+
     /// The writes of the controller while nothing happens for so long.
     pub async fn writes_in(&self, seconds: u64) -> u64 {
         let before = self.tap.writes();
