@@ -13,6 +13,7 @@ use crate::bounds;
 use crate::staged_status::{Phase, StageState};
 
 /// Which pools there are to be a workload in, and what it is made from.
+#[allow(clippy::duplicated_attributes, reason = "several columns have one type")]
 #[derive(Clone, CustomResource, Debug, Default, Deserialize, KubeSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[kube(
