@@ -89,8 +89,6 @@ pub struct YurtAppDaemonSpec {
     #[schemars(schema_with = "bounds::label_selector")]
     pub selector: LabelSelector,
     /// What the workload of each pool is made from: exactly one member. Its kind cannot be changed.
-    #[serde(default)]
-    #[schemars(required)]
     pub workload_template: WorkloadTemplate,
     /// The NodePools by their labels. An empty one matches all pools.
     #[serde(rename = "nodepoolSelector")]

@@ -214,7 +214,7 @@ impl Applier<'_> {
                     ..DeleteParams::default()
                 };
                 let what = format!("delete {} {namespace}/{name}", kind.plural());
-                match request(what, api.delete(name, &params)).await {
+                match request(what, api.delete(name, &params)).await.map_err(without_message) {
                     Err(error) if !error.is_not_found() => return Err(error),
                     _ => self.metrics.write(),
                 }
@@ -280,7 +280,9 @@ impl Applier<'_> {
             "metadata": {"uid": member("uid"), "resourceVersion": member("resourceVersion"), "managedFields": fields},
         }));
         let what = format!("patch {} {name}", kind.plural());
-        let patched = request(what, api.patch_metadata(name, &PatchParams::default(), &body)).await?;
+        let patched = request(what, api.patch_metadata(name, &PatchParams::default(), &body))
+            .await
+            .map_err(without_message)?;
         Ok(patched.metadata.resource_version)
     }
 
@@ -298,7 +300,9 @@ impl Applier<'_> {
         };
         let body = Patch::Merge(json!({"metadata": metadata}));
         let what = format!("patch {} {name}", kind.plural());
-        request(what, api.patch(name, &params, &body)).await?;
+        request(what, api.patch(name, &params, &body))
+            .await
+            .map_err(without_message)?;
         self.metrics.write();
         Ok(())
     }
