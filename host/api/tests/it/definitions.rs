@@ -206,6 +206,6 @@ fn the_playground_serves_each_definition_once() {
         .collect();
     names.sort();
     names.dedup();
-    assert_eq!(names.len(), 8);
+    assert_eq!(names.len(), 10);
     assert!(names.contains(&"simulatedclusters.playground.community.kubestellar.io".to_owned()));
 }
