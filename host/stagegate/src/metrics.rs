@@ -28,8 +28,6 @@ pub const KINDS: &[&str] = &[
     "customresourcedefinitions",
     "yurtappdaemons",
     "nodepools",
-    "deployments",
-    "statefulsets",
     "controllerrevisions",
     "events",
     "leases",

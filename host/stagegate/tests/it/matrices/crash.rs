@@ -9,6 +9,7 @@ use stagegate_api::{Phase, StagedBindingPolicyStatus};
 use stagegate_embedded::clusters::Presence;
 
 use crate::guests;
+use crate::harness::seeded::budget;
 use crate::harness::{
     Call, Disturbance, Pace, World, cluster, gate, gated, image, policy, said, shop, staged, state_of, workload,
 };
@@ -242,14 +243,14 @@ async fn start(world: &mut World) {
     panic!("the host does not start");
 }
 
-/// All calls of an undisturbed run, each disturbed once in each of the given ways that concern it.
+/// All calls of an undisturbed run, each disturbed once in each of the given ways that concern it there.
 fn disturb_each_call(sample: Sample, disturbances: &[Disturbance]) {
     let (undisturbed, calls) = in_virtual_time(run(sample, None));
     let undisturbed = undisturbed.unwrap_or_else(|failure| panic!("undisturbed: {failure}"));
     let mut matrix = Matrix::new(format!("crash matrix, {sample:?}, {disturbances:?}"));
     for (index, call) in calls.iter().enumerate() {
         for &disturbance in disturbances {
-            if !concerns(disturbance, call) {
+            if !concerns(disturbance, (index, call)) {
                 continue;
             }
             let (end, _) = in_virtual_time(run(sample, Some((index + 1, disturbance))));
@@ -275,8 +276,10 @@ fn disturb_each_call(sample: Sample, disturbances: &[Disturbance]) {
     matrix.end();
 }
 
-fn concerns(disturbance: Disturbance, call: &Call) -> bool {
+fn concerns(disturbance: Disturbance, (index, call): (usize, &Call)) -> bool {
     match disturbance {
+        // One of them at each call in turn; with a larger budget all at each.
+        Disturbance::Refused(code) => budget() > 1 || code == REFUSALS[index % REFUSALS.len()],
         Disturbance::Stale => !call.is_write() && !call.is_watch(),
         Disturbance::Cut => !call.is_write(),
         _ => true,
@@ -286,6 +289,7 @@ fn concerns(disturbance: Disturbance, call: &Call) -> bool {
 use Disturbance::{AnswerLost, Cut, KilledAfter, KilledAt, KilledBefore, Refused, Silent, Stale};
 
 const KILLS: &[Disturbance] = &[KilledBefore, KilledAt, KilledAfter];
+const REFUSALS: [u16; 4] = [409, 410, 429, 500];
 const ANSWERS: &[Disturbance] = &[AnswerLost, Refused(409), Refused(410), Refused(429), Refused(500)];
 const STREAMS: &[Disturbance] = &[Cut, Silent, Stale];
 
