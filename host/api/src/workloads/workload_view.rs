@@ -30,7 +30,7 @@ pub struct WorkloadView {
 pub struct WorkloadSpecView {
     /// `None`: the API server's default, 1.
     pub replicas: Option<i64>,
-    /// Of its Pods; the API server lets nobody change it.
+    /// Of its Pods; it cannot be changed.
     pub selector: SelectorView,
     /// Of its Pods.
     pub template: PodTemplateView,
@@ -117,8 +117,8 @@ pub struct ConditionView {
 }
 
 impl WorkloadView {
-    /// Its status as a row of evidence in the pool of this name. A workload has a status as soon as its controller has seen it; when that
-    /// was is told by no field that is read here, so the row says that there is no time.
+    /// Its status as a row of evidence in the pool of this name. A workload has a status as soon as its controller has seen it; no field
+    /// that is read here says when that was, so the row says that there is no time.
     pub fn row(&self, pool: &str) -> EvidenceRow {
         let status = &self.status;
         let conditions = status.conditions.iter();

@@ -24,6 +24,9 @@ use crate::time::after;
 /// When a pool is looked at again that something is in the way of.
 const LOOK_AGAIN: SignedDuration = SignedDuration::from_secs(60);
 
+/// What keeps a pool's workload from being of the revision, or from being as it was applied.
+const OTHER: &str = "has a workload that is not as the revision says: it is of an older one, or was changed";
+
 /// What keeps a pool's workload from being of the revision.
 const OLDER: &str = "has the workload of an older revision";
 
@@ -144,7 +147,7 @@ impl<'a> Children<'a> {
         of_pools.chain(others).chain(self.stray.iter().copied())
     }
 
-    /// Creates what is missing, changes what is otherwise, and adopts what nobody controls.
+    /// Creates what is missing, changes what is otherwise, and adopts what has no controller.
     pub fn draft(&self, facts: &Facts, draft: &mut Draft) {
         for Wanted { pool, state, .. } in &self.wanted {
             match state {
@@ -181,7 +184,7 @@ impl Wanted<'_> {
             State::Own(view, rendered) => (view, rendered),
         };
         if !is_of(view, rendered, revision) {
-            return Some(OLDER.to_owned());
+            return Some(OTHER.to_owned());
         }
         if view.status.observed_generation.is_none() || view.status.observed_generation != view.metadata.generation {
             return Some("has a workload whose last change its controller has not seen yet".to_owned());
@@ -348,8 +351,8 @@ fn invalid_of<'a>(facts: &'a Facts, pool: &str) -> Option<&'a str> {
     invalid.next().map(|(name, _)| name.as_str())
 }
 
-/// Whether a workload is as the revision and the pool say, as far as it was ever applied from here. One that another controller made from
-/// this very revision is.
+/// Whether a workload is as the revision and the pool say. One that another controller made from this very revision is; of one that was
+/// applied from here nothing may have been changed since, for what runs then proves nothing of the revision.
 fn is_of(view: &WorkloadView, rendered: &Rendered, revision: &str) -> bool {
     let label = view
         .metadata
@@ -357,7 +360,8 @@ fn is_of(view: &WorkloadView, rendered: &Rendered, revision: &str) -> bool {
         .as_ref()
         .and_then(|labels| labels.get(REVISION_HASH));
     let digest = applied_digest(view);
-    label.is_some_and(|label| label == revision) && digest.is_none_or(|digest| digest == rendered.digest.as_str())
+    let is_as_applied = |digest: &str| digest == rendered.digest.as_str() && !differs(view, &rendered.view);
+    label.is_some_and(|label| label == revision) && digest.is_none_or(is_as_applied)
 }
 
 /// Whether the workload differs from what it is to be in something that is put back. One that another controller made waits for its next
@@ -369,7 +373,7 @@ fn is_to_be_applied(view: &WorkloadView, rendered: &Rendered) -> bool {
     }
 }
 
-/// The pause before a workload is applied once more as it was: somebody else changes it all the time, or an apply changes nothing. Doubled by
+/// The pause before a workload is applied once more as it was: another client changes it all the time, or an apply changes nothing. Doubled by
 /// each further one in a row.
 const PAUSE_FIRST: SignedDuration = SignedDuration::from_secs(1);
 const PAUSE_MAX: SignedDuration = SignedDuration::from_secs(60);
@@ -508,7 +512,7 @@ fn is_orphan(checked: &Checked<'_>, view: &WorkloadView, pool: &str) -> bool {
         && selected.is_some_and(|selected| selected == pool)
 }
 
-/// The pool that it was made for: by its selector, which nobody can change, or else by its annotation or its label.
+/// The pool that it was made for: by its selector, which cannot be changed, or else by its annotation or its label.
 pub(super) fn pool_of(view: &WorkloadView) -> Option<&str> {
     let by_selector = view.spec.selector.match_labels.get(POOL_NAME).map(String::as_str);
     by_selector.or_else(|| pool_named_in(&view.metadata))

@@ -96,8 +96,6 @@ pub enum Child {
     Known(Arc<WorkloadView>),
     /// It does not decode.
     Invalid {
-        /// Why not.
-        error: String,
         /// What could be read.
         metadata: Box<ObjectMeta>,
     },

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::Toleration;
+use kube::Resource as _;
 use serde_json::{Map, Value, json};
 use stagegate_api::Digest;
 use stagegate_api::workloads::{
@@ -93,7 +94,7 @@ impl Renderer<'_> {
             "namespace": self.daemon.metadata.namespace,
             "labels": text_map(template, "labels"),
             "annotations": text_map(template, "annotations"),
-            "ownerReferences": [self.owner()],
+            "ownerReferences": [self.daemon.controller_owner_ref(&())?],
         });
         let labels = metadata["labels"].as_object_mut()?;
         for (key, value) in self.daemon.spec.selector.match_labels.iter().flatten() {
@@ -121,22 +122,6 @@ impl Renderer<'_> {
         labels.insert(POOL_NAME.to_owned(), pool.to_owned());
         json!(selector)
     }
-
-    fn owner(&self) -> Value {
-        owner_of(self.daemon)
-    }
-}
-
-/// The reference by which the daemon controls an object.
-pub(super) fn owner_of(daemon: &YurtAppDaemon) -> Value {
-    json!({
-        "apiVersion": "apps.openyurt.io/v1alpha1",
-        "kind": "YurtAppDaemon",
-        "name": daemon.metadata.name,
-        "uid": daemon.metadata.uid,
-        "controller": true,
-        "blockOwnerDeletion": true,
-    })
 }
 
 /// The text members of a map in the template's metadata.

@@ -109,16 +109,21 @@ impl Writer {
     }
 }
 
-/// Deletes that version of it; one that is gone already is fine.
-pub async fn delete<K: Kind>(api: &Patches<K>, target: Target<'_>) -> Result<(), RequestError> {
-    let params = DeleteParams {
+/// Of that version alone, with what it owns.
+pub fn deletion_of(precondition: &Precondition) -> DeleteParams {
+    DeleteParams {
         preconditions: Some(Preconditions {
-            uid: Some(target.precondition.uid.to_string()),
-            resource_version: Some(target.precondition.resource_version.to_string()),
+            uid: Some(precondition.uid.to_string()),
+            resource_version: Some(precondition.resource_version.to_string()),
         }),
         propagation_policy: Some(PropagationPolicy::Background),
         ..DeleteParams::default()
-    };
+    }
+}
+
+/// Deletes that version of it; one that is gone already is fine.
+pub async fn delete<K: Kind>(api: &Patches<K>, target: Target<'_>) -> Result<(), RequestError> {
+    let params = deletion_of(target.precondition);
     let what = format!("delete {} {}", K::plural(&()), target.name);
     match request(what, api.delete(target.name, &params)).await {
         Err(error) if !error.is_not_found() => Err(error),

@@ -263,7 +263,7 @@ impl<'a> World<'a> {
         quotas.patch_status("three", &PatchParams::default(), &counted).await?;
         tokio::time::sleep(Duration::from_secs(2)).await;
         self.pool("south", "no").await?;
-        self.until("web", "the quota is told", |daemon| {
+        self.until("web", "status shows the refusal", |daemon| {
             reason(daemon) == Some("WorkloadRefused")
         })
         .await?;

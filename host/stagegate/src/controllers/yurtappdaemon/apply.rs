@@ -7,7 +7,7 @@ use jiff::SignedDuration;
 use k8s_openapi::api::apps::v1::ControllerRevision;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use k8s_openapi::apimachinery::pkg::runtime::RawExtension;
-use kube::api::{DeleteParams, Patch, PatchParams, Preconditions, PropagationPolicy};
+use kube::api::{Patch, PatchParams};
 use kube::core::ObjectMeta;
 use kube::{Api, Client, Resource as _, ResourceExt as _};
 use serde_json::{Value, json};
@@ -23,7 +23,7 @@ use super::gather::kind_of;
 use super::managed;
 use super::memory::Memory;
 use crate::controllers::guarded::Guarded;
-use crate::controllers::write::{Patches, Target, Writer, delete, metadata, whole};
+use crate::controllers::write::{Patches, Target, Writer, delete, deletion_of, metadata, whole};
 
 const WRITER: Writer = Writer {
     manager: "stagegate-yurtappdaemon",
@@ -205,14 +205,7 @@ impl Applier<'_> {
             }
             Write::AdoptChild { child, owners } => self.adopt((&api, kind), child, owners).await?,
             Write::DeleteChild(ChildRef { name, precondition, .. }) => {
-                let params = DeleteParams {
-                    preconditions: Some(Preconditions {
-                        uid: Some(precondition.uid.to_string()),
-                        resource_version: Some(precondition.resource_version.to_string()),
-                    }),
-                    propagation_policy: Some(PropagationPolicy::Background),
-                    ..DeleteParams::default()
-                };
+                let params = deletion_of(precondition);
                 let what = format!("delete {} {namespace}/{name}", kind.plural());
                 match request(what, api.delete(name, &params)).await.map_err(without_message) {
                     Err(error) if !error.is_not_found() => return Err(error),
@@ -363,10 +356,6 @@ fn cause(code: u16, reason: &str, fields: &[String]) -> String {
     format!("{code} {reason} because of {}", fields.join(", "))
 }
 
-fn owner_of(daemon: &YurtAppDaemon) -> Option<OwnerReference> {
-    daemon.controller_owner_ref(&())
-}
-
 fn controller_revision(daemon: &YurtAppDaemon, (name, number, data): (&str, i64, &Value)) -> ControllerRevision {
     let labels = daemon.spec.selector.match_labels.clone().unwrap_or_default();
     ControllerRevision {
@@ -374,7 +363,7 @@ fn controller_revision(daemon: &YurtAppDaemon, (name, number, data): (&str, i64,
             name: Some(name.to_owned()),
             namespace: daemon.namespace(),
             labels: Some(labels),
-            owner_references: Some(owner_of(daemon).into_iter().collect()),
+            owner_references: Some(daemon.controller_owner_ref(&()).into_iter().collect()),
             ..ObjectMeta::default()
         },
         revision: number,

@@ -94,7 +94,6 @@ pub(super) fn named_child(workload: &Guarded<WorkloadView>) -> (String, Child) {
     let child = match &workload.0 {
         Ok(view) => Child::Known(view.clone()),
         Err(invalid) => Child::Invalid {
-            error: invalid.error.clone(),
             metadata: Box::new(invalid.metadata.clone()),
         },
     };

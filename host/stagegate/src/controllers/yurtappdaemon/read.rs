@@ -69,6 +69,10 @@ impl YurtAppDaemons {
             refused_revision: memory.refused_revision.clone(),
             applied: memory.applied.clone(),
         };
+        memory.applied.retain(|name, _| facts.children.contains_key(name));
+        if let NodePools::Known(pools) = &facts.pools {
+            memory.refused.retain(|pool, _| pools.contains_key(pool));
+        }
         let uid = facts.daemon.metadata.uid.as_deref();
         let of_daemon = facts
             .revisions

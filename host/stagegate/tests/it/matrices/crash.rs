@@ -278,8 +278,8 @@ fn disturb_each_call(sample: Sample, disturbances: &[Disturbance]) {
 
 fn concerns(disturbance: Disturbance, (index, call): (usize, &Call)) -> bool {
     match disturbance {
-        // One of them at each call in turn; with a larger budget all at each.
-        Disturbance::Refused(code) => budget() > 1 || code == REFUSALS[index % REFUSALS.len()],
+        // A conflict and one of the others at each call, in turn; with a larger budget all at each.
+        Disturbance::Refused(code) => budget() > 1 || code == CONFLICT || code == REFUSALS[index % REFUSALS.len()],
         Disturbance::Stale => !call.is_write() && !call.is_watch(),
         Disturbance::Cut => !call.is_write(),
         _ => true,
@@ -289,8 +289,9 @@ fn concerns(disturbance: Disturbance, (index, call): (usize, &Call)) -> bool {
 use Disturbance::{AnswerLost, Cut, KilledAfter, KilledAt, KilledBefore, Refused, Silent, Stale};
 
 const KILLS: &[Disturbance] = &[KilledBefore, KilledAt, KilledAfter];
-const REFUSALS: [u16; 4] = [409, 410, 429, 500];
-const ANSWERS: &[Disturbance] = &[AnswerLost, Refused(409), Refused(410), Refused(429), Refused(500)];
+const CONFLICT: u16 = 409;
+const REFUSALS: [u16; 3] = [410, 429, 500];
+const ANSWERS: &[Disturbance] = &[AnswerLost, Refused(CONFLICT), Refused(410), Refused(429), Refused(500)];
 const STREAMS: &[Disturbance] = &[Cut, Silent, Stale];
 
 macro_rules! matrix {

@@ -144,7 +144,7 @@ async fn a_pool_with_too_long_a_name_and_a_name_that_is_taken_hold_up_no_other_p
     assert!(condition(&status, "WorkLoadFailure") == "True");
     super::world::delete(&world.pools(), &long).await;
     world.until_completed("web").await;
-    // Somebody else's object has the name that the workload would get.
+    // An object of another owner has the name that the workload would get.
     let name = world.deployments().await["hangzhou"].name_any();
     let mut taken = world.deployment("hangzhou").await;
     world

@@ -301,3 +301,31 @@ async fn the_process_that_comes_after_a_kill_knows_which_stages_have_passed() {
     );
     assert_eq!(with_image(&world, 2).await, ["canary-1", "east-1"]);
 }
+
+#[tokio::test(start_paused = true)]
+async fn what_runs_in_a_pool_after_a_change_by_hand_proves_nothing_of_the_new_revision() {
+    let world = at_version_1().await;
+    world.edit("web", image(2)).await;
+    world.pass(2).await;
+    for _round in 0..30 {
+        let canary = world.deployments().await["canary-1"].clone();
+        let by_hand = json!({"spec": {"template": {"spec": {"containers": [{"name": "main", "image": "mine:9"}]}}}});
+        world.edit_workload(&canary.name_any(), by_hand).await;
+        let canary = world.deployments().await["canary-1"].clone();
+        world.report(TemplateType::Deployment, &canary, 2).await;
+        world.pass(1).await;
+        assert_eq!(
+            with_image(&world, 2)
+                .await
+                .iter()
+                .filter(|pool| *pool != "canary-1")
+                .count(),
+            0
+        );
+    }
+    let status = world.status("web").await;
+    assert_eq!(status.active_stage.as_deref(), Some("canary"));
+    world.pass(70).await;
+    world.until_completed("web").await;
+    assert_eq!(with_image(&world, 2).await.len(), 6);
+}

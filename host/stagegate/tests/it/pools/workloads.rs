@@ -207,7 +207,7 @@ async fn long_names_are_cut_before_the_hash_and_are_valid_labels() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_somebody_changes_by_hand_is_put_back_and_replicas_only_if_the_template_has_them() {
+async fn what_is_changed_by_hand_is_put_back_and_replicas_only_if_the_template_has_them() {
     let world = World::start().await;
     world.pool("hangzhou", edge()).await;
     world.create(&daemon("web")).await.unwrap();
@@ -276,7 +276,7 @@ async fn a_deployment_that_is_deleted_by_hand_is_there_again_within_seconds() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn somebody_who_changes_a_workload_again_and_again_is_answered_ever_more_rarely() {
+async fn a_workload_that_is_changed_again_and_again_is_put_back_ever_more_rarely() {
     let world = World::start().await;
     world.pool("hangzhou", edge()).await;
     world.create(&daemon("web")).await.unwrap();
