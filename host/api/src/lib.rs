@@ -53,7 +53,7 @@ pub use staged_status::{
 pub use status_collector::{
     CombinedField, NamedExpression, StatusCollector, StatusCollectorSpec, StatusCollectorStatus,
 };
-pub use units::{parse_duration, parse_mebibytes};
+pub use units::{parse_duration, parse_mebibytes, parse_soak};
 pub use work_status::{SourceRef, WorkStatus, WorkStatusSpec};
 
 /// API group of the kinds that belong to this project's users.

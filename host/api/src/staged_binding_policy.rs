@@ -14,7 +14,7 @@ use crate::bounds;
 use crate::clause::DownsyncClause;
 use crate::gate::Gate;
 use crate::staged_status::StagedBindingPolicyStatus;
-use crate::units::parse_duration;
+use crate::units::parse_soak;
 
 /// Workload clauses and the ordered stages they are taken through.
 #[derive(Clone, CustomResource, Debug, Default, Deserialize, KubeSchema, PartialEq, Serialize)]
@@ -209,8 +209,7 @@ impl Stage {
     /// The soak time. `Ok(None)` when there is none, `Err` with the text when it is not a time the CRD accepts.
     pub fn soak_time(&self) -> Result<Option<Duration>, String> {
         let Some(text) = &self.soak else { return Ok(None) };
-        let time = parse_duration(text).filter(|time| (Duration::from_secs(1)..=MAX_SOAK).contains(time));
-        time.map(Some).ok_or_else(|| text.clone())
+        parse_soak(text).map(Some).ok_or_else(|| text.clone())
     }
 
     /// Whether anything but the next stage's turn leads out of this one.
@@ -219,8 +218,6 @@ impl Stage {
         is_judged || self.soak.is_some()
     }
 }
-
-const MAX_SOAK: Duration = Duration::from_secs(720 * 3600);
 
 fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()

@@ -28,6 +28,12 @@ pub fn parse_duration(text: &str) -> Option<Duration> {
     (!text.is_empty()).then_some(total)
 }
 
+/// Reads the soak of a stage: a time from 1s to 720h.
+pub fn parse_soak(text: &str) -> Option<Duration> {
+    let longest = Duration::from_secs(720 * 3600);
+    parse_duration(text).filter(|time| (Duration::from_secs(1)..=longest).contains(time))
+}
+
 fn parse_amount(number: &str, nanos_per_unit: u64) -> Option<Duration> {
     let (whole, fraction) = number.split_once('.').unwrap_or((number, "0"));
     if whole.is_empty() || fraction.is_empty() || fraction.len() > 3 {

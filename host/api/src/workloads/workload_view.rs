@@ -14,7 +14,7 @@ use crate::{EvidenceRow, Reported};
 
 /// What is read of a workload. Its API is `apps/v1`.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
-#[serde(rename_all = "camelCase", default)]
+#[serde(from = "Stored")]
 pub struct WorkloadView {
     /// As the API server has it.
     pub metadata: ObjectMeta,
@@ -22,6 +22,33 @@ pub struct WorkloadView {
     pub spec: WorkloadSpecView,
     /// Of its status what tells whether it is rolled out.
     pub status: WorkloadStatusView,
+    /// When its status was last written, in seconds since 1970-01-01T00:00:00Z, by what the API server noted of its fields. `None`: it
+    /// noted nothing.
+    #[serde(skip)]
+    pub reported_at: Option<i64>,
+}
+
+/// The same as it is stored.
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Stored {
+    metadata: ObjectMeta,
+    spec: WorkloadSpecView,
+    status: WorkloadStatusView,
+}
+
+impl From<Stored> for WorkloadView {
+    fn from(stored: Stored) -> Self {
+        let fields = stored.metadata.managed_fields.iter().flatten();
+        let of_status = fields.filter(|entry| entry.subresource.as_deref() == Some("status"));
+        let times = of_status.filter_map(|entry| entry.time.as_ref());
+        Self {
+            reported_at: times.map(|time| time.0.as_second()).max(),
+            metadata: stored.metadata,
+            spec: stored.spec,
+            status: stored.status,
+        }
+    }
 }
 
 /// Part of a workload's spec.
@@ -117,14 +144,15 @@ pub struct ConditionView {
 }
 
 impl WorkloadView {
-    /// Its status as a row of evidence in the pool of this name. A workload has a status as soon as its controller has seen it; no field
-    /// that is read here says when that was, so the row says that there is no time.
+    /// Its status as a row of evidence in the pool of this name. A workload has a status as soon as its controller has seen it.
     pub fn row(&self, pool: &str) -> EvidenceRow {
         let status = &self.status;
         let conditions = status.conditions.iter();
         EvidenceRow {
             cluster: pool.into(),
-            at: Reported::WithoutStatus,
+            at: self
+                .reported_at
+                .map_or(Reported::WithoutStatus, |seconds| Reported::At { seconds }),
             r#gen: status
                 .observed_generation
                 .map_or_else(String::new, |generation| generation.to_string()),

@@ -2,7 +2,7 @@
 //!
 //! This file holds what a user writes, the rules that refuse what could never work, and the status that the controller writes.
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, LabelSelector};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, LabelSelector, Time};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kube::{CustomResource, KubeSchema};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
@@ -10,7 +10,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::bounds;
-use crate::staged_status::{Phase, StageState};
+use crate::gate::Gate;
+use crate::staged_status::{CheckStatus, DateTime, Phase, StageState};
 
 /// Which pools there are to be a workload in, and what it is made from.
 #[allow(clippy::duplicated_attributes, reason = "several columns have one type")]
@@ -137,6 +138,27 @@ pub struct PoolStage {
     #[x_kube(validation = Rule::new("type(self) == int ? int(self) >= 1 : string(self).matches('^([1-9][0-9]?|100)%$')")
         .message("spec.updateStrategy.stages.maxConcurrent: must be a number from 1 or a percentage from 1% to 100%"))]
     pub max_concurrent: Option<IntOrString>,
+    /// CEL over the pools of the stage whose workload is of the new revision: must be true for the stage to pass. Before another pool of
+    /// the stage is updated, it must be true for those that were. For example `pools.all(p, p.available == p.replicas)`.
+    ///
+    /// - `pools`: for each such pool `name`, `labels` (a map), the integers `replicas`, `updated`, `ready`, `available` and
+    ///   `generation` of the workload's status, `healthy` (whether it is rolled out), and `message`
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 4096))]
+    pub condition: Option<String>,
+    /// Components that evaluate the stage in addition to its condition, in this order. All must pass; before another pool of the stage is
+    /// updated, all must pass for those that were.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 8))]
+    #[x_kube(validation = Rule::new("self.all(g, self.exists_one(h, h.name == g.name))")
+        .message("spec.updateStrategy.stages.gates: gate names must be unique in a stage; rename one of the gates"))]
+    pub gates: Vec<Gate>,
+    /// How long, once every pool of the stage is updated, everything must hold without a break, for example `10m`: 1s to 720h.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 20), regex(pattern = r"^([0-9]{1,7}(\.[0-9]{1,3})?(h|m|s|ms))+$"))]
+    #[x_kube(validation = Rule::new("duration(self) >= duration('1s') && duration(self) <= duration('720h')")
+        .message("spec.updateStrategy.stages.soak: must be a time from 1s to 720h, for example 10m or 1h30m"))]
+    pub soak: Option<String>,
 }
 
 fn concurrency(_: &mut SchemaGenerator) -> Schema {
@@ -199,7 +221,7 @@ pub struct YurtAppDaemonStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 32))]
     pub stages: Vec<PoolStageStatus>,
-    /// Where the update stands: Progressing, Paused, Completed, or Stalled.
+    /// Where the update stands: Progressing, Holding, Paused, Completed, Failed, or Stalled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub phase: Option<Phase>,
     /// Why, in one word.
@@ -231,18 +253,26 @@ pub struct YurtAppDaemonStatus {
 }
 
 /// What is known of one stage.
-#[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, Deserialize, KubeSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PoolStageStatus {
     /// The stage's name.
     #[schemars(length(max = 63))]
     pub name: String,
-    /// Pending, Active or Passed.
+    /// Pending, Active, Passed, or Failed: a gate has said that this revision will never pass.
     pub state: StageState,
     /// How many pools it has.
     pub pools: i32,
     /// In how many of them the workload is of the update revision and rolled out.
     pub updated: i32,
+    /// Since when every pool is updated and everything passes without a break.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<DateTime>")]
+    pub passing_since: Option<Time>,
+    /// The last answer of each check.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 64))]
+    pub checks: Vec<CheckStatus>,
 }
 
 /// The kind of a workload.
