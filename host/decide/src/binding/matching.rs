@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use stagegate_api::{BoundObject, DownsyncClause};
 
-use super::{Candidate, Labels, Selector, is_watched};
+use super::{Candidate, Labels, is_watched};
+use crate::selector::Selector;
 
 /// A BindingPolicy's clauses, read once for many objects.
 #[derive(Clone, Debug)]

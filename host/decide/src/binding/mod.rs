@@ -7,7 +7,6 @@
 mod matching;
 mod plan;
 mod resolve;
-mod selector;
 mod watched;
 
 use std::collections::BTreeMap;
@@ -18,11 +17,11 @@ use serde::Deserialize;
 use stagegate_api::{BINDING_POLICY_FINALIZER, Binding, BindingPolicy, BindingPolicyStatus, BindingSpec};
 
 pub use matching::Clauses;
-pub(crate) use plan::precondition;
 pub use plan::{Plan, Write};
-pub(crate) use selector::is_label_value;
-pub use selector::{Selector, SelectorError};
 pub use watched::is_watched;
+
+use crate::precondition::Precondition;
+use crate::selector::SelectorError;
 
 /// What one decision is made of. All of it was read at about the same time.
 #[derive(Clone, Debug)]
@@ -105,7 +104,7 @@ pub struct Cluster {
 /// ```
 pub fn decide(facts: &Facts) -> Plan {
     let policy = facts.policy;
-    let Some(precondition) = precondition(&policy.metadata) else {
+    let Some(precondition) = Precondition::of(&policy.metadata) else {
         return Plan::default();
     };
     let name = policy.metadata.name.clone().unwrap_or_default();
@@ -168,7 +167,7 @@ fn binding_write(facts: &Facts, spec: BindingSpec) -> Option<Write> {
 
 /// The same object with the spec replaced, and with its owners, which KubeStellar replaces too; the rest is kept.
 fn update(current: &Binding, spec: BindingSpec, owner: OwnerReference) -> Option<Write> {
-    let precondition = precondition(&current.metadata)?;
+    let precondition = Precondition::of(&current.metadata)?;
     let mut binding = Binding {
         metadata: current.metadata.clone(),
         spec,

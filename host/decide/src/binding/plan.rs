@@ -1,10 +1,9 @@
 //! All that the `binding` controller may do to the world.
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::Serialize;
 use stagegate_api::{Binding, BindingPolicyStatus};
 
-use crate::staging::Precondition;
+use crate::precondition::Precondition;
 
 /// Writes in the order they are made; the first that fails ends the plan, and the facts are read again.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -49,12 +48,4 @@ pub enum Write {
         /// The new one.
         status: BindingPolicyStatus,
     },
-}
-
-/// What a write about this object has to carry. `None` for an object that did not come from a server.
-pub(crate) fn precondition(metadata: &ObjectMeta) -> Option<Precondition> {
-    Some(Precondition {
-        uid: metadata.uid.clone()?.into(),
-        resource_version: metadata.resource_version.clone()?.into(),
-    })
 }

@@ -4,8 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use stagegate_api::{BindingSpec, BoundObject, Destination, Workload};
 
-use super::{Clauses, Facts, Selector, SelectorError};
+use super::{Clauses, Facts};
 use crate::names::ObjectKey;
+use crate::selector::{Selector, SelectorError};
 
 /// Objects and destinations that the policy selects now.
 pub(super) fn resolve(facts: &Facts) -> Result<BindingSpec, SelectorError> {

@@ -10,9 +10,8 @@ use super::finding::Finding;
 use super::question::{Evidence, Question};
 use super::reason::Reason;
 use super::spec::Expression;
-use super::variables::{Root, Seen, Variable};
+use super::variables::{Seen, Variable};
 use super::verdict::{Verdict, VerdictKey};
-use crate::counted::counted;
 use crate::names::{Digest, StageName};
 
 /// What a condition must be true for.
@@ -20,8 +19,18 @@ pub struct Value<'a> {
     /// As messages name it.
     pub name: String,
     pub seen: Seen<'a>,
-    /// What clusters reported, for the message that the condition is false where nothing says why.
+    /// What was reported, for the message that the condition is false where nothing says why.
     pub reported: Box<dyn Fn() -> String + 'a>,
+}
+
+/// A condition, and how messages speak of it.
+pub struct Condition<'a> {
+    pub stage: StageName<&'a str>,
+    pub expression: &'a Expression,
+    /// What it is true for, where it is: `2 objects`.
+    pub all: String,
+    /// What to correct where it fails, in the imperative.
+    pub remedy: &'static str,
 }
 
 /// Looks for verdicts among the answers, and asks for those that are missing.
@@ -59,18 +68,21 @@ impl<'a> Evaluator<'_, 'a> {
     fn named(&self, check: &Expression) -> Cow<'a, BTreeSet<Variable>> {
         match self.answers.compiled.get(&check.digest) {
             Some(Compilation::Compiles(named)) => Cow::Borrowed(named),
-            _ => Cow::Owned(Root::CombinedStatus.variables().iter().copied().collect()),
+            _ => Cow::Owned(check.root.variables().iter().copied().collect()),
         }
     }
 
     /// One finding over all values. What is unknown of any of them comes before what is false for another.
     pub fn condition(
         &mut self,
-        stage: StageName<&str>,
-        condition: &Expression,
+        Condition {
+            stage,
+            expression: condition,
+            all,
+            remedy,
+        }: Condition<'_>,
         values: Vec<Result<Value<'_>, Finding>>,
     ) -> Finding {
-        let count = values.len();
         let named = self.named(condition);
         let (mut unknown, mut hold) = (None, None);
         for value in values {
@@ -81,9 +93,7 @@ impl<'a> Evaluator<'_, 'a> {
                     continue;
                 }
             };
-            match self.verdict(condition, seen.digest(&named), || {
-                Evidence::Condition(Box::new(seen.named(&named)))
-            }) {
+            match self.verdict(condition, seen.digest(&named), || seen.named(&named)) {
                 Some(Verdict::True) => {}
                 Some(Verdict::False { because }) => {
                     let because = || because.clone().unwrap_or_else(&reported);
@@ -91,10 +101,7 @@ impl<'a> Evaluator<'_, 'a> {
                     hold.get_or_insert_with(|| Finding::hold(Reason::ConditionFalse, text()));
                 }
                 Some(Verdict::Unknown { message }) => {
-                    let text = format!(
-                        "the condition of stage {stage} failed for {name}: {message}; correct spec.stages[].condition or the \
-                         StatusCollector it reads"
-                    );
+                    let text = format!("the condition of stage {stage} failed for {name}: {message}; {remedy}");
                     unknown.get_or_insert_with(|| Finding::unknown(Reason::ConditionError, text));
                 }
                 None => {
@@ -104,7 +111,7 @@ impl<'a> Evaluator<'_, 'a> {
         }
         unknown
             .or(hold)
-            .unwrap_or_else(|| Finding::pass(Reason::ConditionTrue, format!("true for {}", counted(count, "object"))))
+            .unwrap_or_else(|| Finding::pass(Reason::ConditionTrue, format!("true for {all}")))
     }
 }
 

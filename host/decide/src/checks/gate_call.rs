@@ -3,7 +3,7 @@
 //! A gate goes through three questions: [`Question::Module`](super::question::Question::Module) (which component is in the ConfigMap, does it load),
 //! [`Question::Config`](super::question::Question::Config) (does its schema take the config), [`Question::Gate`](super::question::Question::Gate) (what does it say).
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use jiff::Timestamp;
@@ -12,7 +12,7 @@ use stagegate_api::{ConfigMapEntry, EvidencePiece};
 
 use crate::checks::reason::Reason;
 use crate::checks::verdict::VerdictKey;
-use crate::names::{ClusterName, Digest, ObjectKey, StageName, Uid};
+use crate::names::{Digest, ObjectKey, StageName, Uid};
 
 /// Namespaces whose ConfigMaps may be run.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
@@ -152,17 +152,17 @@ pub struct GateCall {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct GateRequest {
-    /// Name of the StagedBindingPolicy.
+    /// Name of the StagedBindingPolicy, or of the YurtAppDaemon with its namespace.
     pub policy: String,
     /// The stage.
     pub stage: StageName,
-    /// Which placement of the stage this is, counted from 1.
+    /// Which placement of the stage this is, counted from 1; of a YurtAppDaemon the number of the ControllerRevision.
     pub attempt: i64,
     /// JSON text with sorted keys.
     pub config: String,
     /// The kept objects that clusters report on, in the order of their keys.
     pub objects: Vec<GateObject>,
-    /// The clusters of the stage, by name.
+    /// What the stage goes to, by name.
     pub destinations: Vec<GateDestination>,
     /// Of this round, in order.
     pub earlier: Vec<EarlierVerdict>,
@@ -178,8 +178,24 @@ pub struct GateObject {
     pub uid: Uid,
     /// `metadata.generation`; `None` for a kind that counts none.
     pub generation: Option<i64>,
-    /// Where the results of its StatusCollectors are.
-    pub combined: CombinedRef,
+    /// The results about it.
+    #[serde(rename = "combined")]
+    pub shown: Shown,
+}
+
+/// Where the results are that a gate is shown about an object.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(untagged)]
+pub enum Shown {
+    /// Those of its StatusCollectors.
+    CombinedStatus(CombinedRef),
+    /// One result with the counts of each destination.
+    Destinations {
+        /// Of the result.
+        collector: &'static str,
+        /// Of the column with the names of the destinations.
+        column: &'static str,
+    },
 }
 
 /// A CombinedStatus whose results have this digest; another one is no answer to the question.
@@ -194,23 +210,26 @@ pub struct CombinedRef {
     pub digest: String,
 }
 
-/// A cluster that a gate is shown.
+/// A cluster or a pool that a gate is shown.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct GateDestination {
-    /// As KubeStellar calls it.
-    pub name: ClusterName,
+    /// As KubeStellar calls the cluster, or of the NodePool.
+    pub name: String,
+    /// Of the NodePool; those of clusters are not read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub labels: Option<BTreeMap<String, String>>,
     /// One for each object, in their order.
     pub evidence: Vec<GateEvidenceRow>,
 }
 
-/// Numbers are absent where the cluster's status has none.
+/// Numbers are absent where the status has none.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct GateEvidenceRow {
     /// `None`: there, without a status, for a kind that has none.
     pub reported_at: Option<Timestamp>,
-    /// `status.observedGeneration` in the cluster.
+    /// `status.observedGeneration` there.
     pub generation: Option<i64>,
     /// Replicas that are ready.
     pub ready: Option<i64>,

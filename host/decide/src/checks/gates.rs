@@ -10,7 +10,7 @@ use jiff::{SignedDuration, Timestamp};
 use stagegate_api::staged_status::{MAX_PIECE_NAME_CHARS, MAX_PIECE_VALUE_CHARS, MAX_PIECES};
 use stagegate_api::{CheckStatus, EvidencePiece, EvidenceRow, Outcome, Reported};
 
-use super::answers::{Answers, Read};
+use super::answers::Answers;
 use super::check::Check;
 use super::finding::Finding;
 use super::gate_call::{
@@ -73,10 +73,11 @@ pub fn questions<'s>(answers: Answers<'_>, gates: impl Iterator<Item = &'s Check
     questions
 }
 
-/// The configs that their gate's own schema refuses, each as a sentence that names the field. A stage is given by its position in the
-/// spec, its name and its gates.
+/// The configs that their gate's own schema refuses, each as a sentence that names the field. `field` is that of all stages; one is given
+/// by its position there, its name and its gates.
 pub fn refused_configs<'s>(
     answers: Answers<'_>,
+    field: &str,
     stages: impl Iterator<Item = (usize, StageName<&'s str>, &'s [CheckedGate])>,
 ) -> Vec<String> {
     let mut refused = Vec::new();
@@ -88,7 +89,7 @@ pub fn refused_configs<'s>(
             if let Some(ConfigAnswer::Refused { message }) = answers.configs.get(&config_key(digest, gate)) {
                 let message = printable_cut(message, MESSAGE_CHARS_MAX);
                 refused.push(format!(
-                    "spec.stages[{stage_at}].gates[{gate_at}].config is not what gate {} takes: {message}",
+                    "{field}[{stage_at}].gates[{gate_at}].config is not what gate {} takes: {message}",
                     gate.name
                 ));
             }
@@ -159,6 +160,8 @@ pub struct Subject<'a> {
     /// The uid of what places the attempt: a number of an attempt may come again.
     pub placement: Uid<&'a str>,
     pub attempt: i64,
+    /// Where the gate's entry is, and what else begins another attempt when it is edited.
+    pub edits: &'static str,
 }
 
 /// Everything that the gates of a stage are asked about, but for what each has of its own.
@@ -299,9 +302,11 @@ impl<'a> GateInput<'a> {
         if verdict.at == self.answers.now {
             return true;
         }
-        let ends = match (&verdict.answer, self.answers.read) {
-            (_, Read::Anew { .. }) => return false,
-            (GateAnswer::Pass { .. }, _) => valid_until(verdict),
+        if self.answers.is_anew {
+            return false;
+        }
+        let ends = match &verdict.answer {
+            GateAnswer::Pass { .. } => valid_until(verdict),
             _ => self.ask_again_at(verdict),
         };
         // A verdict from the future is another clock's.
@@ -333,9 +338,10 @@ impl<'a> GateInput<'a> {
             GateAnswer::Fail { reason } => {
                 let text = format!(
                     "{who} has failed attempt {}: {}. It is not called again in this attempt: to try again, edit the gate's \
-                    entry in this policy, the stage's clusterSelectors or spec.downsync",
+                    entry in {}",
                     self.subject.attempt,
-                    printable_cut(reason, MESSAGE_CHARS_MAX)
+                    printable_cut(reason, MESSAGE_CHARS_MAX),
+                    self.subject.edits
                 );
                 Finding::fail(Reason::GateFailed, text)
             }

@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use serde::Serialize;
 
 use super::gate_call::{ConfigKey, GateCall, SourceEntry};
-use super::variables::{ConditionEvidence, Root};
+use super::variables::{ConditionEvidence, PoolReport, Root};
 use super::verdict::VerdictKey;
 use crate::names::{Digest, ObjectKey, PlacementName, ResourceVersion};
 
@@ -67,9 +67,9 @@ pub enum Question {
         /// An answer from before this time is too old.
         not_before: Timestamp,
     },
-    /// Read again from the API server, as [`crate::checks::answers::Read::Anew`] says: cached facts never justify a placement.
+    /// Read again from the API server, as [`crate::staging::Read::Anew`] says: cached facts never justify a placement.
     FreshRead,
-    /// Read again from the API server, as [`crate::checks::answers::Read::Placements`] says, once all else is answered.
+    /// Read again from the API server, as [`crate::staging::Read::Placements`] says, once all else is answered.
     FreshPlacements,
 }
 
@@ -81,4 +81,6 @@ pub enum Evidence {
     Clause(serde_json::Value),
     /// What a condition names; its digest is the key's.
     Condition(Box<ConditionEvidence>),
+    /// The value of `pools`.
+    Pools(Vec<PoolReport>),
 }

@@ -221,6 +221,9 @@ reasons! {
     StatusCollectorChanged => false,
         "A StatusCollector was changed after KubeStellar last combined the statuses.",
         "Wait until the time that the message names.";
+    WorkloadUnproven => false,
+        "The workload of a node pool is not as the new revision says, or its controller has not seen its last change.",
+        "Wait: it takes seconds. If it lasts, look at the workload of the pool that the message names.";
     CombinedStatusMissing => false,
         "KubeStellar has written no CombinedStatus of an object yet.",
         "Wait for about ten seconds. If it lasts for more than a minute, do what the message says, or check whether KubeStellar's controller-manager runs; without KubeStellar, start Stagegate with `--controllers staging,binding,combine`.";

@@ -15,6 +15,7 @@ const GATES_MAX: usize = 8;
 #[derive(Clone, Debug)]
 pub struct Expression {
     pub text: String,
+    pub root: Root,
     pub digest: Digest,
 }
 
@@ -23,6 +24,7 @@ impl Expression {
     pub fn new(text: &str, root: Root) -> Self {
         Self {
             text: text.to_owned(),
+            root,
             digest: Digest::of(&(root, text)),
         }
     }

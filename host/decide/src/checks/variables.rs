@@ -1,11 +1,12 @@
-//! The variables of filters and conditions, and what `clusters` and `object` hold. Must not evaluate an expression.
+//! The variables of filters and conditions, and what `clusters`, `object` and `pools` hold. Must not evaluate an expression.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 use stagegate_api::{EvidenceRow, Reported};
 
 use super::gate_call::CombinedRef;
+use super::question::Evidence;
 use crate::health::{Health, counts_replicas, health};
 use crate::names::{ClusterName, Digest, ObjectKey};
 
@@ -17,6 +18,8 @@ pub enum Root {
     Clause,
     /// A condition: what clusters report about one object.
     CombinedStatus,
+    /// A condition: what runs in the pools of a stage.
+    Pools,
 }
 
 impl Root {
@@ -32,6 +35,7 @@ impl Root {
                 Variable::CombinedStatus,
                 Variable::Obj,
             ],
+            Self::Pools => &[Variable::Pools],
         }
     }
 
@@ -60,6 +64,8 @@ pub enum Variable {
     CombinedStatus,
     /// The same.
     Obj,
+    /// A [`PoolReport`] for each pool of the stage that has the revision.
+    Pools,
 }
 
 impl Variable {
@@ -72,6 +78,7 @@ impl Variable {
             Self::Collectors => "collectors",
             Self::CombinedStatus => "combinedStatus",
             Self::Obj => "obj",
+            Self::Pools => "pools",
         }
     }
 
@@ -118,6 +125,54 @@ pub struct ClusterReport {
     pub healthy: bool,
     /// Why it does not; empty where it does.
     pub message: String,
+}
+
+/// What runs in one pool of a stage. Counts are absent where the workload's controller has not counted yet.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PoolReport {
+    /// Of the NodePool.
+    pub name: String,
+    /// Of the NodePool.
+    pub labels: BTreeMap<String, String>,
+    /// `status.observedGeneration`
+    pub generation: Option<i64>,
+    /// `status.replicas`, old ones among them.
+    pub replicas: Option<i64>,
+    /// `status.updatedReplicas`
+    pub updated: Option<i64>,
+    /// `status.readyReplicas`
+    pub ready: Option<i64>,
+    /// `status.availableReplicas`
+    pub available: Option<i64>,
+    /// Whether it is rolled out.
+    pub healthy: bool,
+    /// Why it is not; empty where it is.
+    pub message: String,
+}
+
+impl PoolReport {
+    /// What a workload of this kind, by its plural, reports in this pool. Counts are those that a [`ClusterReport`] would have.
+    pub fn of(plural: &str, (pool, labels): (&str, &BTreeMap<String, String>), row: &EvidenceRow) -> Self {
+        let workload = ObjectKey {
+            group: "apps".to_owned(),
+            resource: plural.to_owned(),
+            namespace: None,
+            name: String::new(),
+        };
+        let report = ClusterReport::of(&workload, row);
+        Self {
+            name: pool.to_owned(),
+            labels: labels.clone(),
+            generation: report.generation,
+            replicas: report.replicas,
+            updated: report.updated,
+            ready: report.ready,
+            available: report.available,
+            healthy: report.healthy,
+            message: report.message,
+        }
+    }
 }
 
 /// The object that an expression is about.
@@ -175,8 +230,34 @@ impl ClusterReport {
     }
 }
 
+/// What a condition may see.
+pub(crate) enum Seen<'a> {
+    /// What clusters report about one object.
+    Object(Box<ObjectReports<'a>>),
+    /// What runs in the pools of a stage.
+    Pools(&'a [PoolReport]),
+}
+
+impl Seen<'_> {
+    /// The evidence for a condition that names these variables.
+    pub(crate) fn named(&self, named: &BTreeSet<Variable>) -> Evidence {
+        match self {
+            Self::Object(seen) => Evidence::Condition(Box::new(seen.named(named))),
+            Self::Pools(pools) => Evidence::Pools(pools.to_vec()),
+        }
+    }
+
+    /// Of that evidence.
+    pub(crate) fn digest(&self, named: &BTreeSet<Variable>) -> Digest {
+        match self {
+            Self::Object(seen) => seen.digest(named),
+            Self::Pools(pools) => Digest::of(pools),
+        }
+    }
+}
+
 /// What a condition may see of one object.
-pub(crate) struct Seen<'a> {
+pub(crate) struct ObjectReports<'a> {
     pub(crate) key: ObjectKey,
     pub(crate) combined: CombinedRef,
     /// The resourceVersion of the CombinedStatus.
@@ -186,7 +267,7 @@ pub(crate) struct Seen<'a> {
     pub(crate) object: JudgedObject,
 }
 
-impl Seen<'_> {
+impl ObjectReports<'_> {
     /// The evidence for a condition that names these variables.
     pub(crate) fn named(&self, named: &BTreeSet<Variable>) -> ConditionEvidence {
         let names_clusters = named.contains(&Variable::Clusters);
@@ -240,8 +321,8 @@ fn joined(combined: Option<&str>, rest: Option<&Digest>) -> Digest {
 mod tests {
     use super::*;
 
-    fn seen<'a>(resource: &str, version: Option<&'a str>, rows: &'a [EvidenceRow]) -> Seen<'a> {
-        Seen {
+    fn seen<'a>(resource: &str, version: Option<&'a str>, rows: &'a [EvidenceRow]) -> ObjectReports<'a> {
+        ObjectReports {
             key: ObjectKey {
                 group: String::new(),
                 resource: resource.to_owned(),

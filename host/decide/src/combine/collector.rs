@@ -3,7 +3,7 @@
 use stagegate_api::{StatusCollector, StatusCollectorSpec, StatusCollectorStatus};
 
 use super::Write;
-use crate::binding::precondition;
+use crate::precondition::Precondition;
 
 /// One expression of a collector.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -98,7 +98,7 @@ pub fn collector_status(collector: &StatusCollector, errors: Vec<String>) -> Opt
     let name = collector.metadata.name.clone()?;
     Some(Write::CollectorStatus {
         name,
-        precondition: precondition(&collector.metadata)?,
+        precondition: Precondition::of(&collector.metadata)?,
         status,
     })
 }

@@ -7,7 +7,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use stagegate_api::{Binding, STATUS_COLLECTORS_AVAILABLE};
 
 use super::Write;
-use crate::binding::precondition;
+use crate::precondition::Precondition;
 
 /// The write that brings the condition up to date, if it is not. `existing` are the StatusCollectors that exist and are
 /// valid: one that is refused counts as missing. A change of the condition's status is dated `now`.
@@ -55,7 +55,7 @@ pub fn binding_status(binding: &Binding, existing: &BTreeSet<String>, now: Times
     let name = binding.metadata.name.clone()?;
     Some(Write::BindingStatus {
         name,
-        precondition: precondition(&binding.metadata)?,
+        precondition: Precondition::of(&binding.metadata)?,
         status: after,
     })
 }

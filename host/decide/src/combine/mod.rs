@@ -27,7 +27,8 @@ pub use plan::{Plan, Write};
 pub use rows::keeps_row;
 pub use value::{Computed, Outcome, cell, go_float};
 
-use crate::binding::{is_label_value, precondition};
+use crate::precondition::Precondition;
+use crate::selector::is_label_value;
 
 /// What a decision about one workload object and one BindingPolicy is made of.
 #[derive(Clone, Debug)]
@@ -255,7 +256,7 @@ fn result(name: &str, collector: &Collector, clusters: &[&str]) -> CollectorResu
 }
 
 fn update(current: &CombinedStatus, mut wanted: CombinedStatus) -> Option<Write> {
-    let precondition = precondition(&current.metadata)?;
+    let precondition = Precondition::of(&current.metadata)?;
     wanted.metadata.uid = Some(precondition.uid.to_string());
     wanted.metadata.resource_version = Some(precondition.resource_version.to_string());
     Some(Write::Update {
@@ -271,7 +272,7 @@ fn delete(existing: &CombinedStatus) -> Option<Write> {
     Some(Write::Delete {
         namespace: existing.metadata.namespace.clone()?,
         name: existing.metadata.name.clone()?,
-        precondition: precondition(&existing.metadata)?,
+        precondition: Precondition::of(&existing.metadata)?,
     })
 }
 

@@ -3,7 +3,7 @@
 use serde::Serialize;
 use stagegate_api::{BindingStatus, CombinedStatus, StatusCollectorStatus};
 
-use crate::staging::Precondition;
+use crate::precondition::Precondition;
 
 /// Writes in the order they are made; the first that fails ends the plan, and the facts are read again.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]

@@ -10,15 +10,16 @@ use stagegate_api::workloads::{
 };
 
 use super::facts::{Child, Facts, Pool};
+use super::judge::Aim;
 use super::plan::{ChildRef, Draft, Write};
 use super::render::{CREATE_VERSION, Rendered, Renderer, Source, child_name};
 use super::revisions::recorded;
 use super::spec::Checked;
-use super::stages::{self, Candidate, Walk};
-use crate::binding::is_label_value;
-use crate::checks::steps::Item;
+use super::stages::{self, Candidate, PoolEvidence, Walk};
+use crate::checks::variables::PoolReport;
 use crate::health::{Health, health};
-use crate::staging::Precondition;
+use crate::precondition::Precondition;
+use crate::selector::is_label_value;
 use crate::time::after;
 
 /// When a pool is looked at again that something is in the way of.
@@ -78,26 +79,29 @@ struct Match<'a> {
 }
 
 impl<'a> Children<'a> {
-    /// With what each pool's workload is to be made from: `target`, or, before the pool's turn has come, what it was made from.
-    pub fn of(facts: &'a Facts, checked: &Checked<'_>, pools: &'a BTreeMap<String, Pool>, target: Source<'_>) -> Self {
+    /// With what each pool's workload is to be made from: that of `aim`, or, before the pool's turn has come, what it was made from.
+    pub fn of(facts: &'a Facts, checked: &Checked<'_>, pools: &'a BTreeMap<String, Pool>, aim: Aim<'_>) -> Self {
         let (matches, surplus, stray) = sorted(facts, checked, pools);
         let look = Look { facts, checked };
-        let candidates: Vec<Candidate<'_>> = matches
-            .iter()
-            .map(|found| {
-                let has_revision = found.own.is_some_and(|view| is_at(view, target));
-                let wanted = has_revision.then(|| look.wanted(found, target));
-                Candidate {
-                    of: found.of,
-                    has_workload: found.own.is_some(),
-                    item: Item {
-                        has_revision,
-                        is_settled: wanted.is_some_and(|wanted| wanted.obstacle(target.name).is_none()),
-                    },
-                }
-            })
-            .collect();
-        let walk = stages::walk(checked, (facts.daemon.status.as_ref(), target.name), &candidates);
+        let target = aim.source;
+        let candidate = |found: &Match<'a>| {
+            let is_at = found.own.is_some_and(|view| is_at(view, target));
+            Candidate {
+                pool: found.pool,
+                of: found.of,
+                own: found.own,
+                evidence: match is_at {
+                    true => look.wanted(found, target).evidence(target.name, found.of),
+                    false => PoolEvidence::Older,
+                },
+            }
+        };
+        let candidates: Vec<Candidate<'_>> = matches.iter().map(candidate).collect();
+        let is_of_gone = |(pool, view): &(&str, &WorkloadView)| {
+            !pools.contains_key(*pool) && is_at(view, target) && !is_leaving(view)
+        };
+        let is_one_gone = surplus.iter().any(is_of_gone);
+        let walk = stages::walk((facts, checked), aim, (&candidates, is_one_gone));
         let mut needs_revisions = false;
         let wanted = matches.iter().zip(&walk.turns).map(|(found, turn)| {
             if *turn {
@@ -174,25 +178,43 @@ impl<'a> Children<'a> {
 impl Wanted<'_> {
     /// What keeps the workload from being of the revision and rolled out, as the predicate of a sentence about the pool.
     pub fn obstacle(&self, revision: &str) -> Option<String> {
+        match self.proven(revision) {
+            Err(why) => Some(why),
+            Ok((view, plural)) => match health("apps", plural, &view.row(self.pool)) {
+                Health::Healthy => None,
+                Health::Progressing(text) | Health::Failed(text) => Some(text.into_owned()),
+            },
+        }
+    }
+
+    /// What the workload, which is of the revision, tells of it.
+    fn evidence(&self, revision: &str, of: &Pool) -> PoolEvidence {
+        match self.proven(revision) {
+            Err(why) => PoolEvidence::Unproven(why),
+            Ok((view, plural)) => {
+                PoolEvidence::Proven(PoolReport::of(plural, (self.pool, &of.labels), &view.row(self.pool)))
+            }
+        }
+    }
+
+    /// The workload and the plural of its kind, if it is as the revision says and its status is about that; or what it is instead.
+    fn proven(&self, revision: &str) -> Result<(&WorkloadView, &'static str), String> {
         let (view, rendered) = match &self.state {
-            State::Missing(_) => return Some("has no workload yet".to_owned()),
-            State::Leaving => return Some("has a workload that is being deleted".to_owned()),
-            State::Orphan(_) => return Some("has a workload that nothing controls yet".to_owned()),
-            State::Skipped(why) => return Some(why.clone()),
-            State::Waiting => return Some("has no workload until the turn of its stage comes".to_owned()),
-            State::Kept => return Some(OLDER.to_owned()),
+            State::Missing(_) => return Err("has no workload yet".to_owned()),
+            State::Leaving => return Err("has a workload that is being deleted".to_owned()),
+            State::Orphan(_) => return Err("has a workload that nothing controls yet".to_owned()),
+            State::Skipped(why) => return Err(why.clone()),
+            State::Waiting => return Err("has no workload until the turn of its stage comes".to_owned()),
+            State::Kept => return Err(OLDER.to_owned()),
             State::Own(view, rendered) => (view, rendered),
         };
         if !is_of(view, rendered, revision) {
-            return Some(OTHER.to_owned());
+            return Err(OTHER.to_owned());
         }
         if view.status.observed_generation.is_none() || view.status.observed_generation != view.metadata.generation {
-            return Some("has a workload whose last change its controller has not seen yet".to_owned());
+            return Err("has a workload whose last change its controller has not seen yet".to_owned());
         }
-        match health("apps", rendered_plural(rendered), &view.row(self.pool)) {
-            Health::Healthy => None,
-            Health::Progressing(text) | Health::Failed(text) => Some(text.into_owned()),
-        }
+        Ok((view, rendered_plural(rendered)))
     }
 }
 
@@ -241,6 +263,10 @@ fn sorted<'a>(facts: &'a Facts, checked: &Checked<'_>, pools: &'a BTreeMap<Strin
         surplus.extend(views.into_iter().map(|view| (pool, view)));
     }
     (matches, surplus, stray)
+}
+
+fn is_leaving(view: &WorkloadView) -> bool {
+    view.metadata.deletion_timestamp.is_some()
 }
 
 fn lost(revision: &str) -> State<'static> {
@@ -359,18 +385,22 @@ fn is_of(view: &WorkloadView, rendered: &Rendered, revision: &str) -> bool {
         .labels
         .as_ref()
         .and_then(|labels| labels.get(REVISION_HASH));
-    let digest = applied_digest(view);
-    let is_as_applied = |digest: &str| digest == rendered.digest.as_str() && !differs(view, &rendered.view);
-    label.is_some_and(|label| label == revision) && digest.is_none_or(is_as_applied)
+    let is_as_applied = || applied_digest(view) == Some(rendered.digest.as_str()) && !differs(view, &rendered.view);
+    label.is_some_and(|label| label == revision) && (is_of_others(view) || is_as_applied())
 }
 
 /// Whether the workload differs from what it is to be in something that is put back. One that another controller made waits for its next
 /// revision, so that a takeover restarts nothing.
 fn is_to_be_applied(view: &WorkloadView, rendered: &Rendered) -> bool {
-    match applied_digest(view) {
-        None => revision_of(view) != revision_of(&rendered.view),
-        Some(digest) => digest != rendered.digest.as_str() || differs(view, &rendered.view),
+    if is_of_others(view) {
+        return revision_of(view) != revision_of(&rendered.view);
     }
+    applied_digest(view) != Some(rendered.digest.as_str()) || differs(view, &rendered.view)
+}
+
+/// Whether another controller made it: it has none of the annotations that are applied from here.
+fn is_of_others(view: &WorkloadView) -> bool {
+    applied_digest(view).is_none() && number_of(view).is_none()
 }
 
 /// The pause before a workload is applied once more as it was: another client changes it all the time, or an apply changes nothing. Doubled by
@@ -453,7 +483,7 @@ fn apply(pool: &str, rendered: &Rendered, over: Option<&WorkloadView>) -> Write 
         pool: pool.to_owned(),
         object,
         digest: rendered.digest.clone(),
-        takes_over: over.is_some_and(|view| applied_digest(view).is_none()),
+        takes_over: over.is_some_and(is_of_others),
     }
 }
 
@@ -470,10 +500,7 @@ pub(super) fn child_ref(pool: &str, view: &WorkloadView) -> Option<ChildRef> {
     Some(ChildRef {
         name: name(view).to_owned(),
         pool: pool.to_owned(),
-        precondition: Precondition {
-            uid: view.metadata.uid.clone()?.into(),
-            resource_version: view.metadata.resource_version.clone()?.into(),
-        },
+        precondition: Precondition::of(&view.metadata)?,
     })
 }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use kube::core::ObjectMeta;
 use serde::Deserialize;
 use serde_json::Value;
@@ -12,6 +12,10 @@ use stagegate_api::workloads::{WorkloadView, YurtAppDaemon};
 
 use k8s_openapi::api::core::v1::Taint;
 
+use crate::checks::{
+    Answers, AnswersMut, Compilation, ConfigAnswer, ConfigKey, GateNamespaces, GateVerdict, ModuleFacts, Source,
+    SourceEntry, Verdict, VerdictKey,
+};
 use crate::names::{ResourceVersion, Uid};
 
 /// Everything that is known.
@@ -40,6 +44,54 @@ pub struct Facts {
     pub refused_revision: Option<Refusal>,
     /// What was applied last to each workload, by name.
     pub applied: BTreeMap<String, Applied>,
+    /// Since when this process watches without a gap: what was recorded earlier may have been broken meanwhile.
+    pub watching_since: Option<Timestamp>,
+    /// After how long a gate that gave no verdict is asked again.
+    pub retry_after: SignedDuration,
+    /// Which expressions compile, by the digest of their text.
+    pub compiled: BTreeMap<Digest, Compilation>,
+    /// What expressions said.
+    pub verdicts: BTreeMap<VerdictKey, Verdict>,
+    /// Namespaces whose ConfigMaps may be run.
+    pub gate_namespaces: GateNamespaces,
+    /// The ConfigMaps that gates name, by `namespace/name`; one that is missing here was not looked at.
+    pub sources: BTreeMap<String, Source>,
+    /// What the ConfigMaps' entries hold.
+    pub modules: BTreeMap<SourceEntry, ModuleFacts>,
+    /// Whether gates take their configs.
+    pub configs: BTreeMap<ConfigKey, ConfigAnswer>,
+    /// What gates said.
+    pub gate_verdicts: BTreeMap<VerdictKey, GateVerdict>,
+}
+
+impl Facts {
+    /// Those about checks.
+    pub(super) const fn answers(&self) -> Answers<'_> {
+        Answers {
+            now: self.now,
+            is_anew: self.read.is_anew(),
+            watching_since: self.watching_since,
+            retry_after: self.retry_after,
+            compiled: &self.compiled,
+            verdicts: &self.verdicts,
+            gate_namespaces: &self.gate_namespaces,
+            sources: &self.sources,
+            modules: &self.modules,
+            configs: &self.configs,
+            gate_verdicts: &self.gate_verdicts,
+        }
+    }
+
+    /// Where answers to the questions of checks go.
+    pub const fn answers_mut(&mut self) -> AnswersMut<'_> {
+        AnswersMut {
+            compiled: &mut self.compiled,
+            verdicts: &mut self.verdicts,
+            modules: &mut self.modules,
+            configs: &mut self.configs,
+            gate_verdicts: &mut self.gate_verdicts,
+        }
+    }
 }
 
 /// Where the facts come from.

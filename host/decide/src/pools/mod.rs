@@ -5,6 +5,7 @@
 
 mod children;
 mod facts;
+mod judge;
 mod plan;
 mod reason;
 mod removal;
@@ -17,8 +18,8 @@ mod taints;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use stagegate_api::workloads::{YurtAppDaemon, YurtAppDaemonStatus};
-use stagegate_api::{Digest, StageState};
+use stagegate_api::workloads::{PoolStageStatus, YurtAppDaemon, YurtAppDaemonStatus};
+use stagegate_api::{Digest, Outcome, StageState};
 
 pub use self::facts::{Applied, Child, Facts, NodePools, Pool, Read, Refusal, Revision};
 pub use self::plan::{ChildRef, Decision, Event, Plan, Write};
@@ -26,11 +27,15 @@ pub use self::reason::Reason;
 pub use self::render::{CREATE_VERSION, child_name};
 
 use self::children::Children;
+use self::judge::Aim;
 use self::plan::Draft;
 use self::render::Source;
 use self::spec::Checked;
+use self::stages::CheckedStage;
 use self::status::Progress;
-use crate::binding::Selector;
+use crate::checks::{self, Question, expressions, gates};
+use crate::names::StageName;
+use crate::selector::Selector;
 
 /// What to do about one YurtAppDaemon now: a reading, or the writes that bring the world one step closer to it.
 pub fn decide(facts: &Facts) -> Decision {
@@ -41,7 +46,7 @@ pub fn decide(facts: &Facts) -> Decision {
     }
     let checked = match Checked::of(&facts.daemon) {
         Ok(checked) => checked,
-        Err(message) => return Decision::Act(status::refused(facts, Reason::InvalidSpec, message)),
+        Err(mistakes) => return Decision::Act(status::refused(facts, Reason::InvalidSpec, mistakes.join("; "))),
     };
     let pools = match &facts.pools {
         NodePools::Known(pools) => pools,
@@ -69,13 +74,28 @@ pub fn decide(facts: &Facts) -> Decision {
         );
         return Decision::Act(status::waiting(facts, Reason::RevisionRefused, message));
     }
-    let source = Source {
-        name: &target.name,
-        number: Some(target.number),
-        template: checked.template,
+    match accept(facts, &checked, &target.name) {
+        Ok(()) => {}
+        Err(Unaccepted::Unanswered(questions)) => return Decision::Ask(questions),
+        Err(Unaccepted::Refused(reason, message)) => return Decision::Act(status::refused(facts, reason, message)),
+    }
+    let aim = Aim {
+        source: Source {
+            name: &target.name,
+            number: Some(target.number),
+            template: checked.template,
+        },
+        uid: target.uid.borrowed(),
     };
-    let children = Children::of(facts, &checked, pools, source);
-    let mut draft = Draft::default();
+    let mut children = Children::of(facts, &checked, pools, aim);
+    let questions = children.walk.questions();
+    if !questions.is_empty() {
+        return Decision::Ask(questions);
+    }
+    let mut draft = Draft {
+        wake_at: children.walk.wake_at(),
+        ..Draft::default()
+    };
     children.draft(facts, &mut draft);
     removal::draft(facts, (&children, pools), &mut draft);
     let progress = Progress::of(facts, &checked, &children, &target);
@@ -90,6 +110,51 @@ pub fn decide(facts: &Facts) -> Decision {
         draft.prune = revisions::prunable(facts, &checked, settled, &target.name);
     }
     Decision::Act(status::plan(facts, &checked, (progress, target), draft))
+}
+
+/// What is wrong with the spec by itself, whatever the cluster has: sentences that begin with the field, such as
+/// `spec.updateStrategy.stages[0].soak`. Expressions are not compiled, and gates are not asked.
+pub fn mistakes(daemon: &YurtAppDaemon) -> Vec<String> {
+    Checked::of(daemon).err().unwrap_or_default()
+}
+
+/// Why a spec without a mistake of its own is not carried out.
+enum Unaccepted {
+    /// Whether its expressions and gate configs are right is not known yet.
+    Unanswered(Vec<Question>),
+    Refused(Reason, String),
+}
+
+/// Fails unless all conditions compile, and the gates that are still to be asked take their configs.
+fn accept(facts: &Facts, checked: &Checked<'_>, target: &str) -> Result<(), Unaccepted> {
+    const FIELD: &str = "spec.updateStrategy.stages";
+    let answers = facts.answers();
+    let conditions = || {
+        let stages = checked.stages.iter().enumerate();
+        stages.filter_map(|(at, stage)| Some((format!("{FIELD}[{at}].condition"), stage.condition.as_ref()?)))
+    };
+    let records = stages::records(facts.daemon.status.as_ref(), target);
+    let is_ahead = |stage: &CheckedStage<'_>| {
+        stages::record_of(records, stage.name).is_none_or(|record| record.state != StageState::Passed)
+    };
+    let ahead = || checked.stages.iter().enumerate().filter(|(_, stage)| is_ahead(stage));
+    let mut questions = expressions::compile_questions(answers, conditions());
+    questions.extend(gates::questions(answers, ahead().flat_map(|(_, stage)| &stage.gates)));
+    if !questions.is_empty() {
+        return Err(Unaccepted::Unanswered(questions));
+    }
+    let refused = expressions::refused_expressions(answers, conditions());
+    if !refused.is_empty() {
+        let reason = Reason::Check(checks::Reason::InvalidExpression);
+        return Err(Unaccepted::Refused(reason, refused.join("; ")));
+    }
+    let gates_ahead = ahead().map(|(at, stage)| (at, StageName::of(stage.name), stage.gates.as_slice()));
+    let refused = gates::refused_configs(answers, FIELD, gates_ahead);
+    if !refused.is_empty() {
+        let reason = Reason::Check(checks::Reason::InvalidGateConfig);
+        return Err(Unaccepted::Refused(reason, refused.join("; ")));
+    }
+    Ok(())
 }
 
 fn current_revision(status: Option<&YurtAppDaemonStatus>) -> Option<&String> {
@@ -125,9 +190,24 @@ pub fn is_recount(found: &YurtAppDaemonStatus, wanted: &YurtAppDaemonStatus) -> 
             .map(|state| (state.type_.clone(), state.status.clone(), state.reason.clone()))
             .collect()
     };
-    let stages = |status: &YurtAppDaemonStatus| -> Vec<(String, StageState)> {
+    let stages = |status: &YurtAppDaemonStatus| -> Vec<_> {
+        let checks = |stage: &PoolStageStatus| -> Vec<(String, Outcome, String)> {
+            let checks = stage.checks.iter();
+            checks
+                .map(|check| (check.name.clone(), check.outcome, check.reason.clone()))
+                .collect()
+        };
         let stages = status.stages.iter();
-        stages.map(|stage| (stage.name.clone(), stage.state)).collect()
+        stages
+            .map(|stage| {
+                (
+                    stage.name.clone(),
+                    stage.state,
+                    stage.passing_since.clone(),
+                    checks(stage),
+                )
+            })
+            .collect()
     };
     let words = |status: &YurtAppDaemonStatus| {
         (

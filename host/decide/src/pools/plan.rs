@@ -10,7 +10,8 @@ use stagegate_api::Digest;
 use stagegate_api::workloads::YurtAppDaemonStatus;
 
 use super::reason::Reason;
-use crate::staging::Precondition;
+use crate::checks::Question;
+use crate::precondition::Precondition;
 
 /// What to do now.
 #[derive(Clone, Debug, Serialize)]
@@ -18,6 +19,8 @@ use crate::staging::Precondition;
 pub enum Decision {
     /// Read everything from the API server ([`super::Read::Anew`]), and ask again.
     FreshRead,
+    /// Answer these, put the answers among the facts, and ask again at once. Never empty.
+    Ask(Vec<Question>),
     /// Carry this out.
     Act(Plan),
 }
@@ -32,6 +35,9 @@ pub struct Plan {
     pub events: Vec<Event>,
     /// When something becomes true by the passing of time alone.
     pub wake_at: Option<Timestamp>,
+    /// No write may begin at this time or later: what the checks said is not known to hold then. `None`: no such bound.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub not_after: Option<Timestamp>,
 }
 
 /// All that the controller may do to the world.

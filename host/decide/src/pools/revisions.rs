@@ -12,7 +12,8 @@ use super::facts::{Facts, Revision};
 use super::plan::Write;
 use super::render::Source;
 use super::spec::Checked;
-use crate::staging::Precondition;
+use crate::names::Uid;
+use crate::precondition::Precondition;
 
 /// Most characters of a revision's name: it is the value of a label.
 const NAME_CHARS_MAX: usize = 63;
@@ -25,6 +26,8 @@ const NAMES_MAX: i32 = 100;
 pub(super) struct Target {
     pub name: String,
     pub number: i64,
+    /// Empty for one that is not created yet, or that was not read since.
+    pub uid: Uid,
     pub collision_count: Option<i32>,
     /// What makes it the newest.
     pub write: Option<Write>,
@@ -39,10 +42,11 @@ pub(super) fn target(facts: &Facts, checked: &Checked<'_>) -> Option<Target> {
             |generation: Option<i64>| generation.is_some() && generation == facts.daemon.metadata.generation;
         let status = status.filter(|status| is_of_now(status.observed_generation))?;
         let name = status.update_revision.clone()?;
-        let number = own(facts).find(|revision| revision.name == name)?.number;
+        let known = own(facts).find(|revision| revision.name == name)?;
         return Some(Target {
             name,
-            number,
+            number: known.number,
+            uid: known.uid.clone(),
             collision_count: collisions,
             write: None,
         });
@@ -56,6 +60,7 @@ pub(super) fn target(facts: &Facts, checked: &Checked<'_>) -> Option<Target> {
         let is_newest = found.number == newest;
         return Some(Target {
             name: found.name.clone(),
+            uid: found.uid.clone(),
             number: if is_newest {
                 found.number
             } else {
@@ -76,6 +81,7 @@ pub(super) fn target(facts: &Facts, checked: &Checked<'_>) -> Option<Target> {
     let (count, name) = free.next()?;
     Some(Target {
         number: newest.saturating_add(1),
+        uid: String::new().into(),
         collision_count: if count == 0 { collisions } else { Some(count) },
         write: Some(Write::CreateRevision {
             name: name.clone(),

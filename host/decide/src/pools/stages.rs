@@ -1,13 +1,19 @@
-//! Which pools may have the new revision now: stage after stage. Must not look at workloads.
+//! Which pools may have the new revision now: stage after stage. Must not look into workloads.
 
+use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
-use stagegate_api::StageState;
-use stagegate_api::workloads::{PoolStageStatus, YurtAppDaemonStatus};
+use stagegate_api::workloads::{PoolStageStatus, WorkloadView, YurtAppDaemonStatus};
+use stagegate_api::{Outcome, StageState};
 
-use super::facts::Pool;
+use super::facts::{Facts, Pool};
+use super::judge::{Active, Aim, Judged};
 use super::spec::Checked;
-use crate::binding::Selector;
-use crate::checks::steps::{self, Item};
+use crate::checks::finding::Finding;
+use crate::checks::question::Question;
+use crate::checks::spec::{CheckedGate, Expression};
+use crate::checks::steps::{self, Item, Proof};
+use crate::checks::variables::PoolReport;
+use crate::selector::Selector;
 
 /// A stage of the spec.
 pub(super) struct CheckedStage<'a> {
@@ -15,23 +21,53 @@ pub(super) struct CheckedStage<'a> {
     pub selector: Selector,
     /// `None`: all its pools at once.
     pub max_concurrent: Option<&'a IntOrString>,
+    pub condition: Option<Expression>,
+    /// In the order in which they are asked.
+    pub gates: Vec<CheckedGate>,
+    pub soak: Option<SignedDuration>,
 }
 
 /// A pool that matches, as far as its turn depends on it.
-#[derive(Clone, Copy)]
 pub(super) struct Candidate<'a> {
+    pub pool: &'a str,
     pub of: &'a Pool,
-    /// What it has of the new revision.
-    pub item: Item,
-    /// There is a workload.
-    pub has_workload: bool,
+    /// The daemon's workload there.
+    pub own: Option<&'a WorkloadView>,
+    pub evidence: PoolEvidence,
+}
+
+/// What a pool's workload tells of the new revision.
+pub(super) enum PoolEvidence {
+    /// It is of another one, or there is none.
+    Older,
+    /// Nothing: it is of the revision, but not known to run what that says. The predicate of a sentence about the pool.
+    Unproven(String),
+    /// It runs what the revision says, and its status is about that.
+    Proven(PoolReport),
+}
+
+impl Candidate<'_> {
+    /// What it has of the revision.
+    pub fn item(&self) -> Item {
+        let (has_revision, is_settled) = match &self.evidence {
+            PoolEvidence::Older => (false, false),
+            PoolEvidence::Unproven(_) => (true, false),
+            PoolEvidence::Proven(report) => (true, report.healthy),
+        };
+        Item {
+            has_revision,
+            is_settled,
+        }
+    }
 }
 
 /// Where the update stands.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(super) struct Walk {
     /// By candidate: the position of its stage; that of the last one is for pools of no stage.
     pub stage_of: Vec<usize>,
+    /// By candidate: what it has of the new revision.
+    pub items: Vec<Item>,
     /// By candidate: whether it may have the new revision.
     pub turns: Vec<bool>,
     /// The stage whose pools are being updated.
@@ -40,13 +76,57 @@ pub(super) struct Walk {
     pub records: Vec<PoolStageStatus>,
     /// A stage has passed that status does not call passed yet.
     pub passes_now: bool,
+    /// What was found of the active stage, and of those before it that pass now.
+    pub judged: Vec<Judged>,
+    /// A stage passes, or a further pool is updated, because checks pass.
+    rests_on_checks: bool,
+}
+
+impl Walk {
+    /// What has to be answered first.
+    pub fn questions(&mut self) -> Vec<Question> {
+        let judged = self.judged.iter_mut();
+        judged
+            .flat_map(|judged| std::mem::take(&mut judged.questions))
+            .collect()
+    }
+
+    /// What is in the way of the active stage, if it has checks.
+    pub fn finding(&self) -> Option<&Finding> {
+        self.judged
+            .iter()
+            .find(|judged| !judged.has_passed)
+            .map(|judged| &judged.finding)
+    }
+
+    /// When a check is to be looked at again.
+    pub fn wake_at(&self) -> Option<Timestamp> {
+        self.judged.iter().filter_map(|judged| judged.wake_at).min()
+    }
+
+    /// Until when what the checks said may be acted on; `None`: nothing rests on them.
+    pub fn not_after(&self) -> Option<Timestamp> {
+        let judged = self.judged.iter().filter(|_| self.rests_on_checks);
+        judged.map(|judged| judged.not_after).min()
+    }
+}
+
+/// What status says of the stages, as far as it is about this revision.
+pub(super) fn records<'a>(status: Option<&'a YurtAppDaemonStatus>, target: &str) -> &'a [PoolStageStatus] {
+    let of_target = status.filter(|status| status.update_revision.as_deref() == Some(target));
+    of_target.map_or(&[][..], |status| &status.stages)
+}
+
+/// The record of the stage of this name.
+pub(super) fn record_of<'a>(records: &'a [PoolStageStatus], name: &str) -> Option<&'a PoolStageStatus> {
+    records.iter().find(|stage| stage.name == name)
 }
 
 /// Walks through the stages up to the first that has not passed.
-pub(super) fn walk(
-    checked: &Checked<'_>,
-    (status, target): (Option<&YurtAppDaemonStatus>, &str),
-    candidates: &[Candidate<'_>],
+pub(super) fn walk<'a>(
+    (facts, checked): (&'a Facts, &'a Checked<'a>),
+    aim: Aim<'a>,
+    (candidates, is_one_gone): (&'a [Candidate<'a>], bool),
 ) -> Walk {
     let stages = &checked.stages;
     let stage_of = |candidate: &Candidate<'_>| {
@@ -58,75 +138,143 @@ pub(super) fn walk(
     let stage_of: Vec<usize> = candidates.iter().map(stage_of).collect();
     let is_rest = stages.is_empty() || stage_of.contains(&stages.len());
     let mut walk = Walk {
+        items: candidates.iter().map(Candidate::item).collect(),
         turns: vec![false; candidates.len()],
         stage_of,
         ..Walk::default()
     };
-    let records = status
-        .filter(|status| status.update_revision.as_deref() == Some(target))
-        .map_or(&[][..], |status| &status.stages);
-    let recorded = |name: &str| {
-        let found = records.iter().find(|stage| stage.name == name);
-        found.is_some_and(|stage| stage.state == StageState::Passed)
-    };
-    for stage in 0..stages.len() + usize::from(is_rest) {
-        let members: Vec<usize> = (0..candidates.len()).filter(|at| walk.stage_of[*at] == stage).collect();
-        let items: Vec<Item> = members.iter().map(|at| candidates[*at].item).collect();
-        let updated = items.iter().filter(|item| item.is_settled).count();
-        let is_done = !items.is_empty() && updated == items.len();
-        let was_passed = stages.get(stage).is_some_and(|stage| recorded(stage.name));
+    let status = facts.daemon.status.as_ref();
+    let records = records(status, aim.source.name);
+    let is_lost = status.is_none_or(|status| status.update_revision.is_none());
+    for at in 0..stages.len() + usize::from(is_rest) {
+        let members: Vec<usize> = (0..candidates.len()).filter(|of| walk.stage_of[*of] == at).collect();
+        let pools: Vec<&Candidate<'_>> = members.iter().map(|of| &candidates[*of]).collect();
+        let recorded = stages.get(at).and_then(|stage| record_of(records, stage.name));
         // A later one has begun, and status, which would tell, was lost.
-        let has_followers = records.is_empty()
-            && (0..candidates.len()).any(|at| walk.stage_of[at] > stage && candidates[at].item.has_revision);
-        let has_passed = walk.active.is_none() && (is_done || was_passed || has_followers);
-        let state = if has_passed {
-            walk.passes_now |= !was_passed && stage < stages.len();
-            StageState::Passed
-        } else if walk.active.is_none() {
-            walk.active = Some(stage);
-            StageState::Active
-        } else {
-            StageState::Pending
+        let is_followed = |of: usize| walk.stage_of[of] > at && walk.items[of].has_revision;
+        let has_followers = is_lost && (0..candidates.len()).any(is_followed);
+        let of = Turn {
+            facts,
+            checked,
+            aim,
+            at,
+            pools: &pools,
+            items: members.iter().map(|of| walk.items[*of]).collect(),
+            recorded,
+            is_one_gone,
         };
-        for (at, turn) in turns(checked, (stage, state), &items, |at| {
-            candidates[members[at]].has_workload
-        }) {
-            walk.turns[members[at]] = turn;
-        }
-        if let Some(of) = stages.get(stage) {
-            walk.records.push(PoolStageStatus {
-                name: of.name.to_owned(),
-                state,
-                pools: i32::try_from(items.len()).unwrap_or(i32::MAX),
-                updated: i32::try_from(updated).unwrap_or(i32::MAX),
-            });
+        let turns = of.take(&mut walk, has_followers);
+        for (of, turn) in members.into_iter().zip(turns) {
+            walk.turns[of] = turn;
         }
     }
     walk
 }
 
-/// By item of the stage: whether it may have the new revision.
-fn turns(
-    checked: &Checked<'_>,
-    (stage, state): (usize, StageState),
-    items: &[Item],
-    has_workload: impl Fn(usize) -> bool,
-) -> Vec<(usize, bool)> {
-    let picked = match state {
-        _ if checked.paused => Vec::new(),
-        // Pools that come to a stage that has passed are no reason to change more of them at once.
-        StageState::Active | StageState::Passed => steps::next(items, at_once(checked, stage, items.len())),
-        _ => Vec::new(),
-    };
-    let turn = |at: usize, item: &Item| match state {
-        StageState::Passed => item.has_revision || !has_workload(at) || picked.contains(&at),
-        _ => item.has_revision || picked.contains(&at),
-    };
-    items
-        .iter()
-        .enumerate()
-        .map(|(at, item)| (at, turn(at, item)))
-        .collect()
+/// One stage, when the walk has come to it.
+struct Turn<'a> {
+    facts: &'a Facts,
+    checked: &'a Checked<'a>,
+    aim: Aim<'a>,
+    /// Among the stages of the spec, or behind the last.
+    at: usize,
+    /// All its pools.
+    pools: &'a [&'a Candidate<'a>],
+    /// By pool.
+    items: Vec<Item>,
+    recorded: Option<&'a PoolStageStatus>,
+    /// A NodePool is gone whose workload has the revision, and nobody knows which stage it was of.
+    is_one_gone: bool,
+}
+
+impl Turn<'_> {
+    /// By pool: whether it may have the revision.
+    fn take(&self, walk: &mut Walk, has_followers: bool) -> Vec<bool> {
+        let stage = self.checked.stages.get(self.at);
+        let items = &self.items;
+        let updated = items.iter().filter(|item| item.is_settled).count();
+        let was_passed = self.recorded.is_some_and(|record| record.state == StageState::Passed);
+        let mut record = PoolStageStatus {
+            pools: i32::try_from(items.len()).unwrap_or(i32::MAX),
+            updated: i32::try_from(updated).unwrap_or(i32::MAX),
+            ..self.recorded.cloned().unwrap_or_default()
+        };
+        let (mut proof, judged_before) = (Proof::NotAsked, walk.judged.len());
+        record.state = if walk.active.is_some() {
+            record.passing_since = None;
+            StageState::Pending
+        } else if was_passed || has_followers {
+            StageState::Passed
+        } else if self.is_one_gone {
+            record.passing_since = None;
+            StageState::Active
+        } else if let Some(stage) = stage.filter(|stage| stage.has_checks()) {
+            let judged = self.judge(stage);
+            proof = if stage.condition.is_none() && stage.gates.is_empty() {
+                Proof::NotAsked
+            } else {
+                judged.proof
+            };
+            record.checks.clone_from(&judged.checks);
+            record.passing_since.clone_from(&judged.passing_since);
+            let state = match judged.finding.outcome {
+                _ if judged.has_passed => StageState::Passed,
+                Outcome::Fail => StageState::Failed,
+                _ => StageState::Active,
+            };
+            walk.judged.push(judged);
+            state
+        } else if !items.is_empty() && updated == items.len() {
+            StageState::Passed
+        } else {
+            StageState::Active
+        };
+        let has_judged = walk.judged.len() > judged_before;
+        if matches!(record.state, StageState::Active | StageState::Failed) {
+            walk.active = Some(self.at);
+        }
+        walk.passes_now |= record.state == StageState::Passed && !was_passed && stage.is_some();
+        let turns = self.turns(record.state, proof);
+        // The first pools follow nobody, so that what they get rests on no check.
+        let has_begun = items.iter().any(|item| item.has_revision);
+        let is_followed = || has_begun && turns.iter().zip(items).any(|(turn, item)| *turn && !item.has_revision);
+        walk.rests_on_checks |= has_judged && (record.state == StageState::Passed || is_followed());
+        if let Some(stage) = stage {
+            record.checks.retain(|check| stage.has_check(&check.name));
+            stage.name.clone_into(&mut record.name);
+            walk.records.push(record);
+        }
+        turns
+    }
+
+    fn judge(&self, stage: &CheckedStage<'_>) -> Judged {
+        let active = Active {
+            facts: self.facts,
+            checked: self.checked,
+            stage,
+            recorded: self.recorded,
+            aim: self.aim,
+            pools: self.pools,
+        };
+        active.judge()
+    }
+
+    fn turns(&self, state: StageState, proof: Proof) -> Vec<bool> {
+        let items = &self.items;
+        let picked = match state {
+            _ if self.checked.paused || self.is_one_gone => Vec::new(),
+            // Pools that come to a stage that has passed are no reason to change more of them at once.
+            StageState::Active | StageState::Passed => {
+                steps::next(items, at_once(self.checked, self.at, items.len()), proof)
+            }
+            _ => Vec::new(),
+        };
+        let turn = |(at, item): (usize, &Item)| match state {
+            StageState::Passed => item.has_revision || self.pools[at].own.is_none() || picked.contains(&at),
+            _ => item.has_revision || picked.contains(&at),
+        };
+        items.iter().enumerate().map(turn).collect()
+    }
 }
 
 /// In how many of a stage's pools the workload may be on its way.

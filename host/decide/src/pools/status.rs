@@ -1,11 +1,11 @@
 //! What status says of a YurtAppDaemon, and the order of a plan: status tells of a change before workloads are touched. Must not decide
 //! what is changed.
 
-use jiff::SignedDuration;
+use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use stagegate_api::printable::printable_cut;
 use stagegate_api::workloads::{PoolStageStatus, TemplateType, WorkloadSummary, WorkloadView, YurtAppDaemonStatus};
-use stagegate_api::{Phase, StageState};
+use stagegate_api::{Outcome, Phase, StageState};
 
 use super::children::{Children, State};
 use super::facts::Facts;
@@ -14,8 +14,10 @@ use super::reason::Reason;
 use super::removal::are_pools_gone;
 use super::revisions::Target;
 use super::spec::Checked;
+use crate::checks;
+use crate::checks::finding::Finding;
 use crate::counted::counted;
-use crate::staging::Precondition;
+use crate::precondition::Precondition;
 use crate::time::after;
 
 /// Most pools and workloads that status names.
@@ -33,8 +35,13 @@ pub(super) struct Progress {
     ready: usize,
     /// Pools that have a workload of the daemon's.
     provisioned: usize,
-    /// The first pool in the way, in a sentence.
-    first_in_way: Option<String>,
+    /// The first pool in the way that has the revision, in a sentence.
+    first_updating: Option<String>,
+    /// The first one that does not have it yet.
+    first_waiting: Option<String>,
+    /// What the checks of the active stage come to.
+    finding: Option<Finding>,
+    not_after: Option<Timestamp>,
     failure: Option<(Reason, String)>,
     is_gone: bool,
     is_paused: bool,
@@ -53,7 +60,10 @@ impl Progress {
             updated: 0,
             ready: 0,
             provisioned: 0,
-            first_in_way: None,
+            first_updating: None,
+            first_waiting: None,
+            finding: walk.finding().cloned(),
+            not_after: walk.not_after(),
             failure: None,
             is_gone: are_pools_gone(children),
             is_paused: checked.paused,
@@ -72,8 +82,10 @@ impl Progress {
                     if matches!(wanted.state, State::Skipped(_)) {
                         progress.fail(Reason::PoolSkipped, &in_way);
                     }
-                    if is_of_active {
-                        progress.first_in_way.get_or_insert(in_way);
+                    if is_of_active && walk.items[at].has_revision {
+                        progress.first_updating.get_or_insert(in_way);
+                    } else if is_of_active {
+                        progress.first_waiting.get_or_insert(in_way);
                     }
                 }
             }
@@ -119,6 +131,9 @@ impl Progress {
             return (Reason::NoPools, "no NodePool matches spec.nodepoolSelector".to_owned());
         }
         let updated = format!("{} of {} updated", self.updated, counted(total, "pool"));
+        if let Some(failed) = self.finding.as_ref().filter(|finding| finding.outcome == Outcome::Fail) {
+            return (Reason::Check(failed.reason), format!("{updated}; {}", failed.message));
+        }
         let is_empty = |stage: &&PoolStageStatus| stage.state == StageState::Active && stage.pools == 0;
         if let Some(stage) = self.stages.iter().find(is_empty) {
             let text = format!(
@@ -127,17 +142,53 @@ impl Progress {
             );
             return (Reason::NoPools, text);
         }
-        match (&self.failure, &self.first_in_way) {
-            (Some((reason, text)), _) => (*reason, format!("{updated}; {text}")),
-            (None, text) if self.is_paused && !self.is_settled() => {
-                let text = text.as_deref().unwrap_or("its turn has not come");
-                (
-                    Reason::Paused,
-                    format!("{updated}; spec.updateStrategy.paused is true; {text}"),
-                )
-            }
-            (None, Some(text)) => (Reason::RollingOut, format!("{updated}; {text}")),
-            (None, None) => (Reason::RolledOut, updated),
+        if let Some((reason, text)) = &self.failure {
+            return (*reason, format!("{updated}; {text}"));
+        }
+        let (reason, text) = match self.in_way() {
+            None => return (Reason::RolledOut, updated),
+            Some(in_way) => in_way,
+        };
+        if self.is_paused && !self.is_settled() {
+            return (
+                Reason::Paused,
+                format!("{updated}; spec.updateStrategy.paused is true; {text}"),
+            );
+        }
+        (reason, format!("{updated}; {text}"))
+    }
+
+    /// What a person should know first. What no pool can show by itself comes before a pool that is on its way, and that before what waits
+    /// for it.
+    fn in_way(&self) -> Option<(Reason, &str)> {
+        let of_check = |finding: &&Finding| finding.outcome != Outcome::Pass;
+        let finding = self.finding.as_ref().filter(of_check);
+        let is_first = |finding: &&Finding| {
+            let is_of_pool = matches!(
+                finding.reason,
+                checks::Reason::WorkloadUnproven | checks::Reason::Soaking
+            );
+            finding.outcome == Outcome::Unknown && !finding.is_restart && !is_of_pool
+        };
+        let told = |finding: &Finding| Reason::Check(finding.reason);
+        let first = finding
+            .filter(is_first)
+            .map(|finding| (told(finding), finding.message.as_str()));
+        first
+            .or_else(|| Some((Reason::RollingOut, self.first_updating.as_deref()?)))
+            .or_else(|| finding.map(|finding| (told(finding), finding.message.as_str())))
+            .or_else(|| Some((Reason::RollingOut, self.first_waiting.as_deref()?)))
+    }
+
+    /// By what is in the way.
+    fn phase(&self, reason: Reason) -> Phase {
+        let outcome = self.finding.as_ref().map(|finding| finding.outcome);
+        match (reason, outcome) {
+            _ if self.is_settled() => Phase::Completed,
+            (Reason::Paused, _) => Phase::Paused,
+            (Reason::Check(_), Some(Outcome::Fail)) => Phase::Failed,
+            (Reason::Check(_), Some(Outcome::Hold)) => Phase::Holding,
+            _ => Phase::Progressing,
         }
     }
 }
@@ -147,6 +198,9 @@ pub(super) fn plan(facts: &Facts, checked: &Checked<'_>, (progress, target): (Pr
     let mut status = begun(facts, checked.kind);
     let (reason, message) = progress.finding();
     let is_settled = progress.is_settled();
+    let not_after = progress.not_after;
+    // A process that has just started has nothing new to say.
+    let is_restart = progress.finding.as_ref().is_some_and(|finding| finding.is_restart);
     status.collision_count = target.collision_count;
     if is_settled {
         status.current_revision.clone_from(&target.name);
@@ -156,11 +210,7 @@ pub(super) fn plan(facts: &Facts, checked: &Checked<'_>, (progress, target): (Pr
     status.updated_workloads = count(progress.updated);
     status.ready_workloads = count(progress.ready);
     let provisioned = progress.provisioned == progress.pools.len() && !progress.pools.is_empty();
-    status.phase = Some(match (is_settled, reason) {
-        (true, _) => Phase::Completed,
-        (false, Reason::Paused) => Phase::Paused,
-        (false, _) => Phase::Progressing,
-    });
+    status.phase = Some(progress.phase(reason));
     status.active_stage = progress.active.flatten();
     status.stages = progress.stages;
     status.reason = Some(reason.as_str().to_owned());
@@ -189,13 +239,12 @@ pub(super) fn plan(facts: &Facts, checked: &Checked<'_>, (progress, target): (Pr
         writes: target.write.into_iter().collect(),
         events: Vec::new(),
         wake_at: draft.wake_at,
+        not_after,
     };
-    let is_bad = !matches!(
-        told.reason,
-        Reason::RolledOut | Reason::RollingOut | Reason::NoPools | Reason::Paused
-    );
-    let is_worth_telling = is_bad || told.reason == Reason::RolledOut;
-    tell(&mut plan, facts, status, is_worth_telling.then_some((is_bad, told)));
+    let is_quiet = is_restart && plan.writes.is_empty() && !draft.is_writing();
+    if !is_quiet {
+        tell(&mut plan, facts, status, told.reason.is_notable().then_some(told));
+    }
     plan.writes.extend(draft.writes);
     plan.writes.extend(draft.prune);
     plan
@@ -244,7 +293,7 @@ fn unready(
         facts,
     );
     let mut plan = Plan::default();
-    tell(&mut plan, facts, status, Some((true, told)));
+    tell(&mut plan, facts, status, Some(told));
     plan
 }
 
@@ -264,29 +313,23 @@ impl Sentence {
 }
 
 /// Writes status if it differs, with an Event when the reason is a new one.
-fn tell(plan: &mut Plan, facts: &Facts, status: YurtAppDaemonStatus, event: Option<(bool, Sentence)>) {
+fn tell(plan: &mut Plan, facts: &Facts, status: YurtAppDaemonStatus, event: Option<Sentence>) {
     let found = facts.daemon.status.as_ref();
     if found == Some(&status) {
         return;
     }
-    let metadata = &facts.daemon.metadata;
-    let (Some(uid), Some(version)) = (metadata.uid.clone(), metadata.resource_version.clone()) else {
+    let Some(precondition) = Precondition::of(&facts.daemon.metadata) else {
         return;
     };
     let is_new = found.and_then(|found| found.reason.as_deref()) != status.reason.as_deref();
-    let event = event
-        .filter(|_| is_new)
-        .map(|(warning, Sentence { reason, message })| Event {
-            warning,
-            reason,
-            message: printable_cut(&message, MESSAGE_CHARS_MAX),
-        });
+    let event = event.filter(|_| is_new).map(|Sentence { reason, message }| Event {
+        warning: reason.is_warning(),
+        reason,
+        message: printable_cut(&message, MESSAGE_CHARS_MAX),
+    });
     plan.events.extend(event);
     plan.writes.push(Write::Status {
-        precondition: Precondition {
-            uid: uid.into(),
-            resource_version: version.into(),
-        },
+        precondition,
         status: Box::new(status),
     });
 }
@@ -302,9 +345,15 @@ fn begun(facts: &Facts, kind: TemplateType) -> YurtAppDaemonStatus {
     }
 }
 
-/// What was known stays, but for the generation: it is of which template the workloads are.
+/// What was known stays, but for the generation: it is of which template the workloads are. Whether everything goes on passing is not known.
 fn kept(facts: &Facts) -> YurtAppDaemonStatus {
-    facts.daemon.status.clone().unwrap_or_default()
+    let mut status = facts.daemon.status.clone().unwrap_or_default();
+    let unfinished = status
+        .stages
+        .iter_mut()
+        .filter(|stage| stage.state != StageState::Passed);
+    unfinished.for_each(|stage| stage.passing_since = None);
+    status
 }
 
 fn write_conditions<const N: usize>(

@@ -16,7 +16,7 @@ mod rollout;
 mod status;
 mod updates;
 
-pub use crate::checks::answers::{Compilation, Read};
+pub use crate::checks::answers::Compilation;
 pub use crate::checks::gate_call::{
     CombinedRef, ConfigAnswer, ConfigKey, EarlierVerdict, GateAnswer, GateCall, GateDestination, GateEvidenceRow,
     GateHealth, GateNamespaces, GateObject, GateRequest, GateVerdict, Module, ModuleFacts, Source, SourceEntry,
@@ -31,12 +31,13 @@ pub use evidence::kinds::{is_never_returned, is_without_status};
 pub use evidence::objects::is_read_whole;
 pub use input::clauses::revision_of;
 pub use input::facts::{
-    BindingFacts, ContentDigest, Decoded, EvidenceCollectorFacts, Facts, ObjectFacts, ObjectMeta, PolicyFacts, Settings,
+    BindingFacts, ContentDigest, Decoded, EvidenceCollectorFacts, Facts, ObjectFacts, ObjectMeta, PolicyFacts, Read,
+    Settings,
 };
 pub use input::hold::{HoldAnswer, HoldFacts};
 pub use input::observed::{NamedVersion, Observed, SeenGeneration, observe};
 pub use input::placement::{bindings_to_read, open_placements};
-pub use plan::{Decision, Event, Hold, Placement, Plan, Precondition, Write};
+pub use plan::{Decision, Event, Hold, Placement, Plan, Write};
 pub use rollout::placing::newest_lease;
 pub use rollout::stages::{placements_to_judge, placements_to_read};
 pub use status::is_news;
@@ -44,7 +45,7 @@ pub use status::wording::is_rewording;
 
 use crate::checks::answers::Answers;
 use crate::checks::finding::Finding;
-use crate::checks::gates;
+use crate::checks::{expressions, gates};
 use input::{placement, spec};
 use rollout::{Rollout, placing};
 
@@ -110,12 +111,12 @@ enum Unaccepted {
 fn accept(rollout: &Rollout<'_>, answers: Answers<'_>) -> Result<(), Unaccepted> {
     let checked = rollout.checked;
     let gates_ahead = rollout.ahead().flat_map(|(_, stage)| &stage.gates);
-    let mut questions = spec::compile_questions(checked, answers);
+    let mut questions = expressions::compile_questions(answers, spec::expressions(checked));
     questions.extend(gates::questions(answers, gates_ahead));
     if !questions.is_empty() {
         return Err(Unaccepted::Unanswered(questions));
     }
-    let refused = spec::refused_expressions(checked, answers);
+    let refused = expressions::refused_expressions(answers, spec::expressions(checked));
     if !refused.is_empty() {
         let finding = Finding::unknown(Reason::InvalidExpression, refused.join("; "));
         return Err(Unaccepted::Refused(finding));
@@ -123,7 +124,7 @@ fn accept(rollout: &Rollout<'_>, answers: Answers<'_>) -> Result<(), Unaccepted>
     let gates_ahead = rollout
         .ahead()
         .map(|(index, stage)| (index, stage.name.borrowed(), stage.gates.as_slice()));
-    let refused = gates::refused_configs(answers, gates_ahead);
+    let refused = gates::refused_configs(answers, "spec.stages", gates_ahead);
     if !refused.is_empty() {
         let finding = Finding::unknown(Reason::InvalidGateConfig, refused.join("; "));
         return Err(Unaccepted::Refused(finding));

@@ -10,7 +10,8 @@ use stagegate_api::{BindingPolicy, BindingPolicySpec, StagedBindingPolicyStatus,
 
 use crate::checks::question::Question;
 use crate::checks::reason::Reason;
-use crate::names::{PlacementName, ResourceVersion, Uid};
+use crate::names::PlacementName;
+use crate::precondition::Precondition;
 
 /// What to do about one policy now.
 #[derive(Clone, Debug, Serialize)]
@@ -122,16 +123,6 @@ pub struct Placement {
     pub spec: BindingPolicySpec,
     /// Ours; those of others stay.
     pub annotations: BTreeMap<String, String>,
-}
-
-/// Which version of which object a write is about; the API server refuses it for any other (409 Conflict).
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Precondition {
-    /// `metadata.uid`.
-    pub uid: Uid,
-    /// `metadata.resourceVersion`.
-    pub resource_version: ResourceVersion,
 }
 
 /// A Kubernetes Event about the policy.

@@ -8,7 +8,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 use stagegate_api::{Binding, BindingPolicy, CombinedStatusView, StagedBindingPolicy, StatusCollector, Updates};
 
-use crate::checks::answers::{Answers, Compilation, Read};
+use crate::checks::answers::{Answers, AnswersMut, Compilation};
 use crate::checks::gate_call::{
     ConfigAnswer, ConfigKey, GateNamespaces, GateVerdict, ModuleFacts, Source, SourceEntry,
 };
@@ -100,7 +100,7 @@ impl Facts {
     pub(crate) const fn answers(&self) -> Answers<'_> {
         Answers {
             now: self.now,
-            read: &self.read,
+            is_anew: self.read.is_anew(),
             watching_since: self.watching_since,
             retry_after: self.settings.settle_after_loss(),
             compiled: &self.compiled,
@@ -111,6 +111,49 @@ impl Facts {
             configs: &self.configs,
             gate_verdicts: &self.gate_verdicts,
         }
+    }
+
+    /// Where answers to the questions of checks go.
+    pub const fn answers_mut(&mut self) -> AnswersMut<'_> {
+        AnswersMut {
+            compiled: &mut self.compiled,
+            verdicts: &mut self.verdicts,
+            modules: &mut self.modules,
+            configs: &mut self.configs,
+            gate_verdicts: &mut self.gate_verdicts,
+        }
+    }
+}
+
+/// Where the facts come from.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", rename_all_fields = "camelCase")]
+pub enum Read {
+    /// From watches: may be late, so nothing is placed on it.
+    #[default]
+    Cached,
+    /// The BindingPolicies to judge and the Bindings of open ones were read from the API server after the decision to read them; all
+    /// else, reports included, may be late. Enough to remove a placement that shares no cluster with a later one, and for nothing else.
+    Placements,
+    /// The BindingPolicies to judge and their CombinedStatuses, the Bindings of open ones, collectors and the kept objects' metadata,
+    /// read from the API server after the decision to read them; collectors at most a second before, and no older than the
+    /// CombinedStatuses. Other Bindings and CombinedStatuses come from the watches, and so do the policy and other BindingPolicies
+    /// unless a write was refused: no stage passes on them, these BindingPolicies are as status records them, and a write to an object
+    /// is refused if it has changed.
+    Anew {
+        /// Collection resourceVersion of the CombinedStatus list of that reading.
+        baseline: ResourceVersion,
+        /// When the reading began; a slow API server may take long. `None`: at the time of the facts.
+        #[serde(default)]
+        began_at: Option<Timestamp>,
+    },
+}
+
+impl Read {
+    /// Whether a stage may pass, and something be placed, on these facts.
+    #[must_use]
+    pub const fn is_anew(&self) -> bool {
+        matches!(self, Self::Anew { .. })
     }
 }
 

@@ -13,7 +13,8 @@ pub(crate) mod spec;
 pub(crate) mod stage_input;
 
 pub(crate) use self::facts::{
-    BindingFacts, ContentDigest, Decoded, Facts, NAMES_BYTES_MAX, ObjectFacts, ObjectMeta, PENDING_BYTES_MAX, Settings,
+    BindingFacts, ContentDigest, Decoded, Facts, NAMES_BYTES_MAX, ObjectFacts, ObjectMeta, PENDING_BYTES_MAX, Read,
+    Settings,
 };
 pub(crate) use self::hold::{HoldAnswer, HoldFacts};
 pub(crate) use self::observed::{NamedVersion, Observed, SeenGeneration};

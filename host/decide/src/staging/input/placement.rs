@@ -10,8 +10,8 @@ use kube::{Resource as _, ResourceExt as _};
 use stagegate_api::{BindingPolicy, StagedBindingPolicy, annotation};
 
 use crate::names::{Digest, PlacementName, ResourceVersion, Uid};
+use crate::precondition::Precondition;
 use crate::staging::input::facts::{Decoded, Facts};
-use crate::staging::plan::Precondition;
 
 #[derive(Clone, Debug)]
 pub enum Slot<'a> {

@@ -6,7 +6,7 @@
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use stagegate_api::StagedBindingPolicySpec;
 
-use crate::binding::Selector;
+use crate::selector::Selector;
 
 /// A sentence for each selector that cannot be read.
 pub fn mistakes(spec: &StagedBindingPolicySpec) -> Vec<String> {

@@ -12,10 +12,9 @@ use stagegate_api::{
     UnacknowledgedUpdates, Updates,
 };
 
-use crate::checks::answers::{Answers, Compilation};
 use crate::checks::check::Check;
+use crate::checks::expressions::empty_expression;
 use crate::checks::finding::Finding;
-use crate::checks::question::Question;
 use crate::checks::reason::Reason;
 use crate::checks::spec::{CheckedGate, Expression, gates};
 use crate::checks::variables::Root;
@@ -185,78 +184,25 @@ fn mistakes_of_staged(policy: &StagedBindingPolicy) -> Vec<String> {
     mistakes
 }
 
-/// The Go stager reads an empty expression as none. In YAML `condition: !has(x)` is a tag and an empty text, so a check that its author has
-/// written would be none, too.
+/// The Go stager reads an empty expression as none.
 fn empty_expressions<'a>(stage: &'a Stage, field: &'a str) -> impl Iterator<Item = String> + 'a {
     let expressions = [("filter", &stage.filter), ("condition", &stage.condition)];
-    let empty = expressions
+    expressions
         .into_iter()
-        .filter(|(_, text)| text.as_deref().is_some_and(str::is_empty));
-    empty.map(move |(name, _)| {
-        format!(
-            "{field}.{name} is empty: remove it, or write an expression; put one that begins with `!` below `{name}: |`, because YAML \
-            reads `!` as a tag"
-        )
-    })
+        .filter_map(move |(name, text)| empty_expression(&format!("{field}.{name}"), text.as_deref()))
 }
 
-/// Which expressions nobody has tried to compile yet.
-pub fn compile_questions(checked: &Checked, answers: Answers<'_>) -> Vec<Question> {
-    let mut asked = BTreeSet::new();
-    expressions(checked)
-        .filter(|(_, expression, _)| !answers.compiled.contains_key(&expression.digest))
-        .filter(|(_, expression, _)| asked.insert(expression.digest.clone()))
-        .map(|(_, expression, root)| Question::Compile {
-            digest: expression.digest.clone(),
-            text: expression.text.clone(),
-            root,
-        })
-        .collect()
-}
-
-/// The expressions that do not compile, each as a sentence.
-pub fn refused_expressions(checked: &Checked, answers: Answers<'_>) -> Vec<String> {
-    expressions(checked)
-        .filter_map(
-            |(field, expression, root)| match answers.compiled.get(&expression.digest) {
-                Some(Compilation::Refused(message)) => {
-                    Some(format!("{field} does not compile: {message}; {}", variables(root)))
-                }
-                _ => None,
-            },
-        )
-        .collect()
-}
-
-/// The field of the first expression that names no variable, so that no report changes what it says.
-pub fn constant(checked: &Checked, answers: Answers<'_>) -> Option<String> {
-    expressions(checked).find_map(
-        |(field, expression, _)| match answers.compiled.get(&expression.digest) {
-            Some(Compilation::Compiles(named)) if named.is_empty() => Some(field),
-            _ => None,
-        },
-    )
-}
-
-fn expressions(checked: &Checked) -> impl Iterator<Item = (String, &Expression, Root)> {
+/// All expressions, each with its field.
+pub fn expressions(checked: &Checked) -> impl Iterator<Item = (String, &Expression)> {
     checked.stages.iter().enumerate().flat_map(|(index, stage)| {
         let filter = stage
             .filter
-            .as_ref()
-            .map(|text| (format!("spec.stages[{index}].filter"), text, Root::Clause));
+            .iter()
+            .map(move |text| (format!("spec.stages[{index}].filter"), text));
         let condition = stage
             .condition
-            .as_ref()
-            .map(|text| (format!("spec.stages[{index}].condition"), text, Root::CombinedStatus));
-        filter.into_iter().chain(condition)
+            .iter()
+            .map(move |text| (format!("spec.stages[{index}].condition"), text));
+        filter.chain(condition)
     })
-}
-
-fn variables(root: Root) -> String {
-    let names: Vec<&str> = root.variables().iter().map(|variable| variable.name()).collect();
-    let expression = match root {
-        Root::Clause => "a filter",
-        Root::CombinedStatus => "a condition",
-    };
-    format!("{expression} may use the variables {}", names.join(", "))
 }

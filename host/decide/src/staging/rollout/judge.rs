@@ -11,30 +11,26 @@ use crate::staging::input::{
 };
 use std::collections::{BTreeMap, BTreeSet};
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use stagegate_api::{BoundObject, EvidenceRow, ObjectStatus, Outcome, StageState, StageStatus};
 
 use crate::checks::check::Check;
-use crate::checks::evaluate::{self, Evaluator, worst};
+use crate::checks::evaluate::{self, Evaluator};
 use crate::checks::finding::Finding;
-use crate::checks::gate_call::{CombinedRef, EarlierVerdict, GateDestination, GateObject};
+use crate::checks::gate_call::{CombinedRef, GateDestination, GateObject, Shown};
 use crate::checks::gates;
 use crate::checks::health::Tally;
 use crate::checks::question::{Evidence, Question};
 use crate::checks::reason::Reason;
-use crate::checks::record::{Note, Progress, evidence_of_no_soak, keep_evidence, note_check, note_gate};
+use crate::checks::record::{Note, Progress, note_check};
 use crate::checks::soak::Soak;
 use crate::checks::spec::Expression;
-use crate::checks::variables::Seen;
+use crate::checks::stage::{Given, StageChecks};
+use crate::checks::variables::{ObjectReports, Seen};
 use crate::checks::verdict::Verdict;
 use crate::counted::counted;
 use crate::names::{ClusterName, Digest};
 use crate::staging::status::stage;
-use crate::time::after;
-
-/// How long a fresh reading may be acted on, beside the time that the stage's gates may take. KubeStellar takes seconds
-/// to tell of a cluster that fails.
-pub(crate) const READING_IS_WORTH: SignedDuration = SignedDuration::from_secs(30);
 
 /// What is known of the active stage now.
 #[derive(Clone, Debug)]
@@ -221,43 +217,55 @@ impl<'a> StageEvaluator<'a> {
         };
         // A filter may leave out objects that are reported on.
         self.is_reported = placed.stage.filter.is_none();
-        let before = evidence_of_no_soak(&record.checks, record.passing_since.as_ref());
-        let of_evidence = Note {
-            evidence: Some(&digest),
-            ..note
-        };
+        record.checks.retain(|check| placed.stage.has_check(&check.name));
         let counts = (kept.len(), settled.destinations.len());
-        note_check(&mut record.checks, Check::Evidence, &complete(counts), of_evidence);
-        let stage = placed.stage;
-        record.checks.retain(|check| stage.has_check(&check.name));
-        let mut findings = Vec::new();
-        let mut said = None;
-        if stage.requires_health() {
-            let finding = health.finding();
-            // No digest: newer evidence alone changes nothing in status, while a new message tells how far the rollout is.
-            note_check(&mut record.checks, Check::Health, &finding, note);
-            findings.push(finding);
-        }
-        if let Some(condition) = &stage.condition {
-            let values = self.values(placed, &kept);
-            let finding = self.evaluator().condition(stage.name.borrowed(), condition, values);
-            let of_condition = Note {
-                check: Some(&condition.digest),
-                ..of_evidence
-            };
-            note_check(&mut record.checks, Check::Condition, &finding, of_condition);
-            said = Some(gates::earlier_condition(&finding));
-            findings.push(finding);
-        }
-        if let Some(failed) = gates::failed(&record.checks, &stage.gates) {
-            return Err(failed);
-        }
-        findings.extend(self.gates(placed, &kept, (said, record))?);
-        let judged = worst(findings);
-        if judged.is_err() {
-            keep_evidence(&mut record.checks, before);
-        }
-        judged
+        self.evaluate((placed, &kept), ((digest, health), complete(counts)), record)
+    }
+
+    /// Health, condition and gates over evidence that is complete.
+    fn evaluate(
+        &mut self,
+        (placed, kept): (&Placed<'_>, &[&BoundObject]),
+        ((digest, health), complete): ((Digest, Tally), Finding),
+        record: &mut StageStatus,
+    ) -> Result<Finding, Finding> {
+        let StageInput { facts, stage, own, .. } = self.objects.input;
+        let mut questions = std::mem::take(&mut self.objects.questions);
+        let checks = StageChecks {
+            answers: facts.answers(),
+            subject: gates::Subject {
+                policy: facts.policy.object.metadata.name.as_deref().unwrap_or_default(),
+                stage: stage.name.borrowed(),
+                placement: own.uid(),
+                attempt: own.attempt,
+                edits: "this policy, the stage's clusterSelectors or spec.downsync",
+            },
+            condition: stage.condition.as_ref(),
+            remedy: "correct spec.stages[].condition or the StatusCollector it reads",
+            gates: &stage.gates,
+            has_soak: stage.soak.is_some(),
+        };
+        let given = Given {
+            digest,
+            complete,
+            health: stage.requires_health().then(|| health.finding()),
+            values: match stage.condition {
+                Some(_) => self.values(placed, kept),
+                None => Vec::new(),
+            },
+            all: counted(kept.len(), "object"),
+            shown: Box::new(|| self.shown_to_gates(placed, kept)),
+        };
+        let mut progress = Progress {
+            unsettled_since: None,
+            checks: &mut record.checks,
+            passing_since: &mut record.passing_since,
+        };
+        let evaluated = checks.evaluate(given, &mut progress, &mut questions);
+        self.objects.questions = questions;
+        self.ask_again_at = evaluated.ask_again_at;
+        self.valid_until = evaluated.valid_until;
+        evaluated.finding
     }
 
     /// For people: in how many clusters nothing is missing. Counted one by one only where something is missing in others.
@@ -284,60 +292,6 @@ impl<'a> StageEvaluator<'a> {
         self.clusters = Some((ready, destinations.len()));
     }
 
-    /// One finding for each gate, in their order.
-    fn gates(
-        &mut self,
-        placed: &Placed<'_>,
-        kept: &[&BoundObject],
-        (condition, record): (Option<EarlierVerdict>, &mut StageStatus),
-    ) -> Result<Vec<Finding>, Finding> {
-        let StageInput { facts, stage, own, .. } = self.objects.input;
-        if stage.gates.is_empty() {
-            return Ok(Vec::new());
-        }
-        if !self.objects.questions.is_empty() {
-            return Err(Finding::unknown(
-                Reason::GateError,
-                "what comes before is not answered yet",
-            ));
-        }
-        let (objects, destinations) = self.shown_to_gates(placed, kept)?;
-        let round = gates::GateInput {
-            answers: facts.answers(),
-            subject: gates::Subject {
-                policy: facts.policy.object.metadata.name.as_deref().unwrap_or_default(),
-                stage: stage.name.borrowed(),
-                placement: own.uid(),
-                attempt: own.attempt,
-            },
-            gates: &stage.gates,
-            objects,
-            destinations,
-        };
-        let answered = round.ask(condition.into_iter().collect());
-        self.objects.questions.extend(answered.question);
-        let soonest = |a: Option<Timestamp>, b: Option<Timestamp>| a.into_iter().chain(b).min();
-        let timeouts = stage.gates.iter().map(|gate| i64::from(gate.timeout_ms)).sum();
-        let reading_ends = after(facts.now, READING_IS_WORTH + SignedDuration::from_millis(timeouts));
-        let mut valid_until = reading_ends;
-        for result in &answered.gates {
-            if result.finding.outcome == Outcome::Pass && !result.goes_on_from(&record.checks, facts.now) {
-                record.passing_since = None;
-            }
-            if !result.finding.is_restart {
-                note_gate(&mut record.checks, result, stage.soak.is_some(), facts.now);
-            }
-            self.ask_again_at = soonest(self.ask_again_at, result.ask_again_at);
-            valid_until = result.valid_until.map_or(valid_until, |until| until.min(valid_until));
-        }
-        self.valid_until = Some(valid_until);
-        if self.objects.questions.is_empty() {
-            Ok(answered.gates.into_iter().map(|result| result.finding).collect())
-        } else {
-            Err(Finding::unknown(Reason::GateError, "not asked yet"))
-        }
-    }
-
     /// The kept objects and, for each cluster, what it reported about them.
     fn shown_to_gates(
         &self,
@@ -352,7 +306,7 @@ impl<'a> StageEvaluator<'a> {
                 key: binding_view::key(object),
                 uid: found.uid.clone(),
                 generation: found.generation,
-                combined: combined_ref(&subject)?,
+                shown: Shown::CombinedStatus(combined_ref(&subject)?),
             });
             rows.push(subject.rows().iter().map(|row| (row.cluster.borrowed(), row)).collect());
         }
@@ -364,7 +318,8 @@ impl<'a> StageEvaluator<'a> {
                 .map(|(object, rows)| gates::row_of(&object.key, rows.get(cluster).copied(), *cluster))
                 .collect::<Result<_, _>>()?;
             Ok(GateDestination {
-                name: cluster.owned(),
+                name: cluster.to_string(),
+                labels: None,
                 evidence,
             })
         };
@@ -509,13 +464,13 @@ impl<'a> StageEvaluator<'a> {
             let key = binding_view::key(object);
             Ok(evaluate::Value {
                 name: key.to_string(),
-                seen: Seen {
+                seen: Seen::Object(Box::new(ObjectReports {
                     combined: combined_ref(&subject)?,
                     version: subject.combined()?.metadata.resource_version.as_deref(),
                     rows: subject.rows(),
                     object: binding_view::judged(object, found.generation),
                     key,
-                },
+                })),
                 reported: Box::new(move || subject.reported()),
             })
         };

@@ -6,13 +6,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use kube::{Resource as _, ResourceExt as _};
 use stagegate_api::{BindingPolicy, BindingPolicySpec, PreviousStages, StageState, StageStatus, annotation};
 
-use crate::checks::answers::Read;
 use crate::checks::finding::Finding;
 use crate::checks::reason::Reason;
 use crate::names::{ClusterName, Digest, PlacementName, ResourceVersion, StageName};
 use crate::staging::evidence::{Placed, collector};
 use crate::staging::input::{
-    Decoded, Facts, FencingToken, OwnedPlacement, Slot,
+    Decoded, Facts, FencingToken, OwnedPlacement, Read, Slot,
     placement::{is_identified, owner_of, precondition},
 };
 use crate::staging::plan::{Event, Placement, Write};

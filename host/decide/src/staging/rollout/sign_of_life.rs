@@ -8,11 +8,10 @@ use std::collections::BTreeMap;
 
 use stagegate_api::{BindingPolicySpec, Outcome};
 
-use crate::checks::answers::Read;
 use crate::checks::finding::Finding;
 use crate::checks::reason::Reason;
 use crate::names::PlacementName;
-use crate::staging::input::{OwnedPlacement, Slot, clauses::without_evidence, selectors::unreadable};
+use crate::staging::input::{OwnedPlacement, Read, Slot, clauses::without_evidence, selectors::unreadable};
 use crate::staging::plan::{Placement, Write};
 use crate::staging::rollout::{Draft, Judged, Rollout};
 use crate::staging::updates::versions::{observer_name, other_observer_spec};

@@ -7,6 +7,7 @@ use crate::time::round_up_to_second;
 use kube::ResourceExt as _;
 use stagegate_api::{BindingPolicy, BindingPolicyRef, StageState, StageStatus};
 
+use crate::checks::expressions;
 use crate::checks::finding::Finding;
 use crate::checks::reason::Reason;
 use crate::names::{PlacementName, ResourceVersion, StageName, Uid};
@@ -391,7 +392,7 @@ impl<'a> Rollout<'a> {
                 "stage {} lies before the active one: its edit has no effect until spec.downsync changes",
                 self.stage(index).name
             ),
-            None => match spec::constant(self.checked, self.facts.answers()) {
+            None => match expressions::constant(self.facts.answers(), spec::expressions(self.checked)) {
                 Some(field) => format!(
                     "the policy can be carried out, but {field} names no variable: it says the same about every object"
                 ),
