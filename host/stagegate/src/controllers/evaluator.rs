@@ -80,8 +80,8 @@ impl Evaluator {
         let verdict = match self.eval(&compiled, &bound) {
             Ok(Answer::Bool(true)) => Verdict::True,
             Ok(Answer::Bool(false)) => Verdict::False {
-                because: (root == Root::CombinedStatus)
-                    .then(|| variables::why_false(text, &bound))
+                because: (root != Root::Clause)
+                    .then(|| variables::why_false(text, root, &bound))
                     .flatten(),
             },
             Ok(other) => Verdict::Unknown {
@@ -89,7 +89,7 @@ impl Evaluator {
             },
             Err(error) => {
                 let is_timed_out = matches!(error.kind, EvalErrorKind::DeadlineExceeded);
-                let message = cut(&variables::explained(&error, text, &bound), MESSAGE_CHARS_MAX);
+                let message = cut(&variables::explained(&error, (text, root), &bound), MESSAGE_CHARS_MAX);
                 let lasting = if is_timed_out { Lasting::No } else { Lasting::Yes };
                 return (Verdict::Unknown { message }, lasting);
             }

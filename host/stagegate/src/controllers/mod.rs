@@ -1,10 +1,13 @@
-//! The controllers: what each watches, which keys an event touches, how facts are gathered and answers carried out.
+//! The controllers: what each watches, which keys an event touches, how facts are gathered and answers carried out. What several of them
+//! ask is answered in [`checks`] and [`gates`].
 //!
 //! [`staging`] moves StagedBindingPolicies; [`binding`] and [`combine`] do KubeStellar's work where none runs; [`yurtappdaemon`] keeps
 //! workloads in node pools.
 
 pub mod binding;
+mod checks;
 pub mod combine;
+pub mod gates;
 pub mod staging;
 pub mod yurtappdaemon;
 
@@ -13,6 +16,7 @@ pub mod evaluator;
 mod foreign_writers;
 mod guarded;
 mod kinds;
+mod lateness;
 mod objects;
 pub mod variables;
 mod write;
@@ -26,6 +30,7 @@ use stagegate_runtime::{Runtime, Tasks};
 use self::detections::Detections;
 use self::evaluator::Evaluator;
 pub use self::foreign_writers::ForeignWriterGuard;
+use self::gates::Gates;
 use crate::metrics::RolloutMetrics;
 use crate::options::{ControllerName, Options};
 
@@ -39,18 +44,23 @@ pub fn spawn(
     let evaluator = Evaluator::new(metrics.clone());
     let (kinds, foreign_writers) = (kinds::Kinds::default(), Arc::<ForeignWriterGuard>::default());
     let named = &options.controllers;
+    let gates = Arc::new(Gates::new(runtime, options.sandbox.clone(), metrics.clone()));
     if named.contains(&ControllerName::Staging) {
         let of_staging = staging::StagingOptions {
             settle_ms: options.settle_ms,
             gate_namespaces: options.gate_namespaces.clone(),
-            sandbox: options.sandbox.clone(),
             evaluator: evaluator.clone(),
             metrics: metrics.clone(),
         };
-        staging::spawn(runtime, of_staging, &kinds, tasks);
+        staging::spawn(runtime, of_staging, (&kinds, gates.clone()), tasks);
     }
     if named.contains(&ControllerName::YurtAppDaemon) {
-        yurtappdaemon::spawn(runtime, tasks);
+        let of_pools = yurtappdaemon::PoolOptions {
+            gate_namespaces: options.gate_namespaces.clone(),
+            evaluator: evaluator.clone(),
+            gates,
+        };
+        yurtappdaemon::spawn(runtime, of_pools, tasks);
     }
     let replaces = [ControllerName::Binding, ControllerName::Combine]
         .into_iter()

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Value as Json;
 use stagegate_api::evidence;
-use stagegate_decide::staging::{ClusterReport, JudgedObject, Root, Variable};
+use stagegate_decide::checks::{ClusterReport, JudgedObject, PoolReport, Root, Variable};
 use stagegate_evaluate::{
     Budget, Cause, CompileError, Compiled, EvalError, EvalErrorKind, Library, Member, Shape, Value, compile_shaped,
     explain, meant, reading,
@@ -20,6 +20,7 @@ pub struct Shown<'a> {
     pub combined: Option<&'a Json>,
     pub clusters: Option<&'a [ClusterReport]>,
     pub object: Option<&'a JudgedObject>,
+    pub pools: Option<&'a [PoolReport]>,
 }
 
 /// Compiles an expression over the variables of its root.
@@ -49,6 +50,17 @@ fn shape(variable: Variable, root: Root) -> Shape {
         Variable::Clusters => Shape::list(Shape::record([
             ("name", Shape::String),
             ("reportedAt", Shape::Timestamp),
+            ("generation", Shape::Int),
+            ("replicas", Shape::Int),
+            ("updated", Shape::Int),
+            ("ready", Shape::Int),
+            ("available", Shape::Int),
+            ("healthy", Shape::Bool),
+            ("message", Shape::String),
+        ])),
+        Variable::Pools => Shape::list(Shape::record([
+            ("name", Shape::String),
+            ("labels", Shape::map(Shape::String)),
             ("generation", Shape::Int),
             ("replicas", Shape::Int),
             ("updated", Shape::Int),
@@ -89,6 +101,7 @@ pub fn values(named: &BTreeSet<Variable>, shown: Shown<'_>) -> Result<Vec<(&'sta
             }
             Variable::Collectors => shown.combined.and_then(collectors),
             Variable::Clusters => shown.clusters.map(|clusters| Value::list(clusters.iter().map(cluster))),
+            Variable::Pools => shown.pools.map(|pools| Value::list(pools.iter().map(pool))),
             Variable::Object => shown.object.map(object).or_else(|| shown.clause.map(object_of_clause)),
         };
         match value {
@@ -104,11 +117,15 @@ fn without_value(variable: Variable) -> String {
     format!("`{}` has no value: {}", variable.name(), remedy(variable))
 }
 
-/// Why `text` is false. Where that is because an object is not healthy in a cluster, the cluster's `message` says why: the rules of health
-/// make that text, and it holds no part of an object.
-pub fn why_false(text: &str, bound: &[(&str, Value)]) -> Option<String> {
+/// Why `text` is false. Where that is because something is not healthy in a cluster or a
+/// pool, the `message` there says why: the rules of health make that text, and it holds no part of an object.
+pub fn why_false(text: &str, root: Root, bound: &[(&str, Value)]) -> Option<String> {
+    let variable = match root {
+        Root::Clause | Root::CombinedStatus => Variable::Clusters,
+        Root::Pools => Variable::Pools,
+    };
     let cause = Cause {
-        variable: Variable::Clusters.name(),
+        variable: variable.name(),
         member: "healthy",
         text: "message",
     };
@@ -117,7 +134,7 @@ pub fn why_false(text: &str, bound: &[(&str, Value)]) -> Option<String> {
 
 /// Why the evaluation of `text` failed, and what to do: name a StatusCollector, test a member that may be absent, or use the
 /// StatusCollector or column that was probably meant.
-pub fn explained(error: &EvalError, text: &str, bound: &[(&str, Value)]) -> String {
+pub fn explained(error: &EvalError, (text, root): (&str, Root), bound: &[(&str, Value)]) -> String {
     let name = match &error.kind {
         EvalErrorKind::NoSuchKey { name } => name,
         EvalErrorKind::NoValue { name } if name == Variable::Collectors.name() => {
@@ -143,10 +160,13 @@ pub fn explained(error: &EvalError, text: &str, bound: &[(&str, Value)]) -> Stri
     } else {
         format!("{name:?} in {of}")
     };
-    format!(
-        "no such member: {name}. If it may be absent, test it first: {test}; if the kind never has it, exclude the kind \
-         with the stage's filter"
-    )
+    let absent = format!("no such member: {name}. If it may be absent, test it first: {test}");
+    match root {
+        Root::Pools => absent,
+        Root::Clause | Root::CombinedStatus => {
+            format!("{absent}; if the kind never has it, exclude the kind with the stage's filter")
+        }
+    }
 }
 
 /// What the member of that name is read of, if that is known and the same everywhere.
@@ -200,6 +220,7 @@ fn remedy(variable: Variable) -> String {
         Variable::Collectors => {
             "no StatusCollector has a result about the object; name one in spec.downsync[].statusCollectors".to_owned()
         }
+        Variable::Pools => "give the workloads of a YurtAppDaemon".to_owned(),
         _ => format!(
             "give a CombinedStatus of a BindingPolicy that Stagegate has made, with its labels and the results of the \
              StatusCollector {}…",
@@ -223,6 +244,22 @@ fn cluster(report: &ClusterReport) -> Value {
         ("message", Some(Value::from(report.message.as_str()))),
     ];
     map(members)
+}
+
+fn pool(report: &PoolReport) -> Value {
+    let labels = report.labels.iter();
+    let labels = labels.map(|(key, value)| (key.clone(), Value::from(value.as_str())));
+    map([
+        ("name", Some(Value::from(report.name.as_str()))),
+        ("labels", Some(Value::map(labels))),
+        ("generation", report.generation.map(Value::from)),
+        ("replicas", report.replicas.map(Value::from)),
+        ("updated", report.updated.map(Value::from)),
+        ("ready", report.ready.map(Value::from)),
+        ("available", report.available.map(Value::from)),
+        ("healthy", Some(Value::from(report.healthy))),
+        ("message", Some(Value::from(report.message.as_str()))),
+    ])
 }
 
 fn object(judged: &JudgedObject) -> Value {

@@ -8,7 +8,7 @@ use kube::{Api, Resource};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
-use stagegate_decide::staging::Precondition;
+use stagegate_decide::precondition::Precondition;
 use stagegate_runtime::request::{RequestError, request};
 
 /// The object that a write is about and the version it was decided on.

@@ -483,7 +483,7 @@ fn combine_delete(existing: &CombinedStatus) -> Option<Write> {
     Some(Write::Delete {
         namespace: existing.metadata.namespace.clone()?,
         name: existing.metadata.name.clone()?,
-        precondition: stagegate_decide::staging::Precondition {
+        precondition: stagegate_decide::precondition::Precondition {
             uid: existing.metadata.uid.clone()?.into(),
             resource_version: existing.metadata.resource_version.clone()?.into(),
         },

@@ -1,7 +1,5 @@
 //! Sends the Events of a plan, and reports plans that came too late. Must not decide what is worth an Event; the plan does.
 
-use std::time::Duration;
-
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::{Resource as _, ResourceExt as _};
 use stagegate_api::StagedBindingPolicy;
@@ -13,11 +11,7 @@ use tracing::{debug, info};
 
 use super::apply;
 use super::memory::Memory;
-
-/// The pause after a plan that came too late. Each further one in a row doubles it.
-const LATE_MIN: Duration = Duration::from_secs(1);
-/// The longest such pause.
-const LATE_MAX: Duration = Duration::from_secs(60);
+use crate::controllers::lateness;
 
 /// The Events that belong to the write of status. Status remembers that they were reported, so they are sent as soon as it is
 /// written, even if a later write fails.
@@ -79,20 +73,18 @@ pub(super) async fn tell_of_late_plans(runtime: &Runtime, policy: &str, facts: &
 /// When to decide again after a plan that came too late. From the second in a row on, an Event reports it.
 pub(super) fn put_off_late(runtime: &Runtime, facts: &Facts, memory: &mut Memory) -> Next {
     memory.late = memory.late.saturating_add(1);
-    let wait = (LATE_MIN * 2u32.pow((memory.late - 1).min(16))).min(LATE_MAX);
     if memory.late > 1 {
-        let note = "reading the evidence and asking the gates of this stage took longer than what was read may be used, \
-                    more than once in a row, so the stage waits; give its gates shorter timeouts, use fewer of them, \
-                    or see why the API server is slow";
         runtime.events.send(Notice {
             about: reference(&facts.policy.object),
             warning: true,
             is_milestone: false,
             reason: Reason::EvidenceExpired.as_str().to_owned(),
-            note: note.to_owned(),
+            note: lateness::NOTE.to_owned(),
         });
     }
-    Next { wake_in: Some(wait) }
+    Next {
+        wake_in: Some(lateness::pause(memory.late)),
+    }
 }
 
 pub(super) fn reference(policy: &StagedBindingPolicy) -> ObjectReference {

@@ -1,8 +1,6 @@
 //! Answers to the questions of a decision. Must not judge: an answer is what was read or evaluated, or that it could
 //! not be.
 
-use std::sync::Arc;
-
 use futures::stream::{self, StreamExt as _, TryStreamExt as _};
 use jiff::Timestamp;
 use kube::{Api, Client};
@@ -10,83 +8,30 @@ use serde_json::Value;
 use stagegate_api::CombinedStatus;
 use stagegate_api::combined_status_view::{digest, visible_results};
 use stagegate_clock::SharedClock;
-use stagegate_decide::names::{Digest, PlacementName};
+use stagegate_decide::names::PlacementName;
 use stagegate_decide::staging::{
-    COMBINED_STATUS_BYTES_MAX, CombinedRef, Compilation, ConditionEvidence, Evidence, Facts, Question, Root, Verdict,
-    VerdictKey,
+    COMBINED_STATUS_BYTES_MAX, CombinedRef, ConditionEvidence, Evidence, Facts, Question, Verdict, VerdictKey,
 };
-use stagegate_runtime::progress;
 use stagegate_runtime::request::{RequestError, request};
-use tracing::debug_span;
 
-use super::gates::{GateSession, Gates};
 use super::hold_probe::HoldProbe;
 use super::memory::Memory;
 use super::read::{self, Wanted};
-use crate::controllers::evaluator::{Evaluator, Lasting};
+use crate::controllers::checks::CheckMeans;
+use crate::controllers::checks::evaluate::{ToShow, Work, Worked, remember};
+use crate::controllers::evaluator::Lasting;
+use crate::controllers::gates::GateSession;
 use crate::controllers::kinds::Guarded;
-use crate::controllers::variables::Shown;
 
 /// CombinedStatuses read at once: each may be large.
 const CONCURRENCY: usize = 4;
-
-/// Whatever can be evaluated without asking the API server.
-enum Work {
-    Compile {
-        digest: Digest,
-        text: String,
-        root: Root,
-    },
-    Check {
-        key: VerdictKey,
-        text: String,
-        shown: ToShow,
-    },
-}
-
-/// What an expression sees.
-enum ToShow {
-    Clause(Value),
-    /// The CombinedStatus, where the condition names it, and the rest.
-    Condition(Option<Value>, Box<ConditionEvidence>),
-}
-
-impl ToShow {
-    const fn root(&self) -> Root {
-        match self {
-            Self::Clause(_) => Root::Clause,
-            Self::Condition(..) => Root::CombinedStatus,
-        }
-    }
-
-    fn shown(&self) -> Shown<'_> {
-        match self {
-            Self::Clause(clause) => Shown {
-                clause: Some(clause),
-                ..Shown::default()
-            },
-            Self::Condition(combined, rest) => Shown {
-                clause: None,
-                combined: combined.as_ref(),
-                clusters: rest.clusters.as_deref(),
-                object: rest.object.as_ref(),
-            },
-        }
-    }
-}
-
-enum Worked {
-    Compiled(Digest, Compilation),
-    Verdict(VerdictKey, Verdict, Lasting),
-}
 
 /// By what questions are answered.
 #[derive(Clone, Copy)]
 pub struct Means<'a> {
     pub client: &'a Client,
     pub clock: &'a SharedClock,
-    pub evaluator: &'a Arc<Evaluator>,
-    pub gates: &'a Gates,
+    pub checks: CheckMeans<'a>,
     pub probe: &'a HoldProbe,
 }
 
@@ -100,15 +45,14 @@ pub async fn answer(
     let Means {
         client,
         clock,
-        evaluator,
-        gates,
+        checks,
         probe,
     } = means;
     let Sorted {
         wanted,
         mut work,
         whole,
-        of_gates,
+        of_checks,
         hold,
     } = sorted(questions, facts);
     let mut answered = false;
@@ -126,31 +70,23 @@ pub async fn answer(
         match seen {
             Seen::Value { key, shown } => work.push(Work::Check { key, text, shown }),
             Seen::Unknown { key, message } => {
-                remember(
-                    facts,
-                    memory,
-                    Worked::Verdict(key, Verdict::Unknown { message }, Lasting::Yes),
-                );
+                let worked = Worked::Verdict(key, Verdict::Unknown { message }, Lasting::Yes);
+                remember((facts.answers_mut(), &mut memory.checks), worked);
                 answered = true;
             }
             Seen::Gone => {}
         }
     }
     for (key, answer) in read::objects((client, clock), wanted).await? {
-        memory.is_to_retry |= answer.refused.is_some();
+        memory.checks.is_to_retry |= answer.refused.is_some();
         memory.note_object(key.clone(), answer.clone());
         facts.objects.insert(key, answer);
         answered = true;
     }
-    for worked in evaluate(evaluator.clone(), work).await {
-        let is_new = match &worked {
-            Worked::Compiled(..) => true,
-            Worked::Verdict(key, ..) => !facts.verdicts.contains_key(key),
-        };
-        answered |= is_new;
-        remember(facts, memory, worked);
-    }
-    answered |= gates.answer(of_gates, (facts, memory), talk).await?;
+    answered |= checks.evaluate(work, (facts.answers_mut(), &mut memory.checks)).await;
+    answered |= checks
+        .answer(of_checks, (facts.answers_mut(), &mut memory.checks), talk)
+        .await?;
     if let Some((binding, not_before)) = hold {
         facts.hold = Some(probe.ask((client, clock), &binding, not_before).await?);
         answered = true;
@@ -164,7 +100,8 @@ struct Sorted {
     wanted: Vec<Wanted>,
     work: Vec<Work>,
     whole: Vec<Whole>,
-    of_gates: Vec<Question>,
+    /// Of which nothing is read here.
+    of_checks: Vec<Question>,
     /// A held Binding, and how old an answer about holds may be.
     hold: Option<(PlacementName, Timestamp)>,
 }
@@ -181,7 +118,6 @@ fn sorted(questions: Vec<Question>, facts: &Facts) -> Sorted {
     let mut sorted = Sorted::default();
     for question in questions {
         match question {
-            Question::Compile { digest, text, root } => sorted.work.push(Work::Compile { digest, text, root }),
             Question::Object {
                 key,
                 version,
@@ -227,7 +163,14 @@ fn sorted(questions: Vec<Question>, facts: &Facts) -> Sorted {
             },
             // The reconcile loop reads; it owns the facts that are replaced.
             Question::FreshRead | Question::FreshPlacements => {}
-            Question::Module { .. } | Question::Config { .. } | Question::Gate(_) => sorted.of_gates.push(question),
+            Question::Compile { .. }
+            | Question::Check {
+                evidence: Evidence::Pools(_),
+                ..
+            }
+            | Question::Module { .. }
+            | Question::Config { .. }
+            | Question::Gate(_) => sorted.of_checks.push(question),
         }
     }
     sorted
@@ -241,46 +184,6 @@ fn kept(facts: &Facts, place: &CombinedRef) -> Option<Value> {
         return None;
     }
     view.visible()
-}
-
-fn remember(facts: &mut Facts, memory: &mut Memory, worked: Worked) {
-    match worked {
-        Worked::Compiled(digest, answer) => {
-            memory.compiled.insert(digest.clone(), answer.clone());
-            facts.compiled.insert(digest, answer);
-        }
-        Worked::Verdict(key, verdict, lasting) => {
-            match lasting {
-                Lasting::Yes => memory.verdicts.insert(key.clone(), verdict.clone()),
-                Lasting::No => memory.is_to_retry = true,
-            }
-            facts.verdicts.insert(key, verdict);
-        }
-    }
-}
-
-/// On a thread where blocking is allowed; under paused time, tokio's clock stands still meanwhile.
-async fn evaluate(evaluator: Arc<Evaluator>, work: Vec<Work>) -> Vec<Worked> {
-    if work.is_empty() {
-        return Vec::new();
-    }
-    let span = debug_span!("evaluate", expressions = work.len());
-    let evaluated = tokio::task::spawn_blocking(move || {
-        let _entered = span.enter();
-        work.into_iter()
-            .map(|work| match work {
-                Work::Compile { digest, text, root } => Worked::Compiled(digest, evaluator.compilation(&text, root)),
-                Work::Check { key, text, shown } => {
-                    let (verdict, lasting) = evaluator.verdict(&text, shown.root(), shown.shown());
-                    Worked::Verdict(key, verdict, lasting)
-                }
-            })
-            .collect()
-    });
-    // A panic or a shutdown answers nothing: the questions stay open.
-    let worked = evaluated.await.unwrap_or_default();
-    progress::step();
-    worked
 }
 
 enum Seen {

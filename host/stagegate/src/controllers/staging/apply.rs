@@ -3,7 +3,8 @@
 use kube::{Api, Client};
 use serde_json::{Value, json};
 use stagegate_api::{ADMITTED_VERSIONS, Binding, BindingPolicy, StagedBindingPolicy, StatusCollector};
-use stagegate_decide::staging::{Placement, Precondition, Write};
+use stagegate_decide::precondition::Precondition;
+use stagegate_decide::staging::{Placement, Write};
 use stagegate_runtime::events::REPORTER;
 use stagegate_runtime::request::RequestError;
 

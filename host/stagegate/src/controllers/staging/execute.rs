@@ -1,8 +1,5 @@
 //! Carries a plan out, write by write, while what it rests on holds. Must not decide anything.
 
-use std::time::Duration;
-
-use jiff::Timestamp;
 use stagegate_decide::staging::{Plan, Write};
 use stagegate_runtime::request::RequestError;
 use stagegate_runtime::{Runtime, progress};
@@ -11,6 +8,7 @@ use super::announce::{announce, of_status};
 use super::apply;
 use super::fresh_read::Reading;
 use super::written::WrittenVersions;
+use crate::controllers::lateness::Deadline;
 use crate::metrics::RolloutMetrics;
 
 /// How far a plan was carried out.
@@ -35,14 +33,11 @@ impl Executor<'_> {
         plan: &Plan,
         (reading, written): (&Reading, &mut WrittenVersions),
     ) -> Result<Carried, RequestError> {
-        // The plan counts from the end of the reading. Its oldest part is older, and a clock that was set back meanwhile
-        // makes nothing younger.
-        let is_late = |end: Timestamp| {
-            let worth = Duration::try_from(end.duration_since(reading.facts.now)).unwrap_or_default();
-            self.runtime.clock.now() >= end || reading.begun.elapsed() >= worth
-        };
+        let deadline = plan
+            .not_after
+            .map(|end| Deadline::of(end, reading.facts.now, reading.begun));
         for write in &plan.writes {
-            if plan.not_after.is_some_and(is_late) {
+            if deadline.is_some_and(|deadline| deadline.is_over(&self.runtime.clock)) {
                 return Ok(Carried::TooLate);
             }
             let version = apply::write(&self.runtime.client, policy, write).await?;

@@ -18,11 +18,12 @@ use stagegate_runtime::watch::order_of;
 use tokio::time::Instant;
 
 use super::collector_look::{CollectorLooks, Look};
-use super::gather;
 use super::index::Index;
 use super::memory::Memory;
 use super::read::{self, Reader, Wanted};
 use super::stores::Stores;
+use super::{gates_of, gather};
+use crate::controllers::gates::sources;
 use crate::controllers::kinds::{Guarded, decoded};
 use crate::controllers::objects::object_key;
 
@@ -273,7 +274,7 @@ impl FreshReader<'_> {
             let (combined, baseline) =
                 read::combined(&Reader::new(client, &self.stores.combined), &names.judged, known).await?;
             let evidence = combined.values().filter_map(Decoded::object).filter_map(order_of).max();
-            let config_maps = self.stores.sources.named_by(&facts.policy.object);
+            let config_maps = self.stores.sources.named_by(gates_of(&facts.policy.object));
             let of_bindings = Reader::new(client, &self.stores.bindings);
             let (bindings, versions, look, objects, sources) = tokio::try_join!(
                 of_bindings.each(&names.open),
@@ -282,17 +283,17 @@ impl FreshReader<'_> {
                     .look(client, &self.stores.collectors, evidence.unwrap_or_default()),
                 // If a Binding has changed meanwhile, the decision asks again: each answer names the version that it is for.
                 read::objects((client, &self.runtime.clock), asked_before(facts)),
-                read::sources(client, &config_maps),
+                sources::read(client, &config_maps),
             )?;
             *begun = look.begun.min(*begun);
             facts.objects.clear();
             for (key, answer) in objects {
-                memory.is_to_retry |= answer.refused.is_some();
+                memory.checks.is_to_retry |= answer.refused.is_some();
                 memory.note_object(key.clone(), answer.clone());
                 facts.objects.insert(key, answer);
             }
             facts.sources = sources;
-            memory.is_to_retry |= facts
+            memory.checks.is_to_retry |= facts
                 .sources
                 .values()
                 .any(|source| matches!(source, Source::Unread { .. }));
@@ -308,7 +309,7 @@ impl FreshReader<'_> {
             self.take_collectors(facts, &look);
             // An edit that came meanwhile may name ConfigMaps of which nothing was read yet, and a BindingPolicy may be open, or to be
             // judged, although the watch had not reported that.
-            let named = self.stores.sources.named_by(&facts.policy.object);
+            let named = self.stores.sources.named_by(gates_of(&facts.policy.object));
             let is_read = names.hold_all_of(facts) && self.is_all_read(policy, (facts, *is_watch_late), &names);
             if is_read && named.is_subset(&config_maps) {
                 return Ok(true);

@@ -2,7 +2,6 @@
 //! says whether a reading is worth it, and gives what a reading does not read.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::hash::Hash;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use jiff::Timestamp;
@@ -14,9 +13,9 @@ use stagegate_decide::names::PlacementName;
 use stagegate_decide::staging::{
     BindingFacts, Decoded, EvidenceCollectorFacts, Facts, PolicyFacts, Read, Settings, has_our_spec,
 };
-use stagegate_runtime::bounded::BoundedMap;
 use stagegate_runtime::store::ObjectId;
 
+use super::gates_of;
 use super::index::Index;
 use super::memory::Memory;
 use super::stores::Stores;
@@ -30,7 +29,7 @@ pub fn facts(
     (memory, now, settings): (&Memory, Timestamp, Settings),
 ) -> Option<Facts> {
     let policy = policy_facts(&*stores.policies.named(name)?);
-    let sources = stores.sources.facts(&policy.object);
+    let sources = stores.sources.facts(gates_of(&policy.object));
     let Placed {
         placements,
         bindings,
@@ -60,7 +59,7 @@ pub fn facts(
                 .map(|collector| (name, collector.clone()))
         })
         .collect();
-    Some(Facts {
+    let mut facts = Facts {
         now,
         read: Read::Cached,
         settings,
@@ -76,17 +75,19 @@ pub fn facts(
         bindings,
         objects: memory.objects(),
         combined,
-        compiled: remembered(&memory.compiled),
-        verdicts: remembered(&memory.verdicts),
+        compiled: BTreeMap::new(),
+        verdicts: BTreeMap::new(),
         gate_namespaces: stores.sources.allowed().clone(),
         sources,
-        modules: remembered(&memory.modules),
-        configs: remembered(&memory.configs),
-        gate_verdicts: remembered(&memory.gate_verdicts),
+        modules: BTreeMap::new(),
+        configs: BTreeMap::new(),
+        gate_verdicts: BTreeMap::new(),
         // Whoever has asked says it.
         hold: None,
         late_plans: memory.late,
-    })
+    };
+    memory.checks.fill(facts.answers_mut());
+    Some(facts)
 }
 
 /// What there is of placements, by name.
@@ -127,13 +128,6 @@ pub fn placed(names: BTreeSet<String>, stores: &Stores, index: &Mutex<Index>) ->
         bindings: bindings.collect(),
         combined: combined.collect(),
     }
-}
-
-fn remembered<K: Clone + Eq + Hash + Ord, V: Clone>(answers: &BoundedMap<K, V>) -> BTreeMap<K, V> {
-    answers
-        .iter()
-        .map(|(key, answer)| (key.clone(), answer.clone()))
-        .collect()
 }
 
 pub fn policy_facts(policy: &Guarded<StagedBindingPolicy>) -> PolicyFacts {

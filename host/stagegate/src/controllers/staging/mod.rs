@@ -10,7 +10,6 @@ mod apply;
 mod collector_look;
 mod execute;
 mod fresh_read;
-pub mod gates;
 mod gather;
 mod hold_probe;
 mod index;
@@ -27,7 +26,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use jiff::{SignedDuration, Timestamp};
+use stagegate_api::{Gate, StagedBindingPolicy};
 use stagegate_decide::staging::{Facts, Settings, newest_lease};
 use stagegate_runtime::controller::{self, Controller, Next};
 use stagegate_runtime::events::Notice;
@@ -39,8 +38,6 @@ use tokio::time::Instant;
 use self::announce::reference;
 use self::collector_look::CollectorLooks;
 use self::fresh_read::{FreshReader, Reading};
-use self::gates::Gates;
-use self::gates::sources::Sources;
 use self::hold_probe::HoldProbe;
 use self::index::Index;
 use self::memory::Memory;
@@ -48,10 +45,13 @@ pub use self::options::StagingOptions;
 use self::session::{Failure, Session};
 use self::stores::Stores;
 use self::written::WrittenVersions;
+use super::gates::Gates;
+use super::gates::sources::Sources;
 use super::kinds::Kinds;
+use super::lateness::ago;
 
 /// Registers what staging watches and starts it.
-pub fn spawn(runtime: &Runtime, options: StagingOptions, kinds: &Kinds, tasks: &mut Tasks) {
+pub fn spawn(runtime: &Runtime, options: StagingOptions, (kinds, gates): (&Kinds, Arc<Gates>), tasks: &mut Tasks) {
     let stores = Stores {
         policies: kinds.policies.wanted_singly(),
         placements: kinds.placements.wanted_singly(),
@@ -65,7 +65,10 @@ pub fn spawn(runtime: &Runtime, options: StagingOptions, kinds: &Kinds, tasks: &
     let clock = runtime.clock.clone();
     let sources = stores.sources.clone();
     // Before the policy is queued.
-    stores.policies.listen(move |change| sources.policy(change));
+    stores.policies.listen(move |change| {
+        let policy = change.after.and_then(|policy| policy.object());
+        sources.set(&change.id.name, policy.into_iter().flat_map(gates_of));
+    });
     stores
         .policies
         .listen(touching(&index, &queue, |index, change| index.policy(change)));
@@ -86,10 +89,13 @@ pub fn spawn(runtime: &Runtime, options: StagingOptions, kinds: &Kinds, tasks: &
         index.collector(change, now.now())
     }));
     stores.policies.listen(phases::counted(options.metrics.clone()));
-    stores.sources.spawn(runtime, &queue, tasks);
+    let to = queue.clone();
+    stores
+        .sources
+        .spawn(runtime, move |policy| to.add(policy.to_owned()), tasks);
     let staging = Staging {
         runtime: runtime.clone(),
-        gates: Gates::new(runtime, &options),
+        gates,
         options,
         stores,
         index,
@@ -102,6 +108,11 @@ pub fn spawn(runtime: &Runtime, options: StagingOptions, kinds: &Kinds, tasks: &
         controller::run(staging, queue, runtime).await;
         "the staging controller"
     });
+}
+
+/// Of all its stages.
+fn gates_of(policy: &StagedBindingPolicy) -> impl Iterator<Item = &Gate> {
+    policy.spec.stages.iter().flat_map(|stage| &stage.gates)
 }
 
 /// A listener that keeps the index and queues the policies it names.
@@ -122,7 +133,7 @@ fn touching<T>(
 struct Staging {
     runtime: Runtime,
     options: StagingOptions,
-    gates: Gates,
+    gates: Arc<Gates>,
     stores: Stores,
     index: Arc<Mutex<Index>>,
     looks: CollectorLooks,
@@ -219,10 +230,4 @@ impl Staging {
     fn memories(&self) -> MutexGuard<'_, BTreeMap<String, Memory>> {
         self.memories.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-/// The time at which the shared clock would have shown `instant`.
-fn ago(instant: Instant, now: Timestamp) -> Timestamp {
-    let elapsed = SignedDuration::try_from(instant.elapsed()).unwrap_or(SignedDuration::MAX);
-    now.checked_sub(elapsed).unwrap_or(Timestamp::MIN)
 }

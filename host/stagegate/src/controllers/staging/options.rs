@@ -2,8 +2,7 @@
 
 use std::sync::Arc;
 
-use stagegate_decide::staging::GateNamespaces;
-use stagegate_sandbox::Sandbox;
+use stagegate_decide::checks::GateNamespaces;
 
 use crate::controllers::evaluator::Evaluator;
 use crate::metrics::RolloutMetrics;
@@ -15,7 +14,6 @@ pub struct StagingOptions {
     pub settle_ms: i64,
     /// Namespaces whose ConfigMaps may be run as gates.
     pub gate_namespaces: GateNamespaces,
-    pub sandbox: Arc<Sandbox>,
     pub evaluator: Arc<Evaluator>,
     pub metrics: Arc<RolloutMetrics>,
 }

@@ -15,12 +15,11 @@ use serde_json::{Value, json};
 use stagegate_api::{CombinedStatusView, StagedBindingPolicy, StagedBindingPolicyStatus, label};
 use stagegate_clock::SharedClock;
 use stagegate_decide::names::{Digest, ObjectKey, ResourceVersion};
-use stagegate_decide::staging::{ContentDigest, Decoded, ObjectFacts, ObjectMeta, Source};
-use stagegate_runtime::request::{RequestError, cut, request};
+use stagegate_decide::staging::{ContentDigest, Decoded, ObjectFacts, ObjectMeta};
+use stagegate_runtime::request::{RequestError, request};
 use stagegate_runtime::store::{ObjectId, Store};
 use stagegate_runtime::watch::{order, order_of};
 
-use super::gates::sources;
 use crate::controllers::kinds::{Guarded, decoded};
 use crate::controllers::objects::api_resource;
 
@@ -28,8 +27,6 @@ use crate::controllers::objects::api_resource;
 const CONCURRENCY: usize = 8;
 /// Objects of one kind that are read one by one.
 const SINGLY_MAX: usize = 4;
-/// Longest refusal that becomes a fact.
-const MESSAGE_CHARS_MAX: usize = 256;
 /// Label prefix of KubeStellar's status controller (its "singleton status" marks).
 const STATUS_LABEL_PREFIX: &str = "managed-by.kubestellar.io/";
 /// What `kubectl apply` keeps of the last manifest; KubeStellar's transport drops it.
@@ -181,31 +178,6 @@ fn by_id(items: &[Guarded<CombinedStatusView>]) -> BTreeMap<String, Decoded<Comb
         .iter()
         .map(|item| (ObjectId::of(item.meta()).to_string(), decoded(item)));
     items.collect()
-}
-
-/// The ConfigMaps of these namespaces and names as facts, by `namespace/name`, from reads of their metadata; and whether
-/// each could be read.
-///
-/// # Errors
-/// What may be better the next time; a refusal is a fact.
-pub async fn sources(
-    client: &Client,
-    named: &BTreeSet<(String, String)>,
-) -> Result<BTreeMap<String, Source>, RequestError> {
-    let reads = named.iter().cloned().map(|(namespace, name)| async move {
-        let api: Api<sources::Slim> = Api::namespaced(client.clone(), &namespace);
-        let what = format!("get metadata of configmaps {namespace}/{name}");
-        let source = match get_opt(&api, what, &name).await {
-            Ok(Some(found)) => sources::present(&found.metadata),
-            Ok(None) => Source::Absent,
-            Err(error) if error.is_forbidden() => Source::Unread {
-                message: cut(&error.chain(), MESSAGE_CHARS_MAX),
-            },
-            Err(error) => return Err(error),
-        };
-        Ok((format!("{namespace}/{name}"), source))
-    });
-    stream::iter(reads).buffer_unordered(CONCURRENCY).try_collect().await
 }
 
 /// One object to read: the version that its Binding names it with, and the resourceVersion that it names.

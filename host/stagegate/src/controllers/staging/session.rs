@@ -14,10 +14,11 @@ use super::announce::{announce, of_writes, put_off_late, tell_of_late_plans};
 use super::answer::{Means, answer};
 use super::execute::{Carried, Executor};
 use super::fresh_read::{FreshReader, Reading};
-use super::gates::{GateSession, Gates};
 use super::hold_probe::HoldProbe;
 use super::memory::Memory;
 use super::options::StagingOptions;
+use crate::controllers::checks::CheckMeans;
+use crate::controllers::gates::{GateSession, Gates};
 
 /// Rounds of question and answer before other policies get their turn.
 const ROUNDS_MAX: usize = 32;
@@ -73,8 +74,10 @@ impl Session<'_> {
             client: &self.runtime.client,
             clock: &self.runtime.clock,
             probe: self.probe,
-            evaluator: &self.options.evaluator,
-            gates: self.gates,
+            checks: CheckMeans {
+                evaluator: &self.options.evaluator,
+                gates: self.gates,
+            },
         };
         for _round in 0..ROUNDS_MAX {
             let is_there = match decide(&reading.facts) {
@@ -139,7 +142,7 @@ impl Session<'_> {
                 memory.prune(&reading.facts);
                 memory.late = 0;
                 let wake_in = plan.wake_at.map(|at| until(at, self.runtime.clock.now()));
-                let retry_in = std::mem::take(&mut memory.is_to_retry).then_some(RETRY);
+                let retry_in = std::mem::take(&mut memory.checks.is_to_retry).then_some(RETRY);
                 Ok(earlier(Next { wake_in }, retry_in))
             }
         }

@@ -6,7 +6,7 @@ use jiff::{SignedDuration, Timestamp};
 use stagegate_api::{Binding, BindingPolicy, CombinedStatusView, StagedBindingPolicy, StatusCollector};
 use stagegate_runtime::store::Store;
 
-use super::gates::sources::Sources;
+use crate::controllers::gates::sources::Sources;
 use crate::controllers::kinds::Guarded;
 
 /// Every kind that staging reads.

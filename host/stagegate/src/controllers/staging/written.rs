@@ -118,7 +118,8 @@ impl Known {
 
 #[cfg(test)]
 mod tests {
-    use stagegate_decide::staging::{Precondition, Write};
+    use stagegate_decide::precondition::Precondition;
+    use stagegate_decide::staging::Write;
 
     use super::{Known, WrittenVersions};
 

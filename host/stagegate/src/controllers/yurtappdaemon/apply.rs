@@ -15,14 +15,17 @@ use stagegate_api::Digest;
 use stagegate_api::workloads::{TemplateType, WorkloadView, YurtAppDaemon, YurtAppDaemonStatus};
 use stagegate_clock::SharedClock;
 use stagegate_decide::pools::{ChildRef, Facts, Plan, Refusal, Write};
-use stagegate_decide::staging::Precondition;
+use stagegate_decide::precondition::Precondition;
 use stagegate_runtime::metrics::RuntimeMetrics;
 use stagegate_runtime::request::{RequestError, request};
 
 use super::gather::kind_of;
 use super::managed;
+use tokio::time::Instant;
+
 use super::memory::Memory;
 use crate::controllers::guarded::Guarded;
+use crate::controllers::lateness::Deadline;
 use crate::controllers::write::{Patches, Target, Writer, delete, deletion_of, metadata, whole};
 
 const WRITER: Writer = Writer {
@@ -72,12 +75,27 @@ enum Applied {
     },
 }
 
+/// What became of a plan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Carried {
+    Whole,
+    /// It came too late, or part of it.
+    TooLate,
+}
+
 impl Applier<'_> {
     /// Revisions and status in order, then the workloads, several at once.
     ///
     /// # Errors
     /// The first write that failed but for a workload that was refused. One that is about another version than there is ends the plan.
-    pub async fn carry_out(&self, plan: &Plan, facts: &mut Facts, memory: &mut Memory) -> Result<(), RequestError> {
+    pub async fn carry_out(
+        &self,
+        (plan, begun): (&Plan, Instant),
+        facts: &mut Facts,
+        memory: &mut Memory,
+    ) -> Result<Carried, RequestError> {
+        let deadline = plan.not_after.map(|end| Deadline::of(end, facts.now, begun));
+        let is_late = || deadline.is_some_and(|deadline| deadline.is_over(self.clock));
         let is_of_workload = |write: &&Write| {
             matches!(
                 write,
@@ -90,6 +108,9 @@ impl Applier<'_> {
             .iter()
             .filter(|write| !is_of_workload(write) && !is_pruning(write))
         {
+            if is_late() {
+                return Ok(Carried::TooLate);
+            }
             self.write(write, facts, memory).await?;
         }
         let daemon = facts.daemon.clone();
@@ -97,14 +118,21 @@ impl Applier<'_> {
         // Named, because a closure in a stream may be called with any lifetime.
         let mut writes = Vec::new();
         for write in workloads {
-            writes.push(self.write_workload(&daemon, write));
+            writes.push(async {
+                // One may have taken as long as the next was good for.
+                if is_late() {
+                    return Ok(None);
+                }
+                self.write_workload(&daemon, write).await.map(Some)
+            });
         }
-        let done: Vec<Result<Option<Applied>, RequestError>> =
+        let done: Vec<Result<Option<Option<Applied>>, RequestError>> =
             stream::iter(writes).buffer_unordered(CONCURRENCY).collect().await;
-        let mut failed = None;
+        let (mut failed, mut carried) = (None, Carried::Whole);
         for done in done {
             match done {
-                Ok(applied) => note(applied, memory, self.clock.now()),
+                Ok(None) => carried = Carried::TooLate,
+                Ok(Some(applied)) => note(applied, memory, self.clock.now()),
                 Err(error) => drop(failed.get_or_insert(error)),
             }
         }
@@ -114,7 +142,7 @@ impl Applier<'_> {
         for write in plan.writes.iter().filter(is_pruning) {
             self.write(write, facts, memory).await?;
         }
-        Ok(())
+        Ok(carried)
     }
 
     async fn write(&self, write: &Write, facts: &mut Facts, memory: &mut Memory) -> Result<(), RequestError> {

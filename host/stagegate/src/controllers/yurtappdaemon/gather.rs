@@ -1,9 +1,12 @@
 //! The facts about one YurtAppDaemon, from the watches. Must not judge.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
+use jiff::SignedDuration;
 use kube::{Resource as _, ResourceExt as _};
-use stagegate_api::workloads::{NodePool, TemplateType, WorkloadView};
+use stagegate_api::Gate;
+use stagegate_api::workloads::{NodePool, TemplateType, WorkloadView, YurtAppDaemon};
 use stagegate_decide::pools::{Child, Facts, NodePools, Pool, Read, gone_pools, has_pools};
 use stagegate_runtime::store::{Listing, ObjectId};
 
@@ -11,6 +14,18 @@ use super::YurtAppDaemons;
 use super::memory::Memory;
 use super::node_pools::Answer;
 use crate::controllers::guarded::Guarded;
+use crate::controllers::lateness::ago;
+
+/// After how long a gate that gave no verdict is asked again.
+const RETRY_AFTER: SignedDuration = SignedDuration::from_secs(30);
+
+/// Of all stages.
+pub(super) fn gates_of(daemon: &YurtAppDaemon) -> impl Iterator<Item = &Gate> {
+    let strategy = daemon.spec.update_strategy.iter();
+    strategy
+        .flat_map(|strategy| &strategy.stages)
+        .flat_map(|stage| &stage.gates)
+}
 
 impl YurtAppDaemons {
     /// `None`: it is gone, cannot be read, or NodePools are about to be listed.
@@ -43,19 +58,44 @@ impl YurtAppDaemons {
             _ => return None,
         };
         let facts = Facts {
-            now: self.runtime.clock.now(),
-            read: Read::Cached,
-            daemon: daemon.clone(),
             pools,
-            no_pools_since: None,
-            gone_since: BTreeMap::new(),
             children: children.iter().flatten().map(|child| named_child(child)).collect(),
             revisions: memory.revisions.clone(),
+            sources: self.stores.sources.facts(gates_of(daemon)),
+            ..self.remembered(daemon.clone(), memory)
+        };
+        Some(with_absence(facts, memory))
+    }
+
+    /// What is known of the daemon without its pools, workloads, revisions and the ConfigMaps of its gates.
+    pub(super) fn remembered(&self, daemon: Arc<YurtAppDaemon>, memory: &Memory) -> Facts {
+        let now = self.runtime.clock.now();
+        let at_work = self.runtime.leader_state.at_work_since().map(|since| ago(since, now));
+        let watching = self.stores.watching_since(kind_of(&daemon), now);
+        let mut facts = Facts {
+            now,
+            read: Read::Cached,
+            daemon,
+            pools: NodePools::Unserved,
+            no_pools_since: None,
+            gone_since: BTreeMap::new(),
+            children: BTreeMap::new(),
+            revisions: Vec::new(),
             refused: memory.refused.clone(),
             refused_revision: memory.refused_revision.clone(),
             applied: memory.applied.clone(),
+            watching_since: watching.map(|since| since.max(at_work.unwrap_or(since))),
+            retry_after: RETRY_AFTER,
+            compiled: BTreeMap::new(),
+            verdicts: BTreeMap::new(),
+            gate_namespaces: self.stores.sources.allowed().clone(),
+            sources: BTreeMap::new(),
+            modules: BTreeMap::new(),
+            configs: BTreeMap::new(),
+            gate_verdicts: BTreeMap::new(),
         };
-        Some(with_absence(facts, memory))
+        memory.checks.fill(facts.answers_mut());
+        facts
     }
 }
 
@@ -101,8 +141,8 @@ pub(super) fn named_child(workload: &Guarded<WorkloadView>) -> (String, Child) {
 }
 
 /// Of the daemon's template, or a Deployment where there is none: nothing is read then.
-pub(super) fn kind_of(facts: &stagegate_api::workloads::YurtAppDaemon) -> TemplateType {
-    facts
+pub(super) fn kind_of(daemon: &YurtAppDaemon) -> TemplateType {
+    daemon
         .spec
         .workload_template
         .chosen()

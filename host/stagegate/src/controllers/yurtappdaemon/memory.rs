@@ -10,13 +10,19 @@ use stagegate_api::workloads::YurtAppDaemon;
 use stagegate_decide::pools::{Applied, Facts, Plan, Refusal, Revision, Write, is_recount};
 use tokio::time::Instant;
 
+use crate::controllers::checks::memory::CheckMemory;
+
+/// Verdicts of expressions that are remembered: those of a stage's condition, some changes of evidence long. What is remembered goes into
+/// the facts of each round.
+const VERDICTS_MAX: usize = 32;
+
 /// Between two writes of status that differ in counts and words alone.
 const RECOUNT_PAUSE: Duration = Duration::from_secs(1);
 
 /// Applies of one workload that are further apart do not belong together.
 const ROW_GAP_MAX: SignedDuration = SignedDuration::from_mins(3);
 
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct Memory {
     /// The uid of the daemon that all this is about: another one may come to have its name.
     pub uid: Option<String>,
@@ -38,9 +44,18 @@ pub struct Memory {
     /// A status that the API server did not store whole.
     pub pruned: Option<Digest>,
     pub has_told_of_pruning: bool,
+    /// About its checks.
+    pub checks: CheckMemory,
+    /// Plans in a row that came too late to be carried out.
+    pub late: u32,
 }
 
 impl Memory {
+    /// Forgets verdicts over evidence that has long moved on.
+    pub fn prune(&mut self) {
+        self.checks.verdicts.shorten(VERDICTS_MAX);
+    }
+
     pub fn has_new_refusals(&mut self) -> bool {
         std::mem::take(&mut self.new_refusals)
     }

@@ -18,6 +18,7 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::{Resource, ResourceExt as _};
 use stagegate_api::workloads::{NodePool, WorkloadView, YurtAppDaemon};
+use stagegate_decide::checks::{self, GateNamespaces};
 use stagegate_decide::pools::{Decision, Facts, Plan, Write, decide};
 use stagegate_runtime::controller::{self, Controller, Next};
 use stagegate_runtime::events::Notice;
@@ -25,31 +26,53 @@ use stagegate_runtime::queue::Queue;
 use stagegate_runtime::request::RequestError;
 use stagegate_runtime::store::{Change, ObjectId};
 use stagegate_runtime::{Runtime, Tasks};
+use tokio::time::Instant;
 use tracing::{debug, info};
 
-use self::apply::Applier;
+use self::apply::{Applier, Carried};
+use self::gather::gates_of;
 use self::memory::Memory;
 use self::stores::Stores;
+use super::checks::CheckMeans;
+use super::evaluator::Evaluator;
+use super::gates::sources::Sources;
+use super::gates::{GateSession, Gates};
 use super::guarded::Guarded;
+use super::lateness;
 
 /// Changes of one daemon's objects that come together are one decision.
 const DEBOUNCE: Duration = Duration::from_millis(100);
-/// Decisions in one reconcile before other daemons get their turn.
-const ROUNDS_MAX: usize = 16;
+/// Decisions in one reconcile before other daemons get their turn: each of 32 stages may have its condition and 8 gates asked, once from the
+/// watches and once after a reading.
+const ROUNDS_MAX: usize = 2 * 32 * 9 + 8;
+/// Refused versions in one reconcile before it is put off.
+const CONFLICTS_MAX: usize = 8;
 /// When a reading was no answer: what it is about is on the move.
 const UNANSWERED: Duration = Duration::from_secs(1);
+/// When what did not come to a lasting answer is tried again: an evaluation that ran out of time, a ConfigMap that may not be read.
+const RETRY: Duration = Duration::from_secs(30);
 
 type DaemonQueue = Arc<Queue<ObjectId>>;
 
+/// What this controller is given beside what it watches.
+pub struct PoolOptions {
+    /// Namespaces whose ConfigMaps may be run as gates.
+    pub gate_namespaces: GateNamespaces,
+    pub evaluator: Arc<Evaluator>,
+    pub gates: Arc<Gates>,
+}
+
 /// Registers what the controller watches and starts it.
-pub fn spawn(runtime: &Runtime, tasks: &mut Tasks) {
+pub fn spawn(runtime: &Runtime, options: PoolOptions, tasks: &mut Tasks) {
     let queue: DaemonQueue = Arc::new(Queue::new(DEBOUNCE));
-    let stores = Stores::default();
+    let stores = Stores::new(Sources::new(options.gate_namespaces));
     listen(&stores, &queue);
     stores.spawn(runtime, &queue, tasks);
     let daemons = YurtAppDaemons {
         runtime: runtime.clone(),
         stores,
+        evaluator: options.evaluator,
+        gates: options.gates,
         memories: Mutex::default(),
     };
     let runtime = runtime.clone();
@@ -60,6 +83,12 @@ pub fn spawn(runtime: &Runtime, tasks: &mut Tasks) {
 }
 
 fn listen(stores: &Stores, queue: &DaemonQueue) {
+    let sources = stores.sources.clone();
+    // Before the daemon is queued.
+    stores.daemons.listen(move |change| {
+        let daemon = change.after.and_then(|daemon| daemon.object());
+        sources.set(&change.id.to_string(), daemon.into_iter().flat_map(gates_of));
+    });
     let to = queue.clone();
     stores.daemons.listen(move |change| {
         if change.after.is_some() && differs(change, |daemon| daemon.object().map(seen_of_daemon)) {
@@ -132,6 +161,8 @@ fn owner(workload: &Guarded<WorkloadView>, namespace: &str) -> Option<ObjectId> 
 struct YurtAppDaemons {
     runtime: Runtime,
     stores: Stores,
+    evaluator: Arc<Evaluator>,
+    gates: Arc<Gates>,
     memories: Mutex<BTreeMap<ObjectId, Memory>>,
 }
 
@@ -179,30 +210,56 @@ impl YurtAppDaemons {
             clock: &self.runtime.clock,
             metrics: &self.runtime.metrics,
         };
+        let means = CheckMeans {
+            evaluator: &self.evaluator,
+            gates: &self.gates,
+        };
+        let mut talk = GateSession::default();
+        let mut begun = Instant::now();
+        let mut conflicts = 0;
         for _round in 0..ROUNDS_MAX {
             let mut plan = match decide(&facts) {
                 Decision::FreshRead if facts.read.is_anew() => return Ok(later()),
-                Decision::FreshRead => match self.read_anew(&facts.daemon, memory).await? {
-                    Some(read) => {
-                        facts = read;
+                Decision::FreshRead => {
+                    begun = Instant::now();
+                    match self.read_anew(&facts.daemon, memory).await? {
+                        Some(read) => {
+                            facts = read;
+                            continue;
+                        }
+                        // It is gone, or another one of its name: its watch event tells.
+                        None => return Ok(later()),
+                    }
+                }
+                Decision::Ask(questions) => {
+                    let answers = (facts.answers_mut(), &mut memory.checks);
+                    if means.answer(questions, answers, &mut talk).await? {
                         continue;
                     }
-                    // It is gone, or another one of its name: its watch event tells.
-                    None => return Ok(later()),
-                },
+                    debug!(%key, "a question has no answer now");
+                    return Ok(later());
+                }
                 Decision::Act(plan) => plan,
             };
+            memory.prune();
             let left_for = memory.leave_status(&mut plan, &facts);
-            let wake_in = earlier(plan.wake_at.map(|at| self.until(at)), left_for);
+            let retry_in = std::mem::take(&mut memory.checks.is_to_retry).then_some(RETRY);
+            let wake_in = earlier(plan.wake_at.map(|at| self.until(at)), earlier(left_for, retry_in));
             if plan.writes.is_empty() {
                 self.announce(&facts.daemon, &plan);
                 return Ok(Next { wake_in });
             }
-            match applier.carry_out(&plan, &mut facts, memory).await {
-                Ok(()) => self.announce(&facts.daemon, &plan),
-                Err(error) if error.is_outdated() => {
+            match applier.carry_out((&plan, begun), &mut facts, memory).await {
+                Ok(Carried::TooLate) => return Ok(self.put_off_late(&facts.daemon, memory)),
+                Ok(Carried::Whole) => {
+                    memory.late = 0;
+                    self.announce(&facts.daemon, &plan);
+                }
+                Err(error) if error.is_outdated() && conflicts < CONFLICTS_MAX => {
+                    conflicts += 1;
                     self.runtime.metrics.conflict();
                     debug!(%key, error = error.chain(), "an object has changed; deciding again");
+                    begun = Instant::now();
                     match self.read_anew(&facts.daemon, memory).await? {
                         Some(read) => facts = read,
                         None => return Ok(later()),
@@ -218,12 +275,25 @@ impl YurtAppDaemons {
                     wake_in: earlier(wake_in, plan.writes.iter().any(is_of_revisions).then_some(UNANSWERED)),
                 });
             }
+            begun = Instant::now();
             match self.read_anew(&facts.daemon, memory).await? {
                 Some(read) => facts = read,
                 None => return Ok(later()),
             }
         }
         Ok(later())
+    }
+
+    /// When to decide again after a plan that came too late. From the second in a row on, an Event reports it.
+    fn put_off_late(&self, daemon: &YurtAppDaemon, memory: &mut Memory) -> Next {
+        memory.late = memory.late.saturating_add(1);
+        if memory.late > 1 {
+            let reason = checks::Reason::EvidenceExpired.as_str().to_owned();
+            self.notify(reference(daemon), (true, reason, lateness::NOTE.to_owned()));
+        }
+        Next {
+            wake_in: Some(lateness::pause(memory.late)),
+        }
     }
 
     fn until(&self, at: jiff::Timestamp) -> Duration {

@@ -1,7 +1,6 @@
 //! One reading of the API server: the pools, in the daemon's namespace the workloads of its kind and the ControllerRevisions, and the daemon.
 //! Must not judge.
 
-use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::sync::Arc;
 
@@ -12,6 +11,7 @@ use kube::{Api, ResourceExt as _};
 use serde::de::DeserializeOwned;
 use stagegate_api::Uid;
 use stagegate_api::workloads::{NodePool, WorkloadView, YurtAppDaemon};
+use stagegate_decide::checks::Source;
 use stagegate_decide::pools::{Facts, NodePools, Read, Revision};
 use stagegate_runtime::request::{RequestError, request};
 use stagegate_runtime::store::ObjectId;
@@ -20,9 +20,10 @@ use stagegate_runtime::watch::order;
 use tracing::debug;
 
 use super::YurtAppDaemons;
-use super::gather::{kind_of, named_child, named_pool, with_absence};
+use super::gather::{gates_of, kind_of, named_child, named_pool, with_absence};
 use super::memory::Memory;
 use super::node_pools::{Answer, ask};
+use crate::controllers::gates::sources;
 use crate::controllers::guarded::Guarded;
 
 /// Objects asked for at once.
@@ -43,10 +44,12 @@ impl YurtAppDaemons {
         let (client, kind) = (&self.runtime.client, kind_of(daemon));
         let workloads: Api<Guarded<WorkloadView>> = Api::namespaced_with(client.clone(), &namespace, &kind);
         let revisions: Api<ControllerRevision> = Api::namespaced(client.clone(), &namespace);
-        let (workloads, revisions, pools) = try_join!(
+        let config_maps = self.stores.sources.named_by(gates_of(daemon));
+        let (workloads, revisions, pools, sources) = try_join!(
             whole((&workloads, kind.plural()), self.stores.workloads(kind).seen()),
             whole((&revisions, "controllerrevisions"), 0),
             self.pools(),
+            sources::read(client, &config_maps),
         )?;
         // Last: workloads that a deletion has left without an owner are seen with it.
         let Some(found) = self.daemon(&ObjectId::of(&daemon.metadata)).await? else {
@@ -56,18 +59,19 @@ impl YurtAppDaemons {
             debug!(name, namespace, "another YurtAppDaemon has this name");
             return Ok(None);
         }
+        if self.stores.sources.named_by(gates_of(&found)) != config_maps {
+            let what = format!("read the gates of yurtappdaemon {namespace}/{name}");
+            return Err(RequestError::Older { what });
+        }
+        let is_unread = |source: &Source| matches!(source, Source::Unread { .. });
+        memory.checks.is_to_retry |= sources.values().any(is_unread);
         let facts = Facts {
-            now: self.runtime.clock.now(),
             read: Read::Anew { began_at },
-            daemon: found,
             pools,
-            no_pools_since: None,
-            gone_since: BTreeMap::new(),
             children: workloads.iter().map(named_child).collect(),
             revisions: revisions.into_iter().map(revision).collect(),
-            refused: memory.refused.clone(),
-            refused_revision: memory.refused_revision.clone(),
-            applied: memory.applied.clone(),
+            sources,
+            ..self.remembered(found, memory)
         };
         memory.applied.retain(|name, _| facts.children.contains_key(name));
         if let NodePools::Known(pools) = &facts.pools {

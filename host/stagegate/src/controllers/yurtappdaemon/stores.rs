@@ -2,20 +2,23 @@
 
 use std::sync::Arc;
 
+use jiff::Timestamp;
 use kube::Api;
 use kube::Resource;
 use serde::de::DeserializeOwned;
 use stagegate_api::workloads::{NodePool, POOL_NAME, TemplateType, WorkloadView, YurtAppDaemon};
-use stagegate_runtime::store::Store;
+use stagegate_runtime::store::{ObjectId, Store};
 use stagegate_runtime::watch::{ManagedFields, Need, Selected, keep};
 use stagegate_runtime::{Runtime, Tasks};
 
 use super::DaemonQueue;
 use super::node_pools::{Served, watch_node_pools};
+use crate::controllers::gates::sources::Sources;
 use crate::controllers::guarded::Guarded;
+use crate::controllers::lateness::ago;
 
 /// Every kind that is watched.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub struct Stores {
     pub daemons: Arc<Store<Guarded<YurtAppDaemon>>>,
     /// Those with a pool's label.
@@ -25,9 +28,32 @@ pub struct Stores {
     pub pools: Arc<Store<Guarded<NodePool>>>,
     /// In which version there are NodePools.
     pub served: Arc<Served>,
+    /// Of these a decision needs none to be listed: a gate without its ConfigMap waits alone.
+    pub sources: Arc<Sources>,
 }
 
 impl Stores {
+    pub fn new(sources: Arc<Sources>) -> Self {
+        Self {
+            daemons: Arc::default(),
+            deployments: Arc::default(),
+            stateful_sets: Arc::default(),
+            pools: Arc::default(),
+            served: Arc::default(),
+            sources,
+        }
+    }
+
+    /// Since when no event about workloads of this kind or NodePools can have been missed.
+    pub fn watching_since(&self, kind: TemplateType, now: Timestamp) -> Option<Timestamp> {
+        let listed = [
+            self.daemons.listed_at()?,
+            self.workloads(kind).listed_at()?,
+            self.pools.listed_at()?,
+        ];
+        Some(ago(listed.into_iter().max()?, now))
+    }
+
     pub fn workloads(&self, kind: TemplateType) -> &Arc<Store<Guarded<WorkloadView>>> {
         match kind {
             TemplateType::Deployment => &self.deployments,
@@ -44,6 +70,16 @@ impl Stores {
             let of = Selected { api, labels };
             spawn(of, kind.plural(), self.workloads(kind), (runtime, tasks));
         }
+        let to = queue.clone();
+        let touch = move |daemon: &str| {
+            if let Some((namespace, name)) = daemon.split_once('/') {
+                to.add(ObjectId {
+                    namespace: Some(namespace.to_owned()),
+                    name: name.to_owned(),
+                });
+            }
+        };
+        self.sources.spawn(runtime, touch, tasks);
         let (stop, of, queue, with) = (runtime.stop.clone(), self.clone(), queue.clone(), runtime.clone());
         tasks.spawn(async move {
             tokio::select! { () = stop.cancelled() => {}, () = watch_node_pools(with, of, queue) => {} }

@@ -12,18 +12,17 @@ use kube::{Api, Client};
 use stagegate_api::combined_status_view::digest;
 use stagegate_api::staged_status::{MAX_PIECE_NAME_CHARS, MAX_PIECE_VALUE_CHARS, MAX_PIECES};
 use stagegate_api::{CombinedStatus, EvidencePiece, Outcome};
+use stagegate_decide::checks::{CombinedRef, GateAnswer, GateCall, GateObject, GateRequest, GateVerdict, Shown};
 use stagegate_decide::counted::counted;
-use stagegate_decide::staging::{
-    CombinedRef, GateAnswer, GateCall, GateDestination, GateHealth, GateObject, GateRequest, GateVerdict,
-};
 use stagegate_evaluate::gate::limits::REQUEST_BYTES_MAX;
 use stagegate_evaluate::gate::{Evaluation, Failure, Limits, wire};
 use stagegate_runtime::progress;
 use stagegate_runtime::request::{RequestError, cut, request};
 use tracing::{Instrument as _, debug, debug_span};
 
-use super::columns;
+use super::destinations::milliseconds;
 use super::modules::{Modules, Unloaded};
+use super::{columns, destinations};
 use crate::controllers::evaluator::Lasting;
 use crate::controllers::kinds::Guarded;
 use crate::metrics::RolloutMetrics;
@@ -101,7 +100,7 @@ impl Calls {
     /// Brings what `seen` holds to what these objects need. One that has moved on keeps none of the others from being
     /// read: the next try then reads less, and so comes to an end sooner than the evidence moves.
     async fn read(&self, objects: &[GateObject], seen: &mut SeenEvidence) -> Result<Evidence, RequestError> {
-        let wanted: BTreeSet<&CombinedRef> = objects.iter().map(|object| &object.combined).collect();
+        let wanted: BTreeSet<&CombinedRef> = objects.iter().filter_map(to_read).collect();
         seen.0.retain(|known, _| wanted.contains(known));
         let mut bytes: usize = seen.0.values().map(|combined| columns::size(combined)).sum();
         let missing: Vec<CombinedRef> = wanted
@@ -156,6 +155,14 @@ enum Evidence {
     TooLarge,
 }
 
+/// The CombinedStatus that has to be read to show a gate the object; `None`: all of it is in the question.
+const fn to_read(object: &GateObject) -> Option<&CombinedRef> {
+    match &object.shown {
+        Shown::CombinedStatus(combined) => Some(combined),
+        Shown::Destinations { .. } => None,
+    }
+}
+
 /// `None` when a CombinedStatus is missing from `seen`.
 fn request_of(call: &GateCall, seen: &SeenEvidence) -> Option<wire::Request> {
     let asked = &call.request;
@@ -167,15 +174,15 @@ fn request_of(call: &GateCall, seen: &SeenEvidence) -> Option<wire::Request> {
             name: object.key.name.clone(),
             uid: object.uid.to_string(),
             generation: object.generation,
-            evidence: evidence(at, &asked.destinations)?,
-            combined_status: wire::CombinedStatus::clone(seen.0.get(&object.combined)?),
+            evidence: destinations::evidence(at, &asked.destinations)?,
+            combined_status: match &object.shown {
+                Shown::CombinedStatus(combined) => wire::CombinedStatus::clone(seen.0.get(combined)?),
+                Shown::Destinations { collector, column } => {
+                    destinations::counts((at, object), &asked.destinations, (collector, column))?
+                }
+            },
         })
     };
-    let mut names = wire::Arena::default();
-    asked
-        .destinations
-        .iter()
-        .for_each(|destination| names.push(destination.name.as_str()));
     let earlier = asked.earlier.iter().map(|verdict| wire::EarlierVerdict {
         name: verdict.name.clone(),
         outcome: outcome(verdict.outcome),
@@ -188,38 +195,9 @@ fn request_of(call: &GateCall, seen: &SeenEvidence) -> Option<wire::Request> {
         now_ms: milliseconds(call.now),
         config: asked.config.clone(),
         objects: asked.objects.iter().enumerate().map(object).collect::<Option<_>>()?,
-        destinations: wire::Destinations {
-            names,
-            // The inventory is not read.
-            labels: None,
-        },
+        destinations: destinations::of(&asked.destinations),
         earlier: earlier.collect(),
     })
-}
-
-/// What each cluster reports about the object at this index. `None` if a cluster has no row for it, which a decision to ask a
-/// gate rules out.
-fn evidence(object: usize, destinations: &[GateDestination]) -> Option<wire::Evidence> {
-    let mut evidence = wire::Evidence::default();
-    for destination in destinations {
-        let row = destination.evidence.get(object)?;
-        evidence.reported.push(match row.reported_at {
-            Some(_) => wire::Reported::WithStatus,
-            None => wire::Reported::WithoutStatus,
-        });
-        evidence.reported_at_ms.push(row.reported_at.map_or(0, milliseconds));
-        evidence.generation.push(row.generation);
-        evidence.ready.push(row.ready);
-        evidence.available.push(row.available);
-        evidence.total.push(row.total);
-        evidence.updated.push(row.updated);
-        evidence.health.push(match row.health {
-            GateHealth::Healthy => wire::Health::Healthy,
-            GateHealth::Progressing => wire::Health::Progressing,
-            GateHealth::Failed => wire::Health::Failed,
-        });
-    }
-    Some(evidence)
 }
 
 fn outcome(outcome: Outcome) -> wire::Outcome {
@@ -229,10 +207,6 @@ fn outcome(outcome: Outcome) -> wire::Outcome {
         Outcome::Fail => wire::Outcome::Fail,
         Outcome::Unknown => wire::Outcome::Unknown,
     }
-}
-
-fn milliseconds(at: Timestamp) -> u64 {
-    u64::try_from(at.as_millisecond()).unwrap_or_default()
 }
 
 const fn outcome_of(answer: &GateAnswer) -> Outcome {
@@ -305,63 +279,10 @@ fn tell(call: &GateCall, log: &[wire::LogLine]) {
 #[cfg(test)]
 mod tests {
     use jiff::Timestamp;
-    use stagegate_decide::staging::{GateAnswer, GateDestination, GateEvidenceRow, GateHealth};
+    use stagegate_decide::checks::GateAnswer;
     use stagegate_evaluate::gate::wire;
 
-    use super::{MAX_PIECE_NAME_CHARS, MAX_PIECE_VALUE_CHARS, MAX_PIECES, REASON_CHARS_MAX, evidence, kept};
-
-    fn row(first: i64, health: GateHealth) -> GateEvidenceRow {
-        GateEvidenceRow {
-            reported_at: Timestamp::from_second(first).ok(),
-            generation: Some(first),
-            ready: Some(first + 1),
-            available: Some(first + 2),
-            total: Some(first + 3),
-            updated: Some(first + 4),
-            health,
-        }
-    }
-
-    #[test]
-    fn each_object_has_what_every_cluster_says_of_it_in_their_order() {
-        let without = GateEvidenceRow {
-            reported_at: None,
-            generation: None,
-            ready: None,
-            available: None,
-            total: None,
-            updated: None,
-            health: GateHealth::Healthy,
-        };
-        let destination = |name: &str, evidence| GateDestination {
-            name: name.into(),
-            evidence,
-        };
-        let mut destinations = vec![
-            destination("a", vec![row(10, GateHealth::Failed), without.clone()]),
-            destination("b", vec![without, row(20, GateHealth::Progressing)]),
-        ];
-        let numbers = |value| wire::Integers {
-            nulls: vec![1],
-            values: vec![value, 0],
-        };
-        let first = wire::Evidence {
-            reported: vec![wire::Reported::WithStatus, wire::Reported::WithoutStatus],
-            reported_at_ms: vec![10_000, 0],
-            generation: numbers(10),
-            ready: numbers(11),
-            available: numbers(12),
-            total: numbers(13),
-            updated: numbers(14),
-            health: vec![wire::Health::Failed, wire::Health::Healthy],
-        };
-        assert_eq!(evidence(0, &destinations), Some(first));
-        let second = evidence(1, &destinations).unwrap();
-        assert_eq!((second.updated.nulls, second.updated.values), (vec![0], vec![0, 24]));
-        assert_eq!(second.health, [wire::Health::Healthy, wire::Health::Progressing]);
-        destinations[0].evidence.clear();
-        assert_eq!(evidence(0, &destinations), None);
-    }
+    use super::{MAX_PIECE_NAME_CHARS, MAX_PIECE_VALUE_CHARS, MAX_PIECES, REASON_CHARS_MAX, kept};
 
     #[test]
     fn what_is_remembered_of_a_verdict_is_what_a_status_can_hold() {

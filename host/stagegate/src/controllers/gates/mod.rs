@@ -3,22 +3,25 @@
 
 mod call;
 mod columns;
+mod destinations;
 mod modules;
 pub mod sources;
 pub mod unpack;
 
 use std::sync::Arc;
 
-use stagegate_decide::staging::{Facts, GateCall, ModuleFacts, Question};
+use stagegate_decide::checks::{AnswersMut, GateCall, ModuleFacts, Question};
 use stagegate_runtime::Runtime;
 use stagegate_runtime::controller;
 use stagegate_runtime::request::RequestError;
+use stagegate_sandbox::Sandbox;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use self::call::{Called, Calls, SeenEvidence};
 use self::modules::Modules;
-use super::memory::Memory;
-use crate::controllers::evaluator::Lasting;
+use super::checks::memory::CheckMemory;
+use super::evaluator::Lasting;
+use crate::metrics::RolloutMetrics;
 
 /// Policies that are busy with their gates at the same time: a component takes its seconds, and what is left of the
 /// controller's places is for policies that ask for none.
@@ -27,7 +30,7 @@ const PLACES_MAX: usize = controller::CONCURRENCY / 2;
 /// Tries in a row that found evidence moved, before the next is told to the user: a busy rollout has some.
 const MOVES_MAX: u32 = 5;
 
-/// Answers questions about gates, for all policies.
+/// Answers questions about gates, for all policies of all controllers.
 pub struct Gates {
     modules: Arc<Modules>,
     calls: Calls,
@@ -53,10 +56,9 @@ impl GateSession {
 }
 
 impl Gates {
-    pub fn new(runtime: &Runtime, options: &super::options::StagingOptions) -> Self {
-        let sandbox = options.sandbox.clone();
+    pub fn new(runtime: &Runtime, sandbox: Arc<Sandbox>, metrics: Arc<RolloutMetrics>) -> Self {
         let modules = Arc::new(Modules::new(runtime.client.clone(), runtime.clock.clone(), sandbox));
-        let calls = Calls::new(runtime.client.clone(), modules.clone(), options.metrics.clone());
+        let calls = Calls::new(runtime.client.clone(), modules.clone(), metrics);
         Self {
             modules,
             calls,
@@ -72,7 +74,7 @@ impl Gates {
     pub async fn answer(
         &self,
         questions: Vec<Question>,
-        (facts, memory): (&mut Facts, &mut Memory),
+        (mut facts, memory): (AnswersMut<'_>, &mut CheckMemory),
         talk: &mut GateSession,
     ) -> Result<bool, RequestError> {
         if questions.is_empty() {
@@ -107,7 +109,7 @@ impl Gates {
                         true
                     })
                 }
-                Question::Gate(call) => self.verdict(*call, (facts, memory), talk).await?,
+                Question::Gate(call) => self.verdict(*call, (facts.reborrow(), memory), talk).await?,
                 _ => false,
             };
         }
@@ -117,7 +119,7 @@ impl Gates {
     async fn verdict(
         &self,
         call: GateCall,
-        (facts, memory): (&mut Facts, &mut Memory),
+        (facts, memory): (AnswersMut<'_>, &mut CheckMemory),
         talk: &mut GateSession,
     ) -> Result<bool, RequestError> {
         let called = self.calls.verdict(&call, &mut talk.seen).await?;

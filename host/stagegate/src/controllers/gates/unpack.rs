@@ -1,7 +1,7 @@
 //! From a ConfigMap to the bytes of a component: its entry, unpacked within bounds. Must not look into the component.
 
 use k8s_openapi::api::core::v1::ConfigMap;
-use stagegate_decide::staging::SourceEntry;
+use stagegate_decide::checks::SourceEntry;
 use stagegate_evaluate::gate::limits::COMPONENT_BYTES_MAX;
 use stagegate_sandbox::unpacked;
 

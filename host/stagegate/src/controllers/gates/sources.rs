@@ -1,34 +1,36 @@
 //! The ConfigMaps that gates name, as watches of their metadata tell them: which version is there. Must not read their
-//! contents, and must not hold up a policy without gates: a namespace is watched once a policy names it.
+//! contents, and must not hold up an object without gates: a namespace is watched once a gate names it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use futures::stream::{self, StreamExt as _, TryStreamExt as _};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::core::{ObjectMeta, PartialObjectMeta};
-use kube::{Api, Resource as _};
-use stagegate_api::StagedBindingPolicy;
-use stagegate_decide::staging::{GateNamespaces, Source, SourceEntry};
+use kube::{Api, Client, Resource as _};
+use stagegate_api::Gate;
+use stagegate_decide::checks::{GateNamespaces, Source, SourceEntry};
 use stagegate_runtime::links::Links;
-use stagegate_runtime::queue::Queue;
-use stagegate_runtime::request::cut;
-use stagegate_runtime::store::{Change, Listing, ObjectId, Store};
+use stagegate_runtime::request::{RequestError, cut, request};
+use stagegate_runtime::store::{Listing, ObjectId, Store};
 use stagegate_runtime::watch::{ManagedFields, Need, keep};
 use stagegate_runtime::{Runtime, Tasks};
 use tokio::sync::Notify;
-
-use crate::controllers::kinds::Guarded;
 
 /// A ConfigMap without its data.
 pub type Slim = PartialObjectMeta<ConfigMap>;
 
 /// Longest cause of a namespace that is not listed.
 const CAUSE_CHARS_MAX: usize = 200;
+/// Longest message of a ConfigMap that may not be read.
+const MESSAGE_CHARS_MAX: usize = 256;
+/// ConfigMaps read at once.
+const READS_MAX: usize = 8;
 
 /// Who names which ConfigMap, and what is known of them.
 pub struct Sources {
     allowed: GateNamespaces,
-    /// Policy → `namespace/name` of the ConfigMaps that its gates name, and → their namespaces.
+    /// Key → `namespace/name` of the ConfigMaps that its gates name, and → their namespaces.
     named: Mutex<Named>,
     /// By namespace; where all are allowed, one for all under the empty name.
     watched: BTreeMap<String, Watched>,
@@ -43,7 +45,7 @@ struct Named {
 #[derive(Default)]
 struct Watched {
     store: Arc<Store<Slim>>,
-    /// A policy names a ConfigMap there.
+    /// A gate names a ConfigMap there.
     wanted: Notify,
 }
 
@@ -64,9 +66,8 @@ impl Sources {
         &self.allowed
     }
 
-    /// The ConfigMaps that gates of any stage name, in namespaces that are allowed: namespace and name.
-    pub fn named_by(&self, policy: &StagedBindingPolicy) -> BTreeSet<(String, String)> {
-        let gates = policy.spec.stages.iter().flat_map(|stage| &stage.gates);
+    /// The ConfigMaps that these gates name, in namespaces that are allowed: namespace and name.
+    pub fn named_by<'g>(&self, gates: impl Iterator<Item = &'g Gate>) -> BTreeSet<(String, String)> {
         let entries = gates.map(|gate| SourceEntry::from(&gate.module.config_map));
         entries
             .filter(|entry| self.allowed.allow(&entry.namespace))
@@ -75,8 +76,8 @@ impl Sources {
     }
 
     /// The facts about them, by `namespace/name`; without those of namespaces that are not listed yet.
-    pub fn facts(&self, policy: &StagedBindingPolicy) -> BTreeMap<String, Source> {
-        let named = self.named_by(policy).into_iter();
+    pub fn facts<'g>(&self, gates: impl Iterator<Item = &'g Gate>) -> BTreeMap<String, Source> {
+        let named = self.named_by(gates).into_iter();
         named
             .filter_map(|(namespace, name)| Some((format!("{namespace}/{name}"), self.fact(namespace, name)?)))
             .collect()
@@ -109,34 +110,38 @@ impl Sources {
         })
     }
 
-    /// Keeps who names what. To be told before a policy is queued: what its watches bring then finds it.
-    pub fn policy(&self, change: &Change<'_, Guarded<StagedBindingPolicy>>) {
-        let policy = change.after.and_then(|guarded| guarded.object());
-        let named = policy.map(|policy| self.named_by(policy)).unwrap_or_default();
+    /// From now on the object of this key has these gates. To be told before the object is queued: what its watches bring then finds it.
+    pub fn set<'g>(&self, key: &str, gates: impl Iterator<Item = &'g Gate>) {
+        let named = self.named_by(gates);
         let namespaces: BTreeSet<String> = named.iter().map(|(namespace, _)| namespace.clone()).collect();
         for watched in namespaces.iter().filter_map(|namespace| self.watched(namespace)) {
             watched.wanted.notify_one();
         }
         let mut names = self.lock();
-        names.namespaces.set(&change.id.name, namespaces);
+        names.namespaces.set(key, namespaces);
         let config_maps = named.iter().map(|(namespace, name)| format!("{namespace}/{name}"));
-        names.config_maps.set(&change.id.name, config_maps.collect());
+        names.config_maps.set(key, config_maps.collect());
     }
 
-    /// Watches each namespace from when it is first named, and queues the policies that an event touches.
-    pub fn spawn(self: &Arc<Self>, runtime: &Runtime, queue: &Arc<Queue<String>>, tasks: &mut Tasks) {
+    /// Watches each namespace from when it is first named, and names the keys that an event touches to `touch`.
+    pub fn spawn(
+        self: &Arc<Self>,
+        runtime: &Runtime,
+        touch: impl Fn(&str) + Clone + Send + Sync + 'static,
+        tasks: &mut Tasks,
+    ) {
         for (namespace, watched) in &self.watched {
-            let (sources, policies) = (self.clone(), queue.clone());
+            let (sources, touched) = (self.clone(), touch.clone());
             watched.store.listen(move |change| {
-                for policy in sources.lock().config_maps.naming(&change.id.to_string()) {
-                    policies.add(policy.clone());
+                for key in sources.lock().config_maps.naming(&change.id.to_string()) {
+                    touched(key);
                 }
             });
             let api: Api<Slim> = match namespace.as_str() {
                 "" => Api::all(runtime.client.clone()),
                 namespace => Api::namespaced(runtime.client.clone(), namespace),
             };
-            let (sources, queue, namespace) = (self.clone(), queue.clone(), namespace.clone());
+            let (sources, touch, namespace) = (self.clone(), touch.clone(), namespace.clone());
             let (counters, stop) = (runtime.metrics.clone(), runtime.stop.clone());
             tasks.spawn(async move {
                 let watched = &sources.watched[&namespace];
@@ -145,7 +150,7 @@ impl Sources {
                     let watched_config_maps = counters.add_watch("configmaps", Need::WhenNamed);
                     tokio::join!(
                         keep(api, watched.store.clone(), ManagedFields::Dropped, watched_config_maps),
-                        sources.tell_of_lists(&namespace, &queue)
+                        sources.tell_of_lists(&namespace, &touch)
                     )
                 };
                 tokio::select! { () = stop.cancelled() => {}, _ = watching => {} }
@@ -155,7 +160,7 @@ impl Sources {
     }
 
     /// A ConfigMap that a list does not hold is absent from then on, and no event says so.
-    async fn tell_of_lists(&self, namespace: &str, queue: &Queue<String>) {
+    async fn tell_of_lists(&self, namespace: &str, touch: &(impl Fn(&str) + Sync)) {
         let mut listing = self.watched[namespace].store.listing();
         let mut was_listed = false;
         // The sender lives as long as the store, so this never ends.
@@ -170,9 +175,7 @@ impl Sources {
                 namespace => names.namespaces.naming(namespace).cloned().collect(),
             };
             drop(names);
-            for policy in touched {
-                queue.add(policy);
-            }
+            touched.iter().for_each(|key| touch(key));
         }
     }
 
@@ -186,6 +189,30 @@ impl Sources {
     fn lock(&self) -> MutexGuard<'_, Named> {
         self.named.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// The ConfigMaps of these namespaces and names as facts, by `namespace/name`, from reads of their metadata.
+///
+/// # Errors
+/// What may be better the next time; a refusal is a fact.
+pub async fn read(
+    client: &Client,
+    named: &BTreeSet<(String, String)>,
+) -> Result<BTreeMap<String, Source>, RequestError> {
+    let reads = named.iter().cloned().map(|(namespace, name)| async move {
+        let api: Api<Slim> = Api::namespaced(client.clone(), &namespace);
+        let what = format!("get metadata of configmaps {namespace}/{name}");
+        let source = match request(what, api.get(&name)).await {
+            Ok(found) => present(&found.metadata),
+            Err(error) if error.is_not_found() => Source::Absent,
+            Err(error) if error.is_forbidden() => Source::Unread {
+                message: cut(&error.chain(), MESSAGE_CHARS_MAX),
+            },
+            Err(error) => return Err(error),
+        };
+        Ok((format!("{namespace}/{name}"), source))
+    });
+    stream::iter(reads).buffer_unordered(READS_MAX).try_collect().await
 }
 
 /// The version names uid and resourceVersion: a ConfigMap that was made anew is another one.
