@@ -11,6 +11,8 @@ use stagegate_evaluate::gate::limits;
 use stagegate_runtime::leader::Timing;
 use stagegate_sandbox::child::Child;
 
+use crate::target::Target;
+
 const EXIT_CODES: &str = "\
 Exit codes: 0 success, 1 negative result, 2 usage or input error, 3 timeout or
 not decided yet, 4 environment error.
@@ -24,7 +26,7 @@ Exit codes:
   0  completed and Ready
   1  a check holds the stage (it may still pass), or the rollout has failed or is
      stalled
-  2  there is no such policy
+  2  there is no such policy or YurtAppDaemon
   3  progressing, paused, not looked at since the last edit, or completed but not
      Ready now
   4  environment error";
@@ -44,14 +46,14 @@ pub enum Command {
     Playground(PlaygroundArgs),
     /// Run the staging controller, or those that --controllers names, against a cluster
     Run(RunArgs),
-    /// Show how the rollout of one policy stands, what is missing, and what to do
+    /// Show how the rollout of one policy or YurtAppDaemon stands, what is missing, and what to do
     #[command(after_help = STATUS_EXIT_CODES)]
     Status(StatusArgs),
     /// Show which revision each stage of one policy has, in which objects it differs, and what it waits for
     Revisions(RevisionsArgs),
     /// Show the rollouts of a cluster live
     Watch(WatchArgs),
-    /// Check StagedBindingPolicies and StatusCollectors without a cluster
+    /// Check StagedBindingPolicies, StatusCollectors and YurtAppDaemons without a cluster
     #[cfg(feature = "playground")]
     Lint(LintArgs),
     /// Evaluate CEL expressions over an object or each item of a List, with the limits that the controller sets
@@ -147,8 +149,12 @@ pub struct LeaseArgs {
 
 #[derive(Debug, ClapArgs)]
 pub struct StatusArgs {
-    /// The name of the StagedBindingPolicy
-    pub name: String,
+    /// The name of a StagedBindingPolicy, or yad/NAME for a YurtAppDaemon
+    #[arg(value_name = "NAME")]
+    pub target: Target,
+    /// Namespace of the YurtAppDaemon [default: that of the kubeconfig's context]; a policy has none
+    #[arg(short, long, value_parser = namespace, value_name = "NAME")]
+    pub namespace: Option<String>,
     #[command(flatten)]
     pub cluster: ClusterArgs,
     /// Output format
@@ -169,11 +175,15 @@ pub struct RevisionsArgs {
 
 #[derive(Debug, ClapArgs)]
 pub struct WatchArgs {
-    /// Only the StagedBindingPolicy of this name
-    pub name: Option<String>,
+    /// Only the StagedBindingPolicy of this name, or with yad/NAME the YurtAppDaemon
+    #[arg(value_name = "NAME")]
+    pub target: Option<Target>,
+    /// Namespace of the YurtAppDaemon [default: that of the kubeconfig's context]; a policy has none
+    #[arg(short, long, value_parser = namespace, value_name = "NAME")]
+    pub namespace: Option<String>,
     #[command(flatten)]
     pub cluster: ClusterArgs,
-    /// End when the policy is in this phase, or when it has Completed or Failed instead (exit code 1); without NAME, every policy that
+    /// End when the policy or YurtAppDaemon is in this phase, or when it has Completed or Failed instead (exit code 1); without NAME, every policy that
     /// exists at the start
     #[arg(long, value_name = "PHASE")]
     pub until: Option<Goal>,
@@ -183,6 +193,13 @@ pub struct WatchArgs {
     /// How each change and, at the end, the summary are written; text is redrawn in place on a terminal
     #[arg(short, long, default_value = "text", value_name = "FORMAT")]
     pub output: Format,
+}
+
+impl WatchArgs {
+    /// Of the one object that is watched.
+    pub fn name(&self) -> Option<&str> {
+        self.target.as_ref().map(|target| target.name.as_str())
+    }
 }
 
 #[derive(Debug, ClapArgs)]
@@ -324,6 +341,9 @@ pub enum Root {
     /// What a filter sees of a bound object: group, version, resource, namespace (absent where cluster-scoped), name,
     /// resourceVersion, createOnly, statusCollectors, wantSingletonReportedState, wantMultiWECReportedState
     DownsyncClause,
+    /// What a condition of a YurtAppDaemon's stage sees: FILE is one of its workloads, or a List of them; NodePools in the List give the
+    /// labels of the pools
+    Pools,
     /// What a StatusCollector's expression sees: FILE is a map of `returned`, `inventory`, `obj` and `propagation`, or of those of
     /// them that the expression names
     Returned,

@@ -12,4 +12,5 @@ pub mod metrics;
 pub mod options;
 mod scrape;
 pub mod start;
+pub mod target;
 pub mod view;

@@ -4,6 +4,7 @@ use std::io::{self, Write as _};
 
 use anyhow::{Context as _, anyhow};
 use serde_json::{Value, json};
+use stagegate_decide::checks::Root;
 use stagegate_evaluate::{Answer, Budget, CompileError, EvalError, Value as CelValue};
 
 use self::given::{Given, Unproven};
@@ -12,6 +13,7 @@ use crate::args::{CelArgs, Format};
 use crate::controllers::variables;
 
 mod given;
+mod pools;
 
 /// Prints one answer a line: the value as JSON, and on standard error why it is false; with `-o json` `{"value": …, "type": "bool",
 /// "fuel": 12}`, with `explain` where it is false, or `{"error": {"message", "kind", "line", "column"}}`. The answers for the items of
@@ -74,9 +76,9 @@ impl Expression {
         let compiled = given.compile(&self.text).map_err(|error| self.refused(error))?;
         let bound = given.bind(&compiled)?;
         let metered = compiled.eval_metered(&bound, Budget::default());
-        let (value, fuel) = metered.map_err(|error| self.failed(&error, &bound))?;
+        let (value, fuel) = metered.map_err(|error| self.failed(&error, (given.root(), &bound)))?;
         let is_false = value == Answer::Bool(false);
-        let because = is_false.then(|| variables::why_false(&self.text, &bound));
+        let because = is_false.then(|| variables::why_false(&self.text, given.root(), &bound));
         Ok(Answered {
             value,
             fuel,
@@ -84,9 +86,9 @@ impl Expression {
         })
     }
 
-    fn failed(&self, error: &EvalError, bound: &[(&str, CelValue)]) -> Problem {
+    fn failed(&self, error: &EvalError, (root, bound): (Root, &[(&str, CelValue)])) -> Problem {
         Problem {
-            message: variables::explained(error, &self.text, bound),
+            message: variables::explained(error, (&self.text, root), bound),
             kind: error.kind.as_str(),
             place: None,
         }

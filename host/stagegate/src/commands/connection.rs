@@ -13,6 +13,7 @@ use stagegate_runtime::request::RequestError;
 
 use super::{Failure, Result};
 use crate::args::ClusterArgs;
+use crate::target::Kind;
 
 /// Longest wait of a command for an answer of the server.
 const ANSWER_MAX: Duration = Duration::from_secs(10);
@@ -23,9 +24,13 @@ pub struct Cluster {
     pub server: Server,
 }
 
-/// The address of an API server, as `HOST:PORT`.
+/// An API server, and the kind that it is asked for.
 #[derive(Clone, Debug)]
-pub struct Server(String);
+pub struct Server {
+    /// `HOST:PORT`.
+    address: String,
+    kind: Kind,
+}
 
 /// Must run inside a tokio runtime.
 ///
@@ -88,7 +93,13 @@ fn require_context(kubeconfig: &Kubeconfig, named: Option<&str>) -> anyhow::Resu
 }
 
 impl Cluster {
-    /// The answer to a request about StagedBindingPolicies.
+    /// For requests about objects of this kind.
+    pub fn asked_for(mut self, kind: Kind) -> Self {
+        self.server.kind = kind;
+        self
+    }
+
+    /// The answer to a request about objects of the kind that the server is asked for.
     ///
     /// # Errors
     /// [`Server::explain`]; when no answer comes within 10 s.
@@ -104,11 +115,14 @@ impl Server {
     fn of(url: &Uri) -> Self {
         let host = url.host().unwrap_or_default();
         let default_port = if url.scheme_str() == Some("http") { 80 } else { 443 };
-        Self(format!("{host}:{}", url.port_u16().unwrap_or(default_port)))
+        Self {
+            address: format!("{host}:{}", url.port_u16().unwrap_or(default_port)),
+            kind: Kind::default(),
+        }
     }
 
     fn silent(&self) -> anyhow::Error {
-        let Self(address) = self;
+        let address = &self.address;
         anyhow!(
             "the server {address} has not answered within {} s: check that it is reachable, and that the kubeconfig names the \
              right one",
@@ -135,12 +149,12 @@ impl Server {
             return error;
         };
         self.unconnected(cause)
-            .unwrap_or_else(|| error.context(format!("asking the server {}", self.0)))
+            .unwrap_or_else(|| error.context(format!("asking the server {}", self.address)))
     }
 
     /// The server has answered, and not as hoped.
     fn refused(&self, code: u16, message: &str) -> Option<anyhow::Error> {
-        let Self(address) = self;
+        let address = &self.address;
         match code {
             401 => Some(anyhow!(
                 "the server {address} does not accept these credentials (401 Unauthorized): log in again, choose another context \
@@ -151,8 +165,9 @@ impl Server {
                  with --context"
             )),
             404 => Some(anyhow!(
-                "the StagedBindingPolicy CRD is not installed on the server {address}: `stagegate crds | kubectl apply -f -` \
-                 installs it"
+                "the {} CRD is not installed on the server {address}: `{} | kubectl apply -f -` installs it",
+                self.kind.as_str(),
+                self.kind.definition()
             )),
             _ => None,
         }
@@ -160,7 +175,7 @@ impl Server {
 
     /// The server was not reached.
     fn unconnected(&self, error: &kube::Error) -> Option<anyhow::Error> {
-        let Self(address) = self;
+        let address = &self.address;
         if let kube::Error::Auth(cause) = error {
             return Some(anyhow!("getting the credentials for the server {address}: {cause}"));
         }
@@ -195,9 +210,9 @@ mod tests {
 
     #[test]
     fn an_address_has_the_port_of_its_scheme_unless_it_names_one() {
-        assert_eq!(server("https://api.example").0, "api.example:443");
-        assert_eq!(server("http://api.example/wds1").0, "api.example:80");
-        assert_eq!(server("https://[::1]:6443").0, "[::1]:6443");
+        assert_eq!(server("https://api.example").address, "api.example:443");
+        assert_eq!(server("http://api.example/wds1").address, "api.example:80");
+        assert_eq!(server("https://[::1]:6443").address, "[::1]:6443");
     }
 
     #[test]

@@ -1,21 +1,21 @@
-//! When a view has reached its end, judged by the policies' status alone. Must not know where the policies come from.
+//! When a view has reached its end, judged by the status of the objects alone. Must not know where they come from.
 
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 
-use stagegate_api::{Phase, StagedBindingPolicy};
+use stagegate_api::Phase;
 
 use crate::args::Goal;
 use crate::commands::Outcome;
-use crate::view::{Policies, times};
+use crate::view::{Rollout, Rollouts};
 
 /// What is waited for.
 pub enum Until {
-    /// Each of these policies is in this phase, or one ends in another.
-    Goal { goal: Goal, policies: BTreeSet<String> },
-    /// Each of these policies is completed: what the playground waits for, unless it is told otherwise.
+    /// Each of these is in this phase, or one ends in another.
+    Goal { goal: Goal, names: BTreeSet<String> },
+    /// Each of these is completed: what the playground waits for, unless it is told otherwise.
     #[cfg(feature = "playground")]
-    Completed { policies: BTreeSet<String> },
+    Completed { names: BTreeSet<String> },
     /// Nothing but Ctrl-C.
     Interrupted,
 }
@@ -24,23 +24,23 @@ pub enum Until {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
     Reached(Phase),
-    /// A policy has completed or failed, and that was not the goal.
+    /// One has completed or failed, and that was not the goal.
     Otherwise(Phase),
     TimedOut,
     Interrupted,
 }
 
 impl Until {
-    pub fn reached(&self, policies: &Policies) -> ControlFlow<Ended> {
+    pub fn reached(&self, rollouts: &Rollouts) -> ControlFlow<Ended> {
         let (wished, names) = match self {
-            Self::Goal { goal, policies } => (phase(*goal), policies),
+            Self::Goal { goal, names } => (phase(*goal), names),
             #[cfg(feature = "playground")]
-            Self::Completed { policies } => (Phase::Completed, policies),
+            Self::Completed { names } => (Phase::Completed, names),
             Self::Interrupted => return ControlFlow::Continue(()),
         };
         let phases: Vec<_> = names
             .iter()
-            .map(|name| policies.get(name).and_then(current_phase))
+            .map(|name| rollouts.get(name).and_then(current_phase))
             .collect();
         if phases.iter().all(|phase| *phase == Some(wished)) {
             return ControlFlow::Break(Ended::Reached(wished));
@@ -86,46 +86,45 @@ fn phase(goal: Goal) -> Phase {
     }
 }
 
-/// The phase, if it is about the spec as it is now. A policy that is completed but not Ready is not at its goal, as for `status`.
-fn current_phase(policy: &StagedBindingPolicy) -> Option<Phase> {
-    let status = policy.status.as_ref()?;
-    let is_current = status.observed_generation == policy.metadata.generation;
-    let phase = status.phase.filter(|_| is_current)?;
-    (phase != Phase::Completed || times::is_ready(status)).then_some(phase)
+/// The phase, if it is about the spec as it is now. What is completed but not Ready is not at its goal, as for `status`.
+fn current_phase(rollout: &Rollout) -> Option<Phase> {
+    let phase = rollout.phase.filter(|_| !rollout.is_outdated())?;
+    (phase != Phase::Completed || rollout.is_ready).then_some(phase)
 }
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
+    use crate::view::rollout::Versions;
 
-    fn policies(phases: &[(&str, Phase, i64)]) -> Policies {
-        let policy = |(name, phase, observed): &(&str, Phase, i64)| {
-            let mut policy = StagedBindingPolicy::default();
-            policy.metadata.name = Some((*name).to_owned());
-            policy.metadata.generation = Some(2);
-            let status = policy.status.insert(Default::default());
-            (status.phase, status.observed_generation) = (Some(*phase), Some(*observed));
-            let is_ready = if *phase == Phase::Completed { "True" } else { "False" };
-            let ready = json!({"type": "Ready", "status": is_ready, "reason": "A", "message": "",
-                "lastTransitionTime": "2026-01-01T00:00:00Z"});
-            status.conditions = vec![serde_json::from_value(ready).unwrap()];
-            ((*name).to_owned(), policy)
+    fn rollouts(phases: &[(&str, Phase, i64)]) -> Rollouts {
+        let rollout = |(name, phase, observed): &(&str, Phase, i64)| {
+            let rollout = Rollout {
+                name: (*name).to_owned(),
+                phase: Some(*phase),
+                is_ready: *phase == Phase::Completed,
+                versions: Versions {
+                    generation: Some(2),
+                    observed: Some(*observed),
+                    has_status: true,
+                },
+                ..Rollout::default()
+            };
+            (rollout.name.clone(), rollout)
         };
-        phases.iter().map(policy).collect()
+        phases.iter().map(rollout).collect()
     }
 
     fn goal(goal: Goal) -> Until {
         Until::Goal {
             goal,
-            policies: BTreeSet::from(["a".to_owned(), "b".to_owned()]),
+            names: BTreeSet::from(["a".to_owned(), "b".to_owned()]),
         }
     }
 
     #[test]
     fn every_applied_policy_must_be_there_and_no_other_counts() {
-        let completed = policies(&[
+        let completed = rollouts(&[
             ("a", Phase::Completed, 2),
             ("b", Phase::Completed, 2),
             ("c", Phase::Failed, 2),
@@ -134,32 +133,31 @@ mod tests {
             goal(Goal::Completed).reached(&completed),
             ControlFlow::Break(Ended::Reached(Phase::Completed))
         );
-        let one = policies(&[("a", Phase::Completed, 2)]);
+        let one = rollouts(&[("a", Phase::Completed, 2)]);
         assert_eq!(goal(Goal::Completed).reached(&one), ControlFlow::Continue(()));
     }
 
     #[test]
     fn a_phase_of_an_older_generation_does_not_count() {
-        let stale = policies(&[("a", Phase::Completed, 2), ("b", Phase::Completed, 1)]);
+        let stale = rollouts(&[("a", Phase::Completed, 2), ("b", Phase::Completed, 1)]);
         assert_eq!(goal(Goal::Completed).reached(&stale), ControlFlow::Continue(()));
     }
 
     #[test]
     fn a_completed_policy_that_is_not_ready_is_waited_for() {
-        let mut completed = policies(&[("a", Phase::Completed, 2), ("b", Phase::Completed, 2)]);
-        let status = completed.get_mut("b").and_then(|policy| policy.status.as_mut());
-        status.unwrap().conditions[0].status = "False".to_owned();
+        let mut completed = rollouts(&[("a", Phase::Completed, 2), ("b", Phase::Completed, 2)]);
+        completed.get_mut("b").unwrap().is_ready = false;
         assert_eq!(goal(Goal::Completed).reached(&completed), ControlFlow::Continue(()));
     }
 
     #[test]
     fn a_final_phase_that_is_not_the_wished_one_ends_it_in_vain() {
-        let failed = policies(&[("a", Phase::Failed, 2), ("b", Phase::Holding, 2)]);
+        let failed = rollouts(&[("a", Phase::Failed, 2), ("b", Phase::Holding, 2)]);
         assert_eq!(
             goal(Goal::Completed).reached(&failed),
             ControlFlow::Break(Ended::Otherwise(Phase::Failed))
         );
-        let held = policies(&[("a", Phase::Completed, 2), ("b", Phase::Holding, 2)]);
+        let held = rollouts(&[("a", Phase::Completed, 2), ("b", Phase::Holding, 2)]);
         assert_eq!(goal(Goal::Completed).reached(&held), ControlFlow::Continue(()));
         assert_eq!(
             goal(Goal::Holding).reached(&held),
@@ -169,7 +167,7 @@ mod tests {
 
     #[test]
     fn a_stalled_policy_is_waited_for_as_somebody_may_put_it_right() {
-        let stalled = policies(&[("a", Phase::Completed, 2), ("b", Phase::Stalled, 2)]);
+        let stalled = rollouts(&[("a", Phase::Completed, 2), ("b", Phase::Stalled, 2)]);
         assert_eq!(goal(Goal::Completed).reached(&stalled), ControlFlow::Continue(()));
     }
 }

@@ -38,9 +38,9 @@ pub fn execute(args: Args) -> ExitCode {
         #[cfg(feature = "playground")]
         Command::Playground(args) => block_on(playground::play(&args)),
         Command::Run(args) => block_on(run::controllers(&args)),
-        Command::Status(args) => block_on(status::policy(&args)),
+        Command::Status(args) => block_on(status::rollout(&args)),
         Command::Revisions(args) => block_on(revisions::policy(&args)),
-        Command::Watch(args) => block_on(watch::policies(&args)),
+        Command::Watch(args) => block_on(watch::rollouts(&args)),
         Command::Cel(args) => cel::evaluate(&args),
         Command::Gate(command) => gate::command(&command),
         #[cfg(feature = "playground")]

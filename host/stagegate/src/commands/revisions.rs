@@ -14,7 +14,7 @@ use crate::view::screen;
 /// A kubeconfig that cannot be used; a cluster that does not answer, or does not know the kind; a name that no policy has.
 pub async fn policy(args: &RevisionsArgs) -> Result {
     let cluster = connection::cluster(&args.cluster).await?;
-    let policy = lookup::policy(&cluster, &args.name).await?;
+    let policy = lookup::object(&cluster, &lookup::policies(&cluster), &args.name).await?;
     let revisions = Revisions::of(&policy);
     let mut out = io::stdout().lock();
     match args.output {

@@ -1,4 +1,4 @@
-//! `stagegate status`: how the rollout of one policy stands, once. Must not wait for anything but the answer of the server.
+//! `stagegate status`: how one rollout stands, once. Must not wait for anything but the answer of the server.
 
 use std::io::{self, Write as _};
 
@@ -6,15 +6,26 @@ use jiff::Timestamp;
 
 use super::{Outcome, Result, connection, lookup};
 use crate::args::{Format, StatusArgs};
+use crate::target::{Kind, Target};
 use crate::view::overview::{Overview, RolloutState};
-use crate::view::screen;
+use crate::view::{Rolled as _, screen};
 
 /// # Errors
-/// A kubeconfig that cannot be used; a cluster that does not answer, or does not know the kind; a name that no policy has.
-pub async fn policy(args: &StatusArgs) -> Result {
-    let cluster = connection::cluster(&args.cluster).await?;
-    let policy = lookup::policy(&cluster, &args.name).await?;
-    let overview = Overview::of(&policy);
+/// A kubeconfig that cannot be used; a cluster that does not answer, or does not know the kind; a name that no object has.
+pub async fn rollout(args: &StatusArgs) -> Result {
+    let Target { kind, name } = &args.target;
+    let cluster = connection::cluster(&args.cluster).await?.asked_for(*kind);
+    let rollout = match kind {
+        Kind::StagedBindingPolicy => {
+            let policies = lookup::policies(&cluster);
+            lookup::object(&cluster, &policies, name).await?.rollout()
+        }
+        Kind::YurtAppDaemon => {
+            let daemons = lookup::daemons(&cluster, args.namespace.as_deref());
+            lookup::object(&cluster, &daemons, name).await?.rollout()
+        }
+    };
+    let overview = Overview::of(&rollout);
     let mut out = io::stdout().lock();
     match args.output {
         Format::Json => {

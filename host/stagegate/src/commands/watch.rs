@@ -5,33 +5,48 @@ use std::time::Duration;
 
 use anyhow::anyhow;
 use kube::api::{Api, ListParams};
-use stagegate_api::StagedBindingPolicy;
 
 use super::connection::{self, Cluster};
 use super::goal::{Ended, Until};
 use super::signals::Signals;
 use super::{Failure, Outcome, Result, lookup};
 use crate::args::WatchArgs;
-use crate::view::follow::{Source, follow};
-use crate::view::{Counting, View};
+use crate::target::Kind;
+use crate::view::follow::{Guarded, Source, follow};
+use crate::view::{Counting, Rolled, View};
 
 /// # Errors
-/// A kubeconfig that cannot be used; a cluster that does not answer, or does not know the kind; a name that no policy has.
-pub async fn policies(args: &WatchArgs) -> Result {
-    let mut signals = Signals::catch()?;
-    let cluster = connection::cluster(&args.cluster).await?;
+/// A kubeconfig that cannot be used; a cluster that does not answer, or does not know the kind; a name that no object has.
+pub async fn rollouts(args: &WatchArgs) -> Result {
+    let signals = Signals::catch()?;
+    let kind = args.target.as_ref().map(|target| target.kind).unwrap_or_default();
+    let cluster = connection::cluster(&args.cluster).await?.asked_for(kind);
+    match kind {
+        Kind::StagedBindingPolicy => watch(args, (&cluster, lookup::policies(&cluster)), signals).await,
+        Kind::YurtAppDaemon => {
+            let daemons = lookup::daemons(&cluster, args.namespace.as_deref());
+            watch(args, (&cluster, daemons), signals).await
+        }
+    }
+}
+
+async fn watch<K: Rolled>(
+    args: &WatchArgs,
+    (cluster, api): (&Cluster, Api<Guarded<K>>),
+    mut signals: Signals,
+) -> Result {
     let until = tokio::select! {
-        until = until(args, &cluster) => until?,
+        until = until(args, cluster, &api) => until?,
         () = signals.next() => return Ok(interrupted(args)),
     };
-    let mut view = View::on_stdout(args.output, Counting::FromRollout);
+    let mut view = View::on_stdout(args.output, K::KIND, Counting::FromRollout);
     let source = Source {
-        client: cluster.client.clone(),
-        name: args.name.as_deref(),
+        api,
+        name: args.name(),
         explain: &|error| cluster.server.explain(error),
     };
     let ended = tokio::select! {
-        ended = follow(source, &mut view, |policies| until.reached(policies)) => ended?,
+        ended = follow(source, &mut view, |rollouts| until.reached(rollouts)) => ended?,
         () = signals.next() => Ended::Interrupted,
         () = timeout(args.timeout) => Ended::TimedOut,
     };
@@ -39,27 +54,28 @@ pub async fn policies(args: &WatchArgs) -> Result {
     Ok(ended.outcome(&until))
 }
 
-/// What is waited for. Asks the cluster whether it answers and knows the kind and the policy: a watch alone would try for ever.
-async fn until(args: &WatchArgs, cluster: &Cluster) -> Result<Until> {
-    let known = match (&args.name, args.until) {
-        (Some(name), _) => lookup::require(cluster, name).await.map(|()| vec![name.clone()])?,
-        (None, Some(_)) => lookup::names(cluster).await?,
+/// What is waited for. Asks the cluster whether it answers and knows the kind and the object: a watch alone would try for ever.
+async fn until<K: Rolled>(args: &WatchArgs, cluster: &Cluster, api: &Api<Guarded<K>>) -> Result<Until> {
+    let known = match (args.name(), args.until) {
+        (Some(name), _) => lookup::require(cluster, api, name)
+            .await
+            .map(|()| vec![name.to_owned()])?,
+        (None, Some(_)) => lookup::names(cluster, api).await?,
         (None, None) => {
-            let policies = Api::<StagedBindingPolicy>::all(cluster.client.clone());
             let params = ListParams::default().limit(1);
-            cluster.answer(policies.list_metadata(&params)).await?;
+            cluster.answer(api.list_metadata(&params)).await?;
             Vec::new()
         }
     };
     let Some(goal) = args.until else {
         return Ok(Until::Interrupted);
     };
-    let policies: BTreeSet<String> = known.into_iter().collect();
-    if policies.is_empty() {
+    let names: BTreeSet<String> = known.into_iter().collect();
+    if names.is_empty() {
         let text = "the cluster has no StagedBindingPolicy, so --until would wait for ever: create a policy, or leave out --until";
         return Err(Failure::Input(anyhow!(text)));
     }
-    Ok(Until::Goal { goal, policies })
+    Ok(Until::Goal { goal, names })
 }
 
 /// A signal before the first answer.

@@ -1,15 +1,17 @@
-//! What is new in a policy's status, as a list of changes. Must not format them.
+//! What is new in a rollout, as a list of changes. Must not format them.
 
-use kube::ResourceExt as _;
 use serde::Serialize;
-use stagegate_api::{CheckStatus, EvidencePiece, Outcome, Phase, StageState, StageStatus, StagedBindingPolicy};
+use stagegate_api::{CheckStatus, EvidencePiece, Outcome, Phase, StageState};
+
+use super::rollout::{Place, Rollout, RolloutStage};
 
 /// One thing that is new.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Change {
+    /// The name of the policy or YurtAppDaemon.
     pub policy: String,
-    /// `None`: about the policy as a whole, before any stage is active.
+    /// `None`: about the rollout as a whole, before any stage is active.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stage: Option<String>,
     #[serde(flatten)]
@@ -20,14 +22,18 @@ pub struct Change {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "type", rename_all = "camelCase")]
 pub enum What {
-    /// Phase or reason of the whole policy; the message is that of the check or condition with this reason.
+    /// Phase or reason of the whole rollout; the message belongs to the reason.
     Phase {
         phase: Phase,
         reason: String,
         message: String,
     },
-    /// A stage's state or its clusters.
-    State { state: StageState, clusters: Vec<String> },
+    /// A stage's state, its clusters, or how many of its pools are updated.
+    State {
+        state: StageState,
+        #[serde(flatten)]
+        place: Place,
+    },
     /// A check's answer.
     Check {
         check: String,
@@ -43,7 +49,7 @@ pub enum What {
     },
     /// What a reader should know about a stage beyond its checks.
     Note { message: String },
-    /// The policy was deleted.
+    /// The object was deleted.
     Deleted,
 }
 
@@ -58,48 +64,48 @@ impl Change {
 }
 
 /// The changes from `previous` (`None`: first seen) to `current`: stages in their order, the phase last.
-pub fn between(previous: Option<&StagedBindingPolicy>, current: &StagedBindingPolicy) -> Vec<Change> {
-    let policy = current.name_any();
+pub fn between(previous: Option<&Rollout>, current: &Rollout) -> Vec<Change> {
     let change = |stage: Option<&str>, what| Change {
-        policy: policy.clone(),
+        policy: current.name.clone(),
         stage: stage.map(str::to_owned),
         what,
     };
-    let Some(status) = &current.status else {
+    if !current.versions.has_status {
         return Vec::new();
-    };
-    let before = previous.and_then(|previous| previous.status.as_ref());
-
+    }
     let mut changes = Vec::new();
-    for stage in &status.stages {
-        let old = before.and_then(|before| before.stages.iter().find(|old| old.name == stage.name));
+    for stage in current.all_stages() {
+        let mut before = previous.into_iter().flat_map(Rollout::all_stages);
+        let old = before.find(|old| old.name == stage.name);
         changes.extend(
             of_stage(old, stage)
                 .into_iter()
                 .map(|what| change(Some(&stage.name), what)),
         );
     }
-    let Some(phase) = status.phase else { return changes };
-    let reason = status.reason.clone().unwrap_or_default();
-    let same = before.is_some_and(|before| before.phase == Some(phase) && before.reason == status.reason);
+    let Some(phase) = current.phase else { return changes };
+    let same = previous.is_some_and(|before| before.phase == Some(phase) && before.reason == current.reason);
     if !same {
-        let message = explanation(current, &reason);
+        let reason = current.reason.clone().unwrap_or_default();
+        let message = current.message.clone();
         changes.push(change(
-            status.active_stage.as_deref(),
+            current.active_stage.as_deref(),
             What::Phase { phase, reason, message },
         ));
     }
     changes
 }
 
-fn of_stage(old: Option<&StageStatus>, new: &StageStatus) -> Vec<What> {
+fn of_stage(old: Option<&RolloutStage>, new: &RolloutStage) -> Vec<What> {
     let mut changes = Vec::new();
-    let (old_state, old_clusters) =
-        old.map_or((StageState::Pending, &[][..]), |old| (old.state, &old.destinations[..]));
-    if old_state != new.state || old_clusters != new.destinations {
+    let is_news = match old {
+        Some(old) => (old.state, &old.place) != (new.state, &new.place),
+        None => new.state != StageState::Pending || !new.place.is_untouched(),
+    };
+    if is_news {
         changes.push(What::State {
             state: new.state,
-            clusters: new.destinations.clone(),
+            place: new.place.clone(),
         });
     }
     for check in &new.checks {
@@ -124,8 +130,7 @@ fn of_stage(old: Option<&StageStatus>, new: &StageStatus) -> Vec<What> {
     }
     let is_new = |name: &&String| !old.is_some_and(|old| old.unproven.contains(name));
     let unproven: Vec<&str> = new.unproven.iter().filter(is_new).map(String::as_str).collect();
-    // Of a placement that is gone it stays on record.
-    if !unproven.is_empty() && new.binding_policy.is_some() {
+    if !unproven.is_empty() {
         let message = format!("may be newer than admitted: {}", unproven.join(", "));
         changes.push(What::Note { message });
     }
@@ -136,21 +141,4 @@ fn of_stage(old: Option<&StageStatus>, new: &StageStatus) -> Vec<What> {
 fn same_answer(old: &CheckStatus, new: &CheckStatus) -> bool {
     (old.outcome, &old.reason, &old.message) == (new.outcome, &new.reason, &new.message)
         && (&old.evidence, &old.module_digest) == (&new.evidence, &new.module_digest)
-}
-
-/// The text that goes with a policy's reason word.
-pub(super) fn explanation(policy: &StagedBindingPolicy, reason: &str) -> String {
-    let Some(status) = &policy.status else {
-        return String::new();
-    };
-    let active = status
-        .stages
-        .iter()
-        .find(|stage| Some(&stage.name) == status.active_stage.as_ref());
-    let check = active.and_then(|stage| stage.checks.iter().find(|check| check.reason == reason));
-    let condition = status.conditions.iter().find(|condition| condition.reason == reason);
-    check
-        .map(|check| check.message.clone())
-        .or_else(|| condition.map(|condition| condition.message.clone()))
-        .unwrap_or_default()
 }

@@ -1,4 +1,4 @@
-//! Reads policies from a cluster into a view until its caller has seen enough.
+//! Reads the objects of one kind from a cluster into a view until its caller has seen enough.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -8,65 +8,65 @@ use std::pin::pin;
 use std::time::Duration;
 
 use futures::StreamExt as _;
+use kube::ResourceExt as _;
 use kube::api::Api;
 use kube::core::DeserializeGuard;
 use kube::runtime::WatchStreamExt as _;
 use kube::runtime::watcher::{self, Event};
-use kube::{Client, ResourceExt as _};
-use stagegate_api::StagedBindingPolicy;
 
-use super::{Policies, View};
+use super::{Rolled, Rollouts, View};
 
 /// How often the times on a screen move.
 const TICK: Duration = Duration::from_millis(100);
 
 /// One that does not decode must not stop the watch of the others.
-type Guarded = DeserializeGuard<StagedBindingPolicy>;
+pub type Guarded<K> = DeserializeGuard<K>;
 
-/// Where the policies come from.
-pub struct Source<'a> {
-    pub client: Client,
-    /// Only the policy of this name.
+/// Where the objects come from.
+pub struct Source<'a, K> {
+    pub api: Api<Guarded<K>>,
+    /// Only the object of this name.
     pub name: Option<&'a str>,
     /// What an error of the API server means.
     pub explain: &'a dyn Fn(anyhow::Error) -> anyhow::Error,
 }
 
-/// Shows the policies until `enough` breaks; it is asked after every change and every tick, unless what is shown may be old.
+/// Shows the rollouts until `enough` breaks; it is asked after every change and every tick, unless what is shown may be old.
 ///
 /// # Errors
 /// Those of the output. An error of the cluster goes to standard error, and the watch is tried again.
-pub async fn follow<W: Write, B>(
-    source: Source<'_>,
+pub async fn follow<K: Rolled, W: Write, B>(
+    source: Source<'_, K>,
     view: &mut View<W>,
-    mut enough: impl FnMut(&Policies) -> ControlFlow<B>,
+    mut enough: impl FnMut(&Rollouts) -> ControlFlow<B>,
 ) -> io::Result<B> {
-    let Source { client, name, explain } = source;
+    let Source { api, name, explain } = source;
+    let watching = || format!("watching {}", K::KIND.plural());
     let config = match name {
         Some(name) => watcher::Config::default().fields(&format!("metadata.name={name}")),
         None => watcher::Config::default(),
     };
-    let mut events = pin!(watcher::watcher(Api::<Guarded>::all(client), config).default_backoff());
+    let mut events = pin!(watcher::watcher(api, config).default_backoff());
     let mut ticks = tokio::time::interval(TICK);
     let mut seen = Seen::default();
     loop {
         tokio::select! {
             event = events.next() => match event {
                 Some(Ok(event)) => seen.take(event, view)?,
-                Some(Err(error)) => complain(&explain(error.into()).context("watching StagedBindingPolicies")),
-                None => complain(&anyhow::anyhow!("the watch of StagedBindingPolicies ended")),
+                Some(Err(error)) => complain(&explain(error.into()).context(watching())),
+                None => complain(&anyhow::anyhow!("{} ended", watching())),
             },
             _ = ticks.tick() => view.tick()?,
         }
-        if let Some(policies) = seen.current(view.policies())
-            && let ControlFlow::Break(end) = enough(&policies)
+        if let Some(rollouts) = seen.current(view.rollouts())
+            && let ControlFlow::Break(end) = enough(&rollouts)
         {
             return Ok(end);
         }
     }
 }
 
-/// Which of the shown policies are as the cluster has them.
+/// Which of the shown rollouts are as the cluster has them.
 #[derive(Default)]
 struct Seen {
     /// Those of the list that is under way; `None`: none is.
@@ -76,7 +76,7 @@ struct Seen {
 }
 
 impl Seen {
-    fn take<W: Write>(&mut self, event: Event<Guarded>, view: &mut View<W>) -> io::Result<()> {
+    fn take<K: Rolled, W: Write>(&mut self, event: Event<Guarded<K>>, view: &mut View<W>) -> io::Result<()> {
         match event {
             Event::Init => {
                 self.listed = Some(BTreeSet::new());
@@ -88,7 +88,7 @@ impl Seen {
             }
             Event::InitDone => {
                 let listed = self.listed.take().unwrap_or_default();
-                let shown = view.policies().keys();
+                let shown = view.rollouts().keys();
                 let gone: Vec<String> = shown.filter(|name| !listed.contains(*name)).cloned().collect();
                 self.unreadable.retain(|name| listed.contains(name));
                 gone.iter().try_for_each(|name| view.remove(name))
@@ -101,16 +101,17 @@ impl Seen {
         }
     }
 
-    fn show<W: Write>(&mut self, object: Guarded, view: &mut View<W>) -> io::Result<()> {
+    fn show<K: Rolled, W: Write>(&mut self, object: Guarded<K>, view: &mut View<W>) -> io::Result<()> {
         match object.0 {
-            Ok(policy) => {
-                self.unreadable.remove(&policy.name_any());
-                view.show(policy)
+            Ok(object) => {
+                self.unreadable.remove(&object.name_any());
+                view.show(object.rollout())
             }
             Err(invalid) => {
                 let name = invalid.metadata.name.unwrap_or_default();
                 complain(&anyhow::anyhow!(
-                    "StagedBindingPolicy {name} cannot be shown: {}",
+                    "{} {name} cannot be shown: {}",
+                    K::KIND.as_str(),
                     invalid.error
                 ));
                 self.unreadable.insert(name);
@@ -119,17 +120,19 @@ impl Seen {
         }
     }
 
-    /// The policies as the cluster has them; `None` while a list is under way, when some of them may be old or gone.
-    fn current<'p>(&self, policies: &'p Policies) -> Option<Cow<'p, Policies>> {
+    /// The rollouts as the cluster has them; `None` while a list is under way, when some of them may be old or gone.
+    fn current<'r>(&self, rollouts: &'r Rollouts) -> Option<Cow<'r, Rollouts>> {
         if self.listed.is_some() {
             return None;
         }
         if self.unreadable.is_empty() {
-            return Some(Cow::Borrowed(policies));
+            return Some(Cow::Borrowed(rollouts));
         }
-        let readable = policies.iter().filter(|(name, _)| !self.unreadable.contains(*name));
+        let readable = rollouts.iter().filter(|(name, _)| !self.unreadable.contains(*name));
         Some(Cow::Owned(
-            readable.map(|(name, policy)| (name.clone(), policy.clone())).collect(),
+            readable
+                .map(|(name, rollout)| (name.clone(), rollout.clone()))
+                .collect(),
         ))
     }
 }
@@ -144,21 +147,24 @@ mod tests {
     use std::time::Instant;
 
     use serde_json::json;
+    use stagegate_api::StagedBindingPolicy;
 
     use super::super::{Counting, Mode};
     use super::*;
+    use crate::target::Kind;
 
     fn view() -> View<Vec<u8>> {
         View {
             out: Vec::new(),
             mode: Mode::Lines,
             started: Instant::now(),
+            kind: Kind::StagedBindingPolicy,
             counting: Counting::FromRollout,
-            policies: Policies::new(),
+            rollouts: Rollouts::new(),
         }
     }
 
-    fn policy(name: &str, phase: &str) -> Guarded {
+    fn policy(name: &str, phase: &str) -> Guarded<StagedBindingPolicy> {
         let spec = json!({"stages": [], "downsync": []});
         let object = json!({
             "apiVersion": "community.kubestellar.io/v1alpha1", "kind": "StagedBindingPolicy",
@@ -168,7 +174,7 @@ mod tests {
     }
 
     fn names(seen: &Seen, view: &View<Vec<u8>>) -> Option<Vec<String>> {
-        let current = seen.current(view.policies())?;
+        let current = seen.current(view.rollouts())?;
         Some(current.keys().cloned().collect())
     }
 

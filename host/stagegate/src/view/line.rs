@@ -4,8 +4,10 @@ use serde::Serialize;
 use stagegate_api::printable::printable;
 
 use super::change::{Change, What};
+use super::frame::of_place;
+use super::rollout::Place;
 use super::shown::Elapsed;
-use super::text::{explained, milliseconds};
+use super::text::{explained, milliseconds, says};
 
 /// The changes of one moment, a line each, without line ends whatever the changes' texts hold. The check that gives the
 /// phase its reason is left out, unless it shows evidence: it would say the same once more.
@@ -23,7 +25,7 @@ pub fn texts(changes: &[Change], elapsed: Elapsed) -> Vec<String> {
         if !evidence.is_empty() {
             return false;
         }
-        let same = |what: &What| matches!(what, What::Phase { reason: why, message: said, .. } if why == reason && said == message);
+        let same = |what: &What| matches!(what, What::Phase { reason: why, message: said, .. } if why == reason && says(said, message));
         changes
             .iter()
             .any(|change| change.stage == check.stage && same(&change.what))
@@ -45,8 +47,11 @@ fn text(change: &Change, elapsed: Elapsed) -> String {
     line.push_str(&match &change.what {
         What::Phase { phase, reason, message } if format!("{phase:?}") == *reason => join(reason, message),
         What::Phase { phase, reason, message } => join(&format!("{phase:?} {reason}"), message),
-        What::State { state, clusters } if clusters.is_empty() => format!("{state:?}"),
-        What::State { state, clusters } => format!("{state:?} on {}", clusters.join(", ")),
+        What::State { state, place } => match place {
+            Place::Clusters { clusters } if clusters.is_empty() => format!("{state:?}"),
+            Place::Clusters { clusters } => format!("{state:?} on {}", clusters.join(", ")),
+            Place::Pools { .. } => format!("{state:?}: {}", of_place(place)),
+        },
         What::Check {
             check,
             outcome,

@@ -1,40 +1,44 @@
-//! The live view: what StagedBindingPolicies say about their rollouts, as a redrawn screen, as one line per change, or
+//! The live view: what StagedBindingPolicies or YurtAppDaemons say about their rollouts, as a redrawn screen, as one line per change, or
 //! as JSON lines.
 //!
-//! Everything shown comes from the policies' spec and status, so that `watch` sees on any cluster what the playground
-//! shows. What is shown is computed by pure functions ([`change`], [`frame`], [`overview`], [`revisions`], [`verdicts`]); only [`View`]
+//! Everything shown comes from the spec and status of the objects, so that `watch` sees on any cluster what the playground
+//! shows. Both kinds are read into one [`Rollout`] ([`policy`], [`daemon`]); what is shown of it is computed by pure functions ([`change`], [`frame`], [`overview`], [`revisions`], [`verdicts`]); only [`View`]
 //! writes, and only [`follow`] reads from a cluster.
 
 use std::io::{self, IsTerminal as _, Write};
 use std::time::Instant;
 
 use jiff::Timestamp;
-use kube::ResourceExt as _;
-use stagegate_api::StagedBindingPolicy;
 
+pub use self::rollout::{Rolled, Rollout, Rollouts};
 use self::screen::Screen;
-pub use self::shown::{Counting, Elapsed, Moment, Policies};
+pub use self::shown::{Counting, Elapsed, Moment};
 use crate::args::Format;
+use crate::target::Kind;
 
 pub mod change;
+mod daemon;
 pub mod follow;
 pub mod frame;
 pub mod line;
 pub mod overview;
+mod policy;
 pub mod revisions;
+pub mod rollout;
 pub mod screen;
 mod shown;
 mod text;
 pub mod times;
 pub mod verdicts;
 
-/// Shows policies as they change.
+/// Shows rollouts of one kind as they change.
 pub struct View<W> {
     out: W,
     mode: Mode,
     started: Instant,
+    kind: Kind,
     counting: Counting,
-    policies: Policies,
+    rollouts: Rollouts,
 }
 
 enum Mode {
@@ -45,7 +49,7 @@ enum Mode {
 
 impl View<io::Stdout> {
     /// On standard output: redrawn in place on a terminal, lines anywhere else.
-    pub fn on_stdout(format: Format, counting: Counting) -> Self {
+    pub fn on_stdout(format: Format, kind: Kind, counting: Counting) -> Self {
         let out = io::stdout();
         let mode = match format {
             Format::Json => Mode::Json,
@@ -56,38 +60,41 @@ impl View<io::Stdout> {
             out,
             mode,
             started: Instant::now(),
+            kind,
             counting,
-            policies: Policies::new(),
+            rollouts: Rollouts::new(),
         }
     }
 }
 
 impl<W: Write> View<W> {
-    pub fn policies(&self) -> &Policies {
-        &self.policies
+    pub fn rollouts(&self) -> &Rollouts {
+        &self.rollouts
     }
 
-    /// A policy as it is now.
+    /// A rollout as it is now.
     ///
     /// # Errors
     /// Those of the output.
-    pub fn show(&mut self, policy: StagedBindingPolicy) -> io::Result<()> {
-        let name = policy.name_any();
-        let changes = change::between(self.policies.get(&name), &policy);
-        let elapsed = self.moment().of(&policy);
-        self.policies.insert(name, policy);
+    pub fn show(&mut self, mut rollout: Rollout) -> io::Result<()> {
+        let previous = self.rollouts.get(&rollout.name);
+        // Of a rollout that is over, status may not say when it began; it was seen before that.
+        rollout.began = rollout.began.or(previous.and_then(|previous| previous.began));
+        let changes = change::between(previous, &rollout);
+        let elapsed = self.moment().of(&rollout);
+        self.rollouts.insert(rollout.name.clone(), rollout);
         self.write(&changes, elapsed)
     }
 
-    /// A policy is gone.
+    /// An object is gone.
     ///
     /// # Errors
     /// Those of the output.
     pub fn remove(&mut self, name: &str) -> io::Result<()> {
-        let Some(policy) = self.policies.remove(name) else {
+        let Some(rollout) = self.rollouts.remove(name) else {
             return Ok(());
         };
-        let elapsed = self.moment().of(&policy);
+        let elapsed = self.moment().of(&rollout);
         self.write(&[change::Change::gone(name)], elapsed)
     }
 
@@ -107,15 +114,15 @@ impl<W: Write> View<W> {
         let moment = self.moment();
         match &self.mode {
             Mode::Json => {
-                let summary = verdicts::Summary::of(&self.policies, ended, moment.elapsed);
+                let summary = verdicts::Summary::of(&self.rollouts, ended, moment.elapsed);
                 writeln!(
                     self.out,
                     "{}",
                     serde_json::to_string(&summary).map_err(io::Error::other)?
                 )
             }
-            Mode::Screen(_) => writeln!(self.out, "\n{}", verdicts::table(&self.policies, screen::width())),
-            Mode::Lines => writeln!(self.out, "{}", verdicts::table(&self.policies, None)),
+            Mode::Screen(_) => writeln!(self.out, "\n{}", verdicts::table(&self.rollouts, screen::width())),
+            Mode::Lines => writeln!(self.out, "{}", verdicts::table(&self.rollouts, None)),
         }?;
         self.out.flush()
     }
@@ -123,7 +130,13 @@ impl<W: Write> View<W> {
     fn write(&mut self, changes: &[change::Change], elapsed: Elapsed) -> io::Result<()> {
         let moment = self.moment();
         match &mut self.mode {
-            Mode::Screen(screen) => screen.draw(&mut self.out, &frame::lines(&self.policies, moment))?,
+            Mode::Screen(screen) => {
+                let lines = match self.rollouts.is_empty() {
+                    true => frame::nothing_yet(self.kind, moment.elapsed),
+                    false => frame::lines(&self.rollouts, moment),
+                };
+                screen.draw(&mut self.out, &lines)?;
+            }
             Mode::Lines => {
                 for line in line::texts(changes, elapsed) {
                     writeln!(self.out, "{line}")?;

@@ -12,7 +12,7 @@ use stagegate_decide::names::ObjectKey;
 
 use super::frame::{self, BOLD, DIM, Line};
 use super::text::span;
-use super::times;
+use super::{policy, times};
 
 const COLUMNS: usize = 5;
 const HEADER: [&str; COLUMNS] = ["STAGE", "REVISION", "SINCE", "DIFFERS", "WAITS FOR"];
@@ -93,14 +93,14 @@ impl<'a> Revisions<'a> {
             None => (first, Some("the controller")),
         };
         let stages = match status {
-            Some(status) => frame::stages(policy, status),
+            Some(status) => policy::stages(policy, status),
             None => {
                 let names = policy.spec.stages.iter().map(|stage| stage.name.as_str());
                 names.map(|name| (name, None)).collect()
             }
         };
         let stage = |(name, record): (&'a str, Option<&'a StageStatus>)| {
-            let held_record = record.filter(|record| frame::is_held(policy, record));
+            let held_record = record.filter(|record| policy::is_held(policy, record));
             let state = record.map_or(StageState::Pending, |record| record.state);
             let held_since = held_record.and_then(|record| record.held_since.as_ref());
             let reason = reason.filter(|_| awaiting == Some(name));

@@ -1,16 +1,11 @@
 //! What the live view shows, and when.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use stagegate_api::StagedBindingPolicy;
 
+use super::rollout::Rollout;
 use super::text::{seconds, span};
-use super::times;
-
-/// The policies by name.
-pub type Policies = BTreeMap<String, StagedBindingPolicy>;
 
 /// What the times of a view count from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -18,7 +13,7 @@ pub enum Counting {
     /// The start of the view: in the playground, rollouts begin with it.
     #[default]
     FromStart,
-    /// The beginning of each policy's rollout, by its status.
+    /// The beginning of each rollout, by its status.
     FromRollout,
 }
 
@@ -31,19 +26,19 @@ pub struct Moment {
 }
 
 impl Moment {
-    /// The time that a change of the policy is shown with.
-    pub(super) fn of(self, policy: &StagedBindingPolicy) -> Elapsed {
+    /// The time that a change of the rollout is shown with.
+    pub(super) fn of(self, rollout: &Rollout) -> Elapsed {
         match self.counting {
             Counting::FromStart => Elapsed::Precise(self.elapsed),
-            Counting::FromRollout => Elapsed::Whole(times::since_beginning(policy, self.now)),
+            Counting::FromRollout => Elapsed::Whole(rollout.since_beginning(self.now)),
         }
     }
 
-    /// The same for the state of the policy as a whole: that of a completed rollout no longer grows.
-    pub(super) fn of_rollout(self, policy: &StagedBindingPolicy) -> Elapsed {
+    /// The same for the state of the rollout as a whole: that of a completed one no longer grows.
+    pub(super) fn of_rollout(self, rollout: &Rollout) -> Elapsed {
         match self.counting {
             Counting::FromStart => Elapsed::Precise(self.elapsed),
-            Counting::FromRollout => Elapsed::Whole(times::duration(policy, self.now)),
+            Counting::FromRollout => Elapsed::Whole(rollout.duration(self.now)),
         }
     }
 }

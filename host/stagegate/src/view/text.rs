@@ -29,6 +29,20 @@ pub(super) fn span(duration: Duration) -> String {
     format!("{}{}{small}", large.0, large.1)
 }
 
+/// Names of clusters, the first eight of them.
+pub(super) fn clusters(names: &[String]) -> String {
+    const SHOWN: usize = 8;
+    match names.len().checked_sub(SHOWN) {
+        None | Some(0) => names.join(", "),
+        Some(more) => format!("{} and {more} more", names[..SHOWN].join(", ")),
+    }
+}
+
+/// Whether a message is, or ends with, what a check says.
+pub(super) fn says(message: &str, said: &str) -> bool {
+    message == said || (!said.is_empty() && message.ends_with(said))
+}
+
 /// What a check's answer rests on, behind its message: `passes [clusters=2 share=1]`.
 pub(super) fn explained(message: &str, evidence: &[EvidencePiece]) -> String {
     if evidence.is_empty() {

@@ -10,7 +10,7 @@ use stagegate_api::{Phase, StageState, StagedBindingPolicy, StagedBindingPolicyS
 /// completed; without any record, when the policy was created.
 pub(super) fn began(policy: &StagedBindingPolicy) -> Option<Timestamp> {
     let recorded = policy.status.as_ref().and_then(|status| {
-        let uncompleted = condition(status, "Completed").filter(|condition| condition.status == "False");
+        let uncompleted = condition(&status.conditions, "Completed").filter(|condition| condition.status == "False");
         first_placement(status).or(uncompleted.map(|condition| &condition.last_transition_time))
     });
     let created = policy.metadata.creation_timestamp.as_ref();
@@ -32,19 +32,10 @@ fn first_placement(status: &StagedBindingPolicyStatus) -> Option<&Time> {
     placed.min_by_key(|time| time.0)
 }
 
-/// How long ago the rollout began; zero where that is not known.
-pub(super) fn since_beginning(policy: &StagedBindingPolicy, now: Timestamp) -> Duration {
-    began(policy).map_or(Duration::ZERO, |began| between(began, now))
-}
-
-/// How long the rollout has taken so far, or until it was completed.
-pub(super) fn duration(policy: &StagedBindingPolicy, now: Timestamp) -> Duration {
-    let status = policy.status.as_ref();
-    let completed = status
-        .filter(|status| status.phase == Some(Phase::Completed))
-        .and_then(|status| condition(status, "Completed"));
-    let end = completed.map_or(now, |condition| condition.last_transition_time.0);
-    since_beginning(policy, end)
+/// When the rollout was completed.
+pub(super) fn completed(status: &StagedBindingPolicyStatus) -> Option<Timestamp> {
+    let completed = condition(&status.conditions, "Completed").filter(|_| status.phase == Some(Phase::Completed));
+    completed.map(|condition| condition.last_transition_time.0)
 }
 
 /// Since when the policy is in its phase, as far as its conditions tell.
@@ -54,16 +45,16 @@ pub(super) fn phase_since(status: &StagedBindingPolicyStatus) -> Option<&Time> {
         Phase::Completed => "Completed",
         Phase::Failed | Phase::Stalled => "Stalled",
     };
-    condition(status, type_).map(|condition| &condition.last_transition_time)
+    condition(&status.conditions, type_).map(|condition| &condition.last_transition_time)
 }
 
-/// Whether the workload is placed and passes now, by the condition `Ready`.
-pub fn is_ready(status: &StagedBindingPolicyStatus) -> bool {
-    condition(status, "Ready").is_some_and(|ready| ready.status == "True")
+/// Whether the condition of this type is there and True.
+pub(super) fn is_true(conditions: &[Condition], type_: &str) -> bool {
+    condition(conditions, type_).is_some_and(|condition| condition.status == "True")
 }
 
-pub(super) fn condition<'s>(status: &'s StagedBindingPolicyStatus, type_: &str) -> Option<&'s Condition> {
-    status.conditions.iter().find(|condition| condition.type_ == type_)
+pub(super) fn condition<'s>(conditions: &'s [Condition], type_: &str) -> Option<&'s Condition> {
+    conditions.iter().find(|condition| condition.type_ == type_)
 }
 
 /// Zero where clocks differ.

@@ -3,13 +3,12 @@
 use std::time::Duration;
 
 use comfy_table::{ColumnConstraint, ContentArrangement, Table, Width, presets};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde::Serialize;
-use stagegate_api::{EvidencePiece, Outcome, Phase, StageState, StagedBindingPolicy};
+use stagegate_api::Outcome;
 
-use super::shown::Policies;
+use super::rollout::{Place, Progress, Rollout, RolloutStage, Rollouts};
 use super::text::{explained, milliseconds};
-use super::{change, frame, times};
+use crate::target::Kind;
 
 /// The last line of `-o json`.
 #[derive(Debug, Serialize)]
@@ -18,145 +17,47 @@ pub struct Summary<'a> {
     pub elapsed_ms: u64,
     /// Why the view ended: `Completed`, `Holding`, `Failed`, `TimedOut`, `Interrupted`.
     pub ended: &'a str,
-    pub policies: Vec<PolicySummary<'a>>,
-}
-
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct PolicySummary<'a> {
-    pub name: &'a str,
-    pub phase: Option<Phase>,
-    pub reason: Option<&'a str>,
-    /// That of the check or condition with the reason.
-    pub message: String,
-    /// Since when the policy is in its phase.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub since: Option<&'a Time>,
-    pub active_stage: Option<&'a str>,
-    pub stages: Vec<StageSummary<'a>>,
-}
-
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct StageSummary<'a> {
-    pub name: &'a str,
-    pub state: StageState,
-    pub clusters: &'a [String],
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub placed_at: Option<&'a Time>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub passed_at: Option<&'a Time>,
-    /// Since when it has been held at the versions that are admitted to it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub held_since: Option<&'a Time>,
-    /// Objects of which clusters may have got a newer version than the admitted one.
-    #[serde(skip_serializing_if = "<[_]>::is_empty")]
-    pub unproven: &'a [String],
-    pub checks: Vec<CheckSummary<'a>>,
-    pub not_evaluated: &'a [String],
-    pub message: Option<&'a str>,
-}
-
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct CheckSummary<'a> {
-    pub check: &'a str,
-    pub outcome: Outcome,
-    pub reason: &'a str,
-    pub message: &'a str,
-    /// Since when it has given this very answer.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub since: Option<&'a Time>,
-    /// What a gate's answer rests on.
-    #[serde(skip_serializing_if = "<[_]>::is_empty")]
-    pub evidence: &'a [EvidencePiece],
-    /// The component that a gate ran, as `sha256:…`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub module_digest: Option<&'a str>,
+    /// Policies or YurtAppDaemons.
+    pub policies: Vec<&'a Rollout>,
 }
 
 impl<'a> Summary<'a> {
-    pub fn of(policies: &'a Policies, ended: &'a str, elapsed: Duration) -> Self {
+    pub fn of(rollouts: &'a Rollouts, ended: &'a str, elapsed: Duration) -> Self {
         Self {
             elapsed_ms: milliseconds(elapsed),
             ended,
-            policies: policies
-                .iter()
-                .map(|(name, policy)| PolicySummary::of(name, policy))
-                .collect(),
+            policies: rollouts.values().collect(),
         }
     }
 }
 
-impl<'a> PolicySummary<'a> {
-    pub(super) fn of(name: &'a str, policy: &'a StagedBindingPolicy) -> Self {
-        let status = policy.status.as_ref();
-        let records = status.map(|status| status.stages.as_slice()).unwrap_or_default();
-        let stage = |spec: &'a stagegate_api::Stage| {
-            let record = records.iter().find(|record| record.name == spec.name);
-            let held = record.filter(|record| frame::is_held(policy, record));
-            let checks = record.map(|record| record.checks.as_slice()).unwrap_or_default();
-            StageSummary {
-                name: &spec.name,
-                state: record.map_or(StageState::Pending, |record| record.state),
-                clusters: record.map(|record| record.destinations.as_slice()).unwrap_or_default(),
-                placed_at: record.and_then(|record| record.placed_at.as_ref()),
-                passed_at: record.and_then(|record| record.passed_at.as_ref()),
-                held_since: held.and_then(|record| record.held_since.as_ref()),
-                unproven: held.map(|record| record.unproven.as_slice()).unwrap_or_default(),
-                checks: checks
-                    .iter()
-                    .map(|check| CheckSummary {
-                        check: &check.name,
-                        outcome: check.outcome,
-                        reason: &check.reason,
-                        message: &check.message,
-                        since: check.evaluated_at.as_ref(),
-                        evidence: &check.evidence,
-                        module_digest: check.module_digest.as_deref(),
-                    })
-                    .collect(),
-                not_evaluated: record.map(|record| record.not_evaluated.as_slice()).unwrap_or_default(),
-                message: record.and_then(|record| record.message.as_deref()),
-            }
-        };
-        let reason = status.and_then(|status| status.reason.as_deref());
-        Self {
-            name,
-            phase: status.and_then(|status| status.phase),
-            reason,
-            message: change::explanation(policy, reason.unwrap_or_default()),
-            since: status.and_then(times::phase_since),
-            active_stage: status.and_then(|status| status.active_stage.as_deref()),
-            stages: policy.spec.stages.iter().map(stage).collect(),
-        }
-    }
-}
-
-/// One row per check; a stage without one has a row of its own. `width`: text is wrapped to this many columns of a terminal, and
-/// columns of the table that then have no room are left out.
-pub fn table(policies: &Policies, width: Option<u16>) -> String {
+/// One row per check; a stage without one has a row of its own, and so has a YurtAppDaemon without stages. `width`: text is wrapped to
+/// this many columns of a terminal, and columns of the table that then have no room are left out.
+pub fn table(rollouts: &Rollouts, width: Option<u16>) -> String {
     let mut cells: Vec<[String; COLUMNS]> = Vec::new();
-    for (name, policy) in policies {
-        let mut policy_cell = name.as_str();
-        for stage in &PolicySummary::of(name, policy).stages {
-            let (state, clusters) = (format!("{:?}", stage.state), stage.clusters.join(", "));
-            let mut stage_cells = [policy_cell, stage.name, &state, &clusters];
+    for (name, rollout) in rollouts {
+        cells.extend(unstaged(rollout));
+        let mut name_cell = name.as_str();
+        for stage in &rollout.stages {
+            let (state, place) = (format!("{:?}", stage.state), place(&stage.place));
+            let mut stage_cells = [name_cell, stage.name.as_str(), &state, &place];
             for [check, outcome, reason, message] in rows(stage) {
-                let [policy, stage, state, clusters] = stage_cells;
-                let row = [policy, stage, state, clusters, &check, &outcome, &reason, &message];
+                let [name, stage, state, place] = stage_cells;
+                let row = [name, stage, state, place, &check, &outcome, &reason, &message];
                 cells.push(row.map(stagegate_api::printable::printable));
                 stage_cells = [""; 4];
             }
-            policy_cell = "";
+            name_cell = "";
         }
     }
-    let least: [usize; COLUMNS] = std::array::from_fn(|column| least_width(column, &cells));
+    let kind = rollouts.values().next().map(|rollout| rollout.kind).unwrap_or_default();
+    let header = header(kind);
+    let least: [usize; COLUMNS] = std::array::from_fn(|column| least_width(header[column], (column, &cells)));
     let columns = with_room(&least, width);
     let mut table = Table::new();
     table
         .load_style(presets::NOTHING)
-        .set_header(columns.iter().map(|column| HEADER[*column]));
+        .set_header(columns.iter().map(|column| header[*column]));
     for row in &cells {
         table.add_row(columns.iter().map(|column| &row[*column]));
     }
@@ -174,9 +75,6 @@ pub fn table(policies: &Policies, width: Option<u16>) -> String {
 }
 
 const COLUMNS: usize = 8;
-const HEADER: [&str; COLUMNS] = [
-    "POLICY", "STAGE", "STATE", "CLUSTERS", "CHECK", "OUTCOME", "REASON", "MESSAGE",
-];
 /// Columns of text, which may be wrapped between words.
 const WRAPPED: [usize; 2] = [3, 7];
 /// What is left out first where there is no room: the message says more than the reason, and status has the clusters.
@@ -186,9 +84,33 @@ const PADDING: usize = 2;
 /// A longer word, such as a digest, may be split.
 const WORD_MAX: usize = 24;
 
+const fn header(kind: Kind) -> [&'static str; COLUMNS] {
+    let (name, place) = match kind {
+        Kind::StagedBindingPolicy => ("POLICY", "CLUSTERS"),
+        Kind::YurtAppDaemon => ("NAME", "POOLS"),
+    };
+    [name, "STAGE", "STATE", place, "CHECK", "OUTCOME", "REASON", "MESSAGE"]
+}
+
+/// The row of a rollout that has no stage to show.
+fn unstaged(rollout: &Rollout) -> Option<[String; COLUMNS]> {
+    let Progress { updated, total } = rollout.progress.filter(|_| rollout.stages.is_empty())?;
+    let reason = rollout.reason.as_deref().unwrap_or_default();
+    let pools = format!("{updated} of {total}");
+    let row = [&rollout.name, "", "", &pools, "", "", reason, &rollout.message];
+    Some(row.map(stagegate_api::printable::printable))
+}
+
+fn place(place: &Place) -> String {
+    match place {
+        Place::Clusters { clusters } => clusters.join(", "),
+        Place::Pools { pools, updated } => format!("{updated} of {pools}"),
+    }
+}
+
 /// The least that a column takes, without splitting a word.
-fn least_width(column: usize, cells: &[[String; COLUMNS]]) -> usize {
-    let texts = cells.iter().map(|row| row[column].as_str()).chain([HEADER[column]]);
+fn least_width(header: &str, (column, cells): (usize, &[[String; COLUMNS]])) -> usize {
+    let texts = cells.iter().map(|row| row[column].as_str()).chain([header]);
     let widest = if WRAPPED.contains(&column) {
         let words = texts.flat_map(str::split_whitespace);
         words.map(|word| word.chars().count().min(WORD_MAX)).max()
@@ -212,10 +134,10 @@ fn with_room(least: &[usize; COLUMNS], width: Option<u16>) -> Vec<usize> {
     columns
 }
 
-fn rows(stage: &StageSummary<'_>) -> Vec<[String; 4]> {
+fn rows(stage: &RolloutStage) -> Vec<[String; 4]> {
     let row = |cells: [&str; 4]| cells.map(str::to_owned);
     if stage.checks.is_empty() {
-        return vec![row(["", "", "", stage.message.unwrap_or_default()])];
+        return vec![row(["", "", "", stage.message.as_deref().unwrap_or_default()])];
     }
     let outcome = |outcome| match outcome {
         Outcome::Pass => "Pass",
@@ -227,8 +149,8 @@ fn rows(stage: &StageSummary<'_>) -> Vec<[String; 4]> {
         .checks
         .iter()
         .map(|check| {
-            let message = explained(check.message, check.evidence);
-            row([check.check, outcome(check.outcome), check.reason, &message])
+            let message = explained(&check.message, &check.evidence);
+            row([&check.name, outcome(check.outcome), &check.reason, &message])
         })
         .collect()
 }
@@ -239,6 +161,9 @@ mod tests {
 
     use serde_json::json;
 
+    use stagegate_api::StagedBindingPolicy;
+
+    use super::super::rollout::Rolled as _;
     use super::table;
 
     fn rollout() -> String {
@@ -255,8 +180,8 @@ mod tests {
             "spec": {"downsync": [], "stages": [{"name": "dev"}, {"name": "prod"}]},
             "status": {"stages": [{"name": "dev", "state": "Passed", "destinations": ["dev-1", "dev-2"], "checks": checks}]},
         });
-        let policies = BTreeMap::from([("nginx".to_owned(), serde_json::from_value(policy).unwrap())]);
-        table(&policies, Some(80))
+        let policy: StagedBindingPolicy = serde_json::from_value(policy).unwrap();
+        table(&BTreeMap::from([("nginx".to_owned(), policy.rollout())]), Some(80))
     }
 
     #[test]

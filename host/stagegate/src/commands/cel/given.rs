@@ -8,10 +8,12 @@ use anyhow::{Context as _, anyhow};
 use serde_json::Value;
 use stagegate_api::combined_status_view::{self, CombinedStatusView, RowErrorView};
 use stagegate_api::{CombinedStatus, EvidenceRow, EvidenceView, Reported, evidence, label};
+use stagegate_decide::checks::{ClusterReport, JudgedObject, PoolReport, Reason, Root};
 use stagegate_decide::names::ObjectKey;
-use stagegate_decide::staging::{ClusterReport, JudgedObject, Reason, Root, is_without_status};
+use stagegate_decide::staging::is_without_status;
 use stagegate_evaluate::{self as cel, CompileError, Compiled, compile};
 
+use super::pools;
 use crate::args::{self, CelArgs};
 use crate::commands::{Failure, Result};
 use crate::controllers::combine::evaluate as collector;
@@ -28,6 +30,8 @@ pub struct Item {
 /// What an expression sees.
 pub enum Given {
     Check(Box<Check>),
+    /// What runs in pools, and what the user should know of it.
+    Pools(Vec<PoolReport>, Option<String>),
     /// The variables of a StatusCollector's expression that have a value.
     Collector(Vec<(&'static str, cel::Value)>),
 }
@@ -62,7 +66,8 @@ pub fn items(args: &CelArgs) -> Result<Vec<Item>> {
     };
     let shown = shown(path);
     let listed = manifest.value.get("items").and_then(Value::as_array);
-    let Some(listed) = listed.filter(|_| manifest.kind().ends_with("List")) else {
+    let is_split = args.root != args::Root::Pools && manifest.kind().ends_with("List");
+    let Some(listed) = listed.filter(|_| is_split) else {
         let source = Source {
             shown,
             kind: kind_of(&manifest.value),
@@ -116,6 +121,7 @@ fn given(root: args::Root, value: &Value, source: &Source<'_>) -> Result<Given> 
     let root = match root {
         args::Root::CombinedStatus | args::Root::Obj => Root::CombinedStatus,
         args::Root::DownsyncClause => Root::Clause,
+        args::Root::Pools => return pools::given(value, &source.shown),
         args::Root::Returned => return of_collector(value, source),
     };
     if root == Root::Clause || source.kind != Some("CombinedStatus") {
@@ -190,13 +196,23 @@ impl Given {
     pub fn note(&self) -> Option<&str> {
         match self {
             Self::Check(check) => check.note.as_deref(),
+            Self::Pools(_, note) => note.as_deref(),
             Self::Collector(_) => None,
+        }
+    }
+
+    /// Of the variables; those of a StatusCollector's expression have no words of their own.
+    pub fn root(&self) -> Root {
+        match self {
+            Self::Check(check) => check.root,
+            Self::Pools(..) => Root::Pools,
+            Self::Collector(_) => Root::CombinedStatus,
         }
     }
 
     pub fn compile(&self, text: &str) -> std::result::Result<Compiled, CompileError> {
         match self {
-            Self::Check(check) => variables::compile(text, check.root),
+            Self::Check(_) | Self::Pools(..) => variables::compile(text, self.root()),
             Self::Collector(_) => compile(text, collector::VARIABLES),
         }
     }
@@ -212,6 +228,13 @@ impl Given {
                 Ok(unproven) => unproven,
                 Err(message) => without_value(message),
             }),
+            Self::Pools(pools, _) => {
+                let shown = Shown {
+                    pools: Some(pools),
+                    ..Shown::default()
+                };
+                variables::values(&variables::named(compiled, Root::Pools), shown).map_err(without_value)
+            }
             Self::Collector(values) => {
                 let is_given = |name: &str| values.iter().any(|(given, _)| *given == name);
                 match compiled.variables().find(|name| !is_given(name)) {
@@ -238,11 +261,11 @@ impl Check {
                 clause: Some(&self.value),
                 ..Shown::default()
             },
-            Root::CombinedStatus => Shown {
-                clause: None,
+            Root::CombinedStatus | Root::Pools => Shown {
                 combined: Some(&self.value),
                 clusters: self.clusters.as_deref(),
                 object: self.object.as_ref(),
+                ..Shown::default()
             },
         };
         variables::values(&variables::named(compiled, self.root), shown).map_err(Err)

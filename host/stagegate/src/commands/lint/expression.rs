@@ -106,18 +106,19 @@ pub fn constant(manifest: &Manifest, pointer: &str, (root, reading): (Root, &Rea
     let what = match (root, reading.always) {
         (Root::Clause, Some(true)) => "is always true: it keeps every object",
         (Root::Clause, Some(false)) => "is always false: it keeps no object",
-        (Root::CombinedStatus, Some(true)) => "is always true: it never holds the stage",
-        (Root::CombinedStatus, Some(false)) => "is always false: the stage never passes",
+        (Root::CombinedStatus | Root::Pools, Some(true)) => "is always true: it never holds the stage",
+        (Root::CombinedStatus | Root::Pools, Some(false)) => "is always false: the stage never passes",
         (_, None) if names_none => "names no variable, so it gives the same result for every object",
         (_, None) => return None,
     };
     let expression = match root {
         Root::Clause => "filter",
-        Root::CombinedStatus => "condition",
+        Root::CombinedStatus | Root::Pools => "condition",
     };
     let variable = match root {
         Root::Clause => "object",
         Root::CombinedStatus => "clusters",
+        Root::Pools => "pools",
     };
     let finding = Finding::warning(
         manifest,

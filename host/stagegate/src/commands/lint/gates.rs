@@ -1,4 +1,4 @@
-//! What is wrong with a policy's gates, as far as the ConfigMaps and components among the files tell: each component is loaded as the
+//! What is wrong with the gates of stages, as far as the ConfigMaps and components among the files tell: each component is loaded as the
 //! controller loads it, and says itself whether it takes its config. Must not ask it for a verdict.
 
 use std::path::PathBuf;
@@ -16,10 +16,10 @@ use super::finding::Finding;
 use super::policy::items;
 use crate::args::GATE_NAMESPACE;
 use crate::commands::{Failure, Result, gate::file};
-use crate::controllers::staging::gates::unpack::{self, Unusable};
+use crate::controllers::gates::unpack::{self, Unusable};
 use crate::manifests::Manifest;
 
-/// Loads the components that policies name; each only once.
+/// Loads the components that gates name; each only once.
 #[derive(Default)]
 pub struct Gates(OnceLock<Arc<Sandbox>>);
 
@@ -45,11 +45,13 @@ impl Gate<'_> {
 }
 
 impl Gates {
+    /// About the gates of the stages in the list at the pointer.
+    ///
     /// # Errors
     /// The sandbox does not work, or a file cannot be read.
-    pub fn findings(&self, manifest: &Manifest, beside: &Beside) -> Result<Vec<Finding>> {
+    pub fn findings(&self, manifest: &Manifest, stages: &str, beside: &Beside) -> Result<Vec<Finding>> {
         let mut findings = Vec::new();
-        for stage in items(manifest, "/spec/stages") {
+        for stage in items(manifest, stages) {
             for item in items(manifest, &format!("{}/gates", stage.pointer)) {
                 let text = |member: &str| item.value.pointer(member).and_then(Value::as_str).unwrap_or_default();
                 let gate = Gate {

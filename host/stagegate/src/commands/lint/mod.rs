@@ -1,4 +1,4 @@
-//! `stagegate lint`: what is wrong with policies and collectors, as far as files alone can tell. Talks to no cluster.
+//! `stagegate lint`: what is wrong with policies, collectors and YurtAppDaemons, as far as files alone can tell. Talks to no cluster.
 //!
 //! The schema and its rules are not written again here: an API server in this process judges the objects
 //! ([`schema`]). The other modules say what a schema cannot.
@@ -18,6 +18,7 @@ use crate::manifests::{self, Manifest, ReadError};
 mod beside;
 mod clauses;
 mod collector;
+mod daemon;
 mod expression;
 mod finding;
 mod gates;
@@ -78,12 +79,14 @@ pub fn check(args: &LintArgs) -> Result {
 enum Kind {
     Policy,
     Collector,
+    Daemon,
 }
 
 fn kind_of(manifest: &Manifest) -> Option<Kind> {
     match manifest.kind() {
         "StagedBindingPolicy" => Some(Kind::Policy),
         "StatusCollector" => Some(Kind::Collector),
+        "YurtAppDaemon" => Some(Kind::Daemon),
         _ => None,
     }
 }
@@ -102,9 +105,13 @@ fn of_objects(objects: &[Manifest], skipped: &[Manifest], wasm: &[PathBuf]) -> R
                 findings.extend(stages::findings(manifest));
                 findings.extend(updates::findings(manifest));
                 findings.extend(reach::findings(manifest, &beside, &kinds));
-                findings.extend(gates.findings(manifest, &beside)?);
+                findings.extend(gates.findings(manifest, policy::STAGES, &beside)?);
             }
             Some(Kind::Collector) => findings.extend(collector::findings(manifest)),
+            Some(Kind::Daemon) => {
+                findings.extend(daemon::findings(manifest));
+                findings.extend(gates.findings(manifest, daemon::STAGES, &beside)?);
+            }
             None => {}
         }
     }
@@ -123,5 +130,8 @@ fn of_objects(objects: &[Manifest], skipped: &[Manifest], wasm: &[PathBuf]) -> R
 
 fn nothing_to_check(files: &[PathBuf]) -> anyhow::Error {
     let names: Vec<String> = files.iter().map(|path| path.display().to_string()).collect();
-    anyhow!("no StagedBindingPolicy and no StatusCollector in {}", names.join(", "))
+    anyhow!(
+        "no StagedBindingPolicy, no StatusCollector and no YurtAppDaemon in {}",
+        names.join(", ")
+    )
 }

@@ -13,13 +13,16 @@ use super::reach;
 use crate::controllers::variables::{self, Shown};
 use crate::manifests::{Manifest, TextSpan};
 
+/// Where a policy has its stages.
+pub const STAGES: &str = "/spec/stages";
+
 pub fn findings(manifest: &Manifest, beside: &Beside) -> Vec<Finding> {
     let clauses = items(manifest, "/spec/downsync");
     let mut findings: Vec<Finding> = clauses.iter().flat_map(|clause| broad(manifest, clause)).collect();
     for clause in &clauses {
         findings.extend(absent_collectors(manifest, clause, &clauses, beside));
     }
-    for stage in items(manifest, "/spec/stages") {
+    for stage in items(manifest, STAGES) {
         findings.extend(of_stage(&Stage {
             manifest,
             pointer: &stage.pointer,

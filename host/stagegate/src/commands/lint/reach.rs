@@ -12,7 +12,7 @@ use super::beside::{Beside, Workload};
 use super::clauses::list;
 use super::finding::Finding;
 use super::kinds::Kinds;
-use super::policy::{Item, items};
+use super::policy::{Item, STAGES, items};
 use super::stages::of_selectors;
 use crate::manifests::Manifest;
 
@@ -55,7 +55,7 @@ fn resources(manifest: &Manifest, clause: &Item<'_>, kinds: &Kinds) -> Vec<Findi
 /// Words that a filter or a condition compares with an object's resource and that are none.
 fn compared_resources(manifest: &Manifest, kinds: &Kinds) -> Vec<Finding> {
     let mut findings = Vec::new();
-    for stage in items(manifest, "/spec/stages") {
+    for stage in items(manifest, STAGES) {
         for member in ["filter", "condition"] {
             let text = stage.value.get(member).and_then(Value::as_str);
             let comparisons = text.and_then(reading).map(|reading| reading.comparisons);

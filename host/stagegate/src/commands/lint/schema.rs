@@ -15,7 +15,7 @@ use stagegate_evaluate::meant;
 
 use super::finding::Finding;
 use super::kinds::Kinds;
-use super::policy::items;
+use super::policy::{STAGES, items};
 use crate::commands::{Failure, Result};
 use crate::manifests::Manifest;
 
@@ -60,7 +60,7 @@ async fn judge(client: &Client, manifest: &Manifest) -> Result<Vec<Finding>> {
             "metadata.name is missing",
         )]);
     }
-    let Some(resource) = resource(manifest) else {
+    let Some((resource, scope)) = resource(manifest) else {
         let message = format!("there is no {} in {}", manifest.kind(), manifest.api_version());
         return Ok(vec![Finding::error(
             manifest,
@@ -72,7 +72,7 @@ async fn judge(client: &Client, manifest: &Manifest) -> Result<Vec<Finding>> {
     // Unknown fields hide what else is wrong, so they are asked for alone.
     let mut findings = Vec::new();
     for validation in ["Strict", "Ignore"] {
-        let request = creation(&resource, &manifest.value, validation).map_err(Failure::Environment)?;
+        let request = creation((&resource, scope), manifest, validation).map_err(Failure::Environment)?;
         match client.request::<DynamicObject>(request).await {
             Ok(_) => break,
             Err(kube::Error::Api(status)) if status.code == 400 => findings.extend(unknown_fields(manifest, &status)),
@@ -89,14 +89,33 @@ async fn judge(client: &Client, manifest: &Manifest) -> Result<Vec<Finding>> {
     Ok(findings)
 }
 
+/// Whether objects of a kind have a namespace.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Scope {
+    Cluster,
+    Namespaced,
+}
+
+/// A namespace that every server has. What a manifest says of its own is left to the cluster, which may have it or not.
+const ANY_NAMESPACE: &str = "default";
+
 /// A dry run of a creation. Not an apply, which refuses unknown fields whatever the validation.
-fn creation(resource: &ApiResource, object: &Value, validation: &str) -> anyhow::Result<http::Request<Vec<u8>>> {
+fn creation(
+    (resource, scope): (&ApiResource, Scope),
+    manifest: &Manifest,
+    validation: &str,
+) -> anyhow::Result<http::Request<Vec<u8>>> {
     let params = PostParams {
         dry_run: true,
         ..PostParams::default()
     };
-    let body = serde_json::to_vec(object).context("writing an object as JSON")?;
-    let url = DynamicObject::url_path(resource, None);
+    let mut object = manifest.value.clone();
+    let namespace = (scope == Scope::Namespaced).then_some(ANY_NAMESPACE);
+    if let (Some(namespace), Some(metadata)) = (namespace, object.get_mut("metadata")) {
+        metadata["namespace"] = namespace.into();
+    }
+    let body = serde_json::to_vec(&object).context("writing an object as JSON")?;
+    let url = DynamicObject::url_path(resource, namespace);
     let mut request = kube::core::Request::new(url)
         .create(&params, body)
         .context("building a request")?;
@@ -106,11 +125,18 @@ fn creation(resource: &ApiResource, object: &Value, validation: &str) -> anyhow:
     Ok(request)
 }
 
-fn resource(manifest: &Manifest) -> Option<ApiResource> {
+fn resource(manifest: &Manifest) -> Option<(ApiResource, Scope)> {
     let (group, version) = manifest.api_version().split_once('/')?;
     let kind = GroupVersionKind::gvk(group, version, manifest.kind());
     let served = definition(manifest)?;
-    Some(ApiResource::from_gvk_with_plural(&kind, &served.spec.names.plural))
+    let scope = match served.spec.scope.as_str() {
+        "Namespaced" => Scope::Namespaced,
+        _ => Scope::Cluster,
+    };
+    Some((
+        ApiResource::from_gvk_with_plural(&kind, &served.spec.names.plural),
+        scope,
+    ))
 }
 
 /// The definition of the manifest's kind, if it serves the manifest's version.
@@ -222,7 +248,7 @@ fn statuses_wanted(manifest: &Manifest, message: &str) -> Vec<Finding> {
 /// if no name would fit.
 fn names_too_long(manifest: &Manifest, message: &str) -> Vec<Finding> {
     let room = MAX_POLICY_AND_STAGE_NAME.saturating_sub(manifest.name().len());
-    let names = items(manifest, "/spec/stages")
+    let names = items(manifest, STAGES)
         .into_iter()
         .map(|stage| format!("{}/name", stage.pointer));
     let mut places: Vec<String> = names.filter(|name| manifest.text_at(name).len() > room).collect();
@@ -259,7 +285,7 @@ fn of_cause(manifest: &Manifest, field: &str, message: &str) -> Finding {
 }
 
 /// A field path as servers write it (`spec.stages[0].name`, `metadata.labels[a.b/c]`) as a JSON pointer.
-fn pointer(field: &str) -> String {
+pub fn pointer(field: &str) -> String {
     let mut pointer = String::new();
     let mut rest = field;
     while !rest.is_empty() {

@@ -2,10 +2,10 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use serde_json::Value;
-use stagegate_decide::binding::Selector;
+use stagegate_decide::selector::Selector;
 
 use super::finding::Finding;
-use super::policy::{Item, items};
+use super::policy::{Item, STAGES, items};
 use super::requirements::Requirements;
 use super::updates;
 use crate::manifests::Manifest;
@@ -21,7 +21,7 @@ struct Stage<'a> {
 pub fn findings(manifest: &Manifest) -> Vec<Finding> {
     let mut findings = Vec::new();
     let mut stages: Vec<Stage<'_>> = Vec::new();
-    for item in items(manifest, "/spec/stages") {
+    for item in items(manifest, STAGES) {
         let (stage, found) = of_stage(manifest, &item);
         findings.extend(found);
         findings.extend(stages.iter().filter_map(|earlier| shared(manifest, earlier, &stage)));
@@ -31,7 +31,7 @@ pub fn findings(manifest: &Manifest) -> Vec<Finding> {
 }
 
 /// An expression without a text: the API server drops one with nothing behind it, and the controller refuses an empty one.
-fn without_text(manifest: &Manifest, item: &Item<'_>) -> Vec<Finding> {
+pub fn without_text(manifest: &Manifest, item: &Item<'_>) -> Vec<Finding> {
     let is_empty = |value: &Value| value.is_null() || value.as_str() == Some("");
     let is_without = |name: &&str| item.value.get(*name).is_some_and(is_empty);
     let empty = ["filter", "condition"].into_iter().filter(is_without);
@@ -48,22 +48,27 @@ fn without_text(manifest: &Manifest, item: &Item<'_>) -> Vec<Finding> {
 pub fn of_selectors(manifest: &Manifest, pointer: &str) -> (Vec<LabelSelector>, Vec<Finding>) {
     let (mut readable, mut findings) = (Vec::new(), Vec::new());
     for item in items(manifest, pointer) {
-        // The schema says what is no selector at all.
-        let Ok(selector) = serde_json::from_value::<LabelSelector>(item.value.clone()) else {
-            continue;
-        };
-        let place = || manifest.place(&item.pointer);
-        if let Err(error) = Selector::try_from(&selector) {
-            let message = format!("the selector cannot be read: {error}");
-            findings.push(Finding::error(manifest, place(), "selector", message));
-        } else if let Some(contradiction) = Requirements::of(&selector).contradiction() {
-            let message = format!("the selector matches nothing: {contradiction}");
-            findings.push(Finding::warning(manifest, place(), "selector", message));
-        } else {
-            readable.push(selector);
+        match of_selector(manifest, &item) {
+            Ok(selector) => readable.push(selector),
+            Err(finding) => findings.extend(finding),
         }
     }
     (readable, findings)
+}
+
+/// A selector that can match something, or what is wrong with it; nothing where the schema says that it is none at all.
+pub fn of_selector(manifest: &Manifest, item: &Item<'_>) -> Result<LabelSelector, Option<Finding>> {
+    let selector = serde_json::from_value::<LabelSelector>(item.value.clone()).map_err(|_cause| None)?;
+    let place = || manifest.place(&item.pointer);
+    if let Err(error) = Selector::try_from(&selector) {
+        let message = format!("the selector cannot be read: {error}");
+        return Err(Some(Finding::error(manifest, place(), "selector", message)));
+    }
+    if let Some(contradiction) = Requirements::of(&selector).contradiction() {
+        let message = format!("the selector matches nothing: {contradiction}");
+        return Err(Some(Finding::warning(manifest, place(), "selector", message)));
+    }
+    Ok(selector)
 }
 
 fn of_stage<'a>(manifest: &'a Manifest, item: &Item<'a>) -> (Stage<'a>, Vec<Finding>) {

@@ -7,6 +7,8 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, anyhow};
+use kube::Api;
+use stagegate_api::StagedBindingPolicy;
 use stagegate_clock::TokioClock;
 use stagegate_decide::staging::GateNamespaces;
 use stagegate_embedded::Server;
@@ -22,8 +24,9 @@ use crate::held_bindings;
 use crate::manifests::{self, Manifest};
 use crate::options::{ControllerName, Delays, Options};
 use crate::start;
-use crate::view::follow::{Source, follow};
-use crate::view::{Counting, Policies, View};
+use crate::target::Kind;
+use crate::view::follow::{Guarded, Source, follow};
+use crate::view::{Counting, Rollouts, View};
 
 mod apply;
 mod kubeconfig;
@@ -79,14 +82,14 @@ async fn rollout(args: &PlaygroundArgs, began: Instant) -> Result {
         .map_err(Failure::Environment)?;
     apply::all(&server.client(), &manifests).await?;
 
-    let mut view = View::on_stdout(args.output, Counting::FromStart);
+    let mut view = View::on_stdout(args.output, Kind::StagedBindingPolicy, Counting::FromStart);
     let source = Source {
-        client: server.client(),
+        api: Api::<Guarded<StagedBindingPolicy>>::all(server.client()),
         name: None,
         explain: &|error| error,
     };
     let ended = tokio::select! {
-        ended = follow(source, &mut view, |policies| until.reached(policies)) => ended?,
+        ended = follow(source, &mut view, |rollouts| until.reached(rollouts)) => ended?,
         () = signals.next() => Ended::Interrupted,
         () = timeout(args, &until) => Ended::TimedOut,
         error = running.failed() => return Err(Failure::Environment(error)),
@@ -94,7 +97,7 @@ async fn rollout(args: &PlaygroundArgs, began: Instant) -> Result {
     };
     view.finish(ended.as_str())?;
     if !matches!(ended.outcome(&until), Outcome::Success) {
-        explain(ended, view.policies())?;
+        explain(ended, view.rollouts())?;
     }
     if args.serve && ended != Ended::Interrupted {
         say(args.output, "serving until Ctrl-C")?;
@@ -112,15 +115,15 @@ fn until(args: &PlaygroundArgs, manifests: &[Manifest]) -> Result<Until> {
     let policies = manifests
         .iter()
         .filter(|manifest| manifest.kind() == "StagedBindingPolicy");
-    let policies: BTreeSet<String> = policies.map(|policy| policy.name().to_owned()).collect();
-    if policies.is_empty() && (args.until.is_some() || !args.serve) {
+    let names: BTreeSet<String> = policies.map(|policy| policy.name().to_owned()).collect();
+    if names.is_empty() && (args.until.is_some() || !args.serve) {
         let advice =
             "no StagedBindingPolicy is in the files, so nothing would end; add one, or --serve without --until";
         return Err(Failure::Input(anyhow!(advice)));
     }
     Ok(match (args.until, args.serve) {
-        (Some(goal), _) => Until::Goal { goal, policies },
-        (None, false) => Until::Completed { policies },
+        (Some(goal), _) => Until::Goal { goal, names },
+        (None, false) => Until::Completed { names },
         (None, true) => Until::Interrupted,
     })
 }
@@ -167,17 +170,15 @@ fn announce(
 }
 
 /// Why the exit code is not 0, policy by policy.
-fn explain(ended: Ended, policies: &Policies) -> io::Result<()> {
+fn explain(ended: Ended, rollouts: &Rollouts) -> io::Result<()> {
     let mut out = io::stderr();
-    for (name, policy) in policies {
-        let status = policy.status.as_ref();
-        let phase = status
-            .and_then(|status| status.phase)
+    for (name, rollout) in rollouts {
+        let phase = rollout
+            .phase
             .map_or_else(|| "without a phase".to_owned(), |phase| format!("{phase:?}"));
-        let conditions = status.map(|status| status.conditions.as_slice()).unwrap_or_default();
-        let progress = conditions.iter().find(|condition| condition.type_ == "Progressing");
-        let why = progress
-            .map(|found| format!(" ({}: {})", found.reason, found.message))
+        let reason = rollout.reason.as_ref();
+        let why = reason
+            .map(|reason| format!(" ({reason}: {})", rollout.message))
             .unwrap_or_default();
         writeln!(out, "ended as {}: {name} is {phase}{why}", ended.as_str())?;
     }
