@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use stagegate_api::{CombinedStatusView, ConfigMapEntry, Gate, GateModule};
+use stagegate_decide::checks::Shown;
 use stagegate_decide::names::{Digest, Uid};
 use stagegate_decide::staging::{
     CombinedRef, ConfigAnswer, ConfigKey, GateAnswer, GateCall, GateDestination, GateHealth, GateVerdict, Module,
@@ -159,9 +160,11 @@ impl Gates {
             live.is_some_and(|live| CombinedStatusView::of(live).digest == wanted.digest)
         };
         let request = &call.request;
-        if !request.objects.iter().all(|object| is_there(&object.combined)) {
-            return None;
-        }
+        let shown = request.objects.iter().map(|object| match &object.shown {
+            Shown::CombinedStatus(combined) => Some(combined.clone()).filter(is_there),
+            Shown::Destinations { .. } => None,
+        });
+        let evidence: BTreeSet<CombinedRef> = shown.collect::<Option<_>>()?;
         let manner: Manner = serde_json::from_str(&request.config).ok()?;
         let answer = manner.answer(&request.destinations, (request.attempt, call.now), self.is_calm);
         self.said.push(Said {
@@ -169,7 +172,7 @@ impl Gates {
             config: request.config.clone(),
             answer: answer.clone(),
             at: call.now,
-            evidence: request.objects.iter().map(|object| object.combined.clone()).collect(),
+            evidence,
         });
         Some(GateVerdict {
             at: call.now,

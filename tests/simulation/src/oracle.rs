@@ -37,8 +37,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use stagegate_api::{Phase, StageState, StagedBindingPolicy, StagedBindingPolicyStatus};
-use stagegate_decide::binding::Selector;
 use stagegate_decide::names::{PlacementName, StageName};
+use stagegate_decide::selector::Selector;
 use stagegate_decide::staging::{Facts, Plan, Reason, Write};
 
 use crate::alarm::Alarm;

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use kube::ResourceExt as _;
 use stagegate_api::{BindingPolicy, BindingSpec, BoundObject, ObjectStatus, StageState, StageStatus, annotation};
-use stagegate_decide::binding::Selector;
 use stagegate_decide::names::{PlacementName, StageName};
+use stagegate_decide::selector::Selector;
 use stagegate_decide::staging::{Decoded, Facts, Plan, Write};
 
 use crate::clusters::Truth;

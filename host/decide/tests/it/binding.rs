@@ -10,10 +10,9 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use stagegate_api::{Binding, BindingPolicy, BoundObject, DownsyncClause};
-use stagegate_decide::binding::{
-    Candidate, Clauses, Cluster, Facts, Labels, Plan, Selector, Write, decide, is_watched,
-};
+use stagegate_decide::binding::{Candidate, Clauses, Cluster, Facts, Labels, Plan, Write, decide, is_watched};
 use stagegate_decide::names::ObjectKey;
+use stagegate_decide::selector::Selector;
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]

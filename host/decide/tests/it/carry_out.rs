@@ -2,7 +2,8 @@
 //! write is conditional on. Must not answer for KubeStellar or the clusters: nothing but our own writes shows.
 
 use serde_json::{Map, Value, json};
-use stagegate_decide::staging::{Facts, Placement, Plan, Precondition, Write};
+use stagegate_decide::precondition::Precondition;
+use stagegate_decide::staging::{Facts, Placement, Plan, Write};
 
 use crate::world::{Answers, Change, Outcome, joined, settle, short};
 

@@ -15,6 +15,7 @@ mod large;
 mod observe;
 mod phases;
 mod pieces;
+mod pools;
 mod readings;
 mod rules;
 mod seeded;

@@ -7,9 +7,8 @@ use stagegate_api::{
     BindingPolicy, CheckStatus, Outcome, PreviousStages, Stage, StageHealth, StageState, StageStatus, annotation,
 };
 use stagegate_decide::names::{Digest, PlacementName, StageName};
-use stagegate_decide::staging::{
-    BindingFacts, Decoded, Facts, Placement, Plan, Precondition, Read, Root, Write, revision_of,
-};
+use stagegate_decide::precondition::Precondition;
+use stagegate_decide::staging::{BindingFacts, Decoded, Facts, Placement, Plan, Read, Root, Write, revision_of};
 
 use crate::world::{short, status_after};
 

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 use stagegate_api::staged_status::MAX_RECORDED;
-use stagegate_decide::staging::{Plan, Precondition, Verdict, Write, decide};
+use stagegate_decide::precondition::Precondition;
+use stagegate_decide::staging::{Plan, Verdict, Write, decide};
 
 use crate::seeded::Seeded;
 use crate::staging::beginnings;

@@ -305,19 +305,13 @@ pub fn settle(mut world: Value, known: Option<&Facts>, answers: &Answers, anew: 
 fn kind(question: &Question) -> &'static str {
     match question {
         Question::Compile { root: Root::Clause, .. } => "compile filter",
-        Question::Compile {
-            root: Root::CombinedStatus,
-            ..
-        } => "compile condition",
+        Question::Compile { .. } => "compile condition",
         Question::Object { .. } => "object",
         Question::Check {
             evidence: Evidence::Clause(_),
             ..
         } => "filter",
-        Question::Check {
-            evidence: Evidence::Condition(_),
-            ..
-        } => "condition",
+        Question::Check { .. } => "condition",
         Question::Module { .. } => "module",
         Question::Config { .. } => "config",
         Question::Gate(_) => "gate",
@@ -360,6 +354,7 @@ pub fn answer(facts: &mut Facts, question: Question, answers: &Answers) {
                     answers.filter.get(name).cloned().unwrap_or(keeps)
                 }
                 Evidence::Condition(seen) => condition(&seen, answers),
+                Evidence::Pools(_) => unreachable!("staging asks about no pools"),
             };
             facts.verdicts.insert(key, verdict);
         }

@@ -187,9 +187,23 @@ fn the_rooms_of_staging_use_only_those_below_them() {
         imports <= ROOM_IMPORTS_MAX,
         "{imports} imports between the rooms of staging"
     );
-    for path in walk(&rules.join("checks")) {
-        let text = std::fs::read_to_string(&path).unwrap();
-        assert!(!text.contains("use crate::staging"), "{} uses staging", path.display());
+}
+
+/// What several of them need stands beside them: `checks`, `health`, `selector`, `precondition`.
+#[test]
+fn no_controllers_rules_use_those_of_another_one_and_checks_use_none() {
+    let rules = root().join("host/decide/src");
+    let controllers = ["staging", "pools", "binding", "combine"];
+    for of in controllers.into_iter().chain(["checks", "health"]) {
+        for path in walk(&rules.join(of)) {
+            let text = std::fs::read_to_string(&path).unwrap();
+            let code = text.lines().filter(|line| !line.trim_start().starts_with("//"));
+            for other in controllers.into_iter().filter(|other| *other != of) {
+                let name = format!("crate::{other}::");
+                let using = code.clone().find(|line| line.contains(&name));
+                assert_eq!(using, None, "{} uses {other}", path.display());
+            }
+        }
     }
 }
 

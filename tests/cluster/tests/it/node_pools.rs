@@ -10,16 +10,16 @@ use anyhow::{Context as _, ensure};
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
 use kube::{Api, Client, ResourceExt as _};
 use serde_json::{Value, json};
-use stagegate_api::crd;
 use stagegate_api::workloads::{TemplateType, WorkloadView, YurtAppDaemon};
+use stagegate_api::{Outcome, crd};
 use stagegate_cluster_tests::audit;
 use stagegate_cluster_tests::control_plane::ControlPlane;
 use stagegate_cluster_tests::host::Host;
 use stagegate_cluster_tests::installation::{Installation, Kind, USER};
 use tokio::task::JoinHandle;
 
-use crate::rights;
 use crate::scenario::apply;
+use crate::{gates, rights};
 
 const NAMESPACE: &str = "shop";
 const WITHIN: Duration = Duration::from_secs(60);
@@ -64,6 +64,7 @@ impl<'a> World<'a> {
         apply(&client, &definition).await?;
         let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}});
         apply(&client, &namespace).await?;
+        apply(&client, &gates::config_map("min-available")?).await?;
         let player = Player::start(client.clone());
         let mut world = World {
             client,
@@ -89,7 +90,7 @@ impl<'a> World<'a> {
     async fn pool(&self, name: &str, canary: &str) -> anyhow::Result<()> {
         let pool = json!({
             "apiVersion": "apps.openyurt.io/v1beta2", "kind": "NodePool",
-            "metadata": {"name": name, "labels": {"canary": canary, "tier": "edge"}},
+            "metadata": {"name": name, "labels": {"canary": canary, "proved": "yes", "tier": "edge"}},
             "spec": {"taints": [{"key": "edge", "effect": "NoSchedule"}]},
         });
         let begun = Instant::now();
@@ -156,9 +157,10 @@ impl<'a> World<'a> {
         Ok(())
     }
 
-    /// Killed while the canary is not ready, and again after it is.
+    /// Killed while the canary is not ready, and again after it is; held by the condition between the two.
     async fn staged_update(&mut self) -> anyhow::Result<()> {
         self.player.hold("canary");
+        self.prove("canary", "no").await?;
         self.edit("web", image(2)).await?;
         for _restart in 0..2 {
             tokio::time::sleep(Duration::from_secs(3)).await;
@@ -169,7 +171,15 @@ impl<'a> World<'a> {
             self.start()?;
         }
         self.player.release("canary");
+        self.until("web", "the condition holds stage canary", |daemon| {
+            reason(daemon) == Some("ConditionFalse")
+        })
+        .await?;
+        tokio::time::sleep(Duration::from_secs(3)).await;
+        let images = self.images().await?;
+        ensure!(images["east"] == "web:1" && images["west"] == "web:1", "{images:?}");
         self.player.hold("east");
+        self.prove("canary", "yes").await?;
         self.until("web", "stage rest is active", |daemon| active(daemon) == Some("rest"))
             .await?;
         tokio::time::sleep(Duration::from_secs(3)).await;
@@ -180,6 +190,24 @@ impl<'a> World<'a> {
         self.start()?;
         self.completed("web").await?;
         ensure!(self.images().await?.values().all(|image| image == "web:2"));
+        let status = self.daemons().get("web").await?.status.unwrap_or_default();
+        let checks = status.stages.first().map(|stage| &stage.checks);
+        let passed = checks
+            .into_iter()
+            .flatten()
+            .filter(|check| check.outcome == Outcome::Pass);
+        let passed: Vec<&str> = passed.map(|check| check.name.as_str()).collect();
+        ensure!(
+            passed == ["evidence", "condition", "gate/min-available", "soak"],
+            "{passed:?}"
+        );
+        Ok(())
+    }
+
+    async fn prove(&self, pool: &str, is_proved: &str) -> anyhow::Result<()> {
+        let pools: Api<kube::core::DynamicObject> = Api::all_with(self.client.clone(), &resource());
+        let labels = Patch::Merge(json!({"metadata": {"labels": {"proved": is_proved}}}));
+        pools.patch(pool, &PatchParams::default(), &labels).await?;
         Ok(())
     }
 
@@ -329,7 +357,7 @@ fn resource() -> kube::core::ApiResource {
     kube::core::ApiResource::from_gvk(&kind)
 }
 
-/// A canary, and all other pools one after the other.
+/// A canary with a condition, a gate and a soak, and all other pools one after the other.
 fn daemon(name: &str, kind: TemplateType) -> Value {
     let labels = json!({"app": name});
     let mut template = json!({
@@ -354,7 +382,14 @@ fn daemon(name: &str, kind: TemplateType) -> Value {
             "nodepoolSelector": {"matchLabels": {"tier": "edge"}},
             "workloadTemplate": {member: template},
             "updateStrategy": {"stages": [
-                {"name": "canary", "nodepoolSelector": {"matchLabels": {"canary": "yes"}}},
+                {
+                    "name": "canary", "nodepoolSelector": {"matchLabels": {"canary": "yes"}}, "soak": "2s",
+                    "condition": "pools.all(p, p.labels.proved == 'yes' && p.available == p.replicas)",
+                    "gates": [{
+                        "name": "min-available", "config": {"atLeast": 2},
+                        "module": {"configMap": {"namespace": "stagegate-gates", "name": "min-available", "key": "gate.wasm"}},
+                    }],
+                },
                 {"name": "rest", "nodepoolSelector": {}, "maxConcurrent": 1},
             ]},
         },

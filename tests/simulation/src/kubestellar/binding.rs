@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use stagegate_api::{BindingPolicy, BindingPolicySpec, BindingSpec, BoundObject};
-use stagegate_decide::binding::{self, Candidate, Clauses, Cluster, Selector, Write};
+use stagegate_decide::binding::{self, Candidate, Clauses, Cluster, Write};
+use stagegate_decide::selector::Selector;
 
 use super::{FINALIZER, KubeStellar, Planned, RETRY_MS, Task};
 use crate::queue::Millis;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use stagegate_api::{Binding, BindingPolicy, CombinedStatus, StagedBindingPolicy, StatusCollector};
-use stagegate_decide::staging::Precondition;
+use stagegate_decide::precondition::Precondition;
 
 /// What can be stored.
 pub trait Stored: Clone + PartialEq {

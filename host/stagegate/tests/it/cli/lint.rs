@@ -35,6 +35,7 @@ fn the_examples_and_the_original_samples_are_clean() {
         "deploy/examples/shortest",
         "deploy/examples/three-stages",
         "deploy/examples/nginx-original",
+        "deploy/examples/pools",
         "tests/data/original-nginx-obj.yaml",
         "tests/data/original-nginx-combinedstatus.yaml",
     ] {
@@ -51,7 +52,7 @@ fn the_examples_and_the_original_samples_are_clean() {
 fn a_file_with_nothing_to_check_is_a_usage_error() {
     let ended = stagegate(&["lint", &repository("deploy/examples/three-stages/clusters.yaml")]);
     assert_eq!(ended.status.code(), Some(2));
-    assert!(text(&ended.stderr).contains("no StagedBindingPolicy and no StatusCollector in"));
+    assert!(text(&ended.stderr).contains("no StagedBindingPolicy, no StatusCollector and no YurtAppDaemon in"));
 }
 
 const WARNED: &str = "apiVersion: community.kubestellar.io/v1alpha1
@@ -178,6 +179,31 @@ fn a_gates_config_is_checked_by_the_component_beside_the_policy() {
         "{said}"
     );
     drop(std::fs::remove_dir_all(directory));
+}
+
+#[test]
+fn a_gate_of_a_yurtappdaemon_is_checked_in_the_same_way() {
+    let daemon = "apiVersion: apps.openyurt.io/v1alpha1
+kind: YurtAppDaemon
+metadata: {name: web, namespace: shop}
+spec:
+  selector: {matchLabels: {app: web}}
+  nodepoolSelector: {}
+  workloadTemplate: {deploymentTemplate: {metadata: {labels: {app: web}}, spec: {template: {metadata: {labels: {app: web}}}}}}
+  updateStrategy:
+    stages:
+    - name: canary
+      nodepoolSelector: {matchLabels: {canary: 'yes'}}
+      gates:
+      - name: enough
+        module: {configMap: {namespace: stagegate-gates, name: min-available, key: gate.wasm}}
+        config: {atLeast: two}
+";
+    let component = guests::path("gate_min_available");
+    let wrong = beside(daemon, &component);
+    let begin = "-:15:27: error: gate enough refuses its config: /atLeast: ";
+    assert!(wrong.starts_with(begin), "{wrong}");
+    assert_eq!(beside(&daemon.replace("two", "2"), &component), "");
 }
 
 #[test]

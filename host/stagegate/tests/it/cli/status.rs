@@ -2,9 +2,11 @@
 
 use std::process::Output;
 
+use k8s_openapi::api::core::v1::Namespace;
 use kube::Api;
 use kube::api::{Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
+use stagegate_api::workloads::YurtAppDaemon;
 use stagegate_api::{StagedBindingPolicy, crd};
 
 use super::run::Served;
@@ -35,6 +37,37 @@ async fn say(served: &Served, phase: &str, ready: &str) {
         .patch_status("nginx", &PatchParams::default(), &patch)
         .await
         .unwrap();
+}
+
+/// A server with the definitions of the workload controllers and a YurtAppDaemon, `nginx` in namespace `shop`, that has this phase.
+async fn with_daemon(test: &str, phase: &str, ready: &str) -> Served {
+    let served = Served::start(test).await;
+    served.server.install_crds(crd::workloads()).unwrap();
+    let namespaces: Api<Namespace> = Api::all(served.server.client());
+    let namespace = serde_json::from_value(json!({"metadata": {"name": "shop"}})).unwrap();
+    namespaces.create(&PostParams::default(), &namespace).await.unwrap();
+    let labels = json!({"app": "nginx"});
+    let template = json!({"metadata": {"labels": labels}, "spec": {"template": {"metadata": {"labels": labels}}}});
+    let daemon = json!({"metadata": {"name": "nginx"}, "spec": {
+        "selector": {"matchLabels": labels}, "nodepoolSelector": {}, "workloadTemplate": {"deploymentTemplate": template},
+        "updateStrategy": {"stages": [{"name": "canary", "nodepoolSelector": {}}]},
+    }});
+    let daemons: Api<YurtAppDaemon> = Api::namespaced(served.server.client(), "shop");
+    let daemon = serde_json::from_value(daemon).unwrap();
+    daemons.create(&PostParams::default(), &daemon).await.unwrap();
+    let message = "1 of 3 pools updated";
+    let condition = json!({"type": "Ready", "status": ready, "reason": "RollingOut", "message": message, "lastTransitionTime": "2026-01-01T00:00:00Z"});
+    let status = json!({
+        "observedGeneration": 1, "activeStage": "canary", "phase": phase, "reason": "RollingOut", "currentRevision": "",
+        "totalWorkloads": 3, "updatedWorkloads": 1, "readyWorkloads": 3, "conditions": [condition],
+        "stages": [{"name": "canary", "state": "Active", "pools": 3, "updated": 1}],
+    });
+    let patch = Patch::Merge(json!({"status": status}));
+    daemons
+        .patch_status("nginx", &PatchParams::default(), &patch)
+        .await
+        .unwrap();
+    served
 }
 
 fn ask(served: &Served, arguments: &[&str]) -> Output {
@@ -172,4 +205,96 @@ async fn watch_ends_at_the_phase_that_was_asked_for_or_in_another_final_one_or_a
     }
     let waiting = ask(&served, &["watch", "--until", "Failed", "--timeout", "500ms"]);
     assert_eq!(waiting.status.code(), Some(1), "{}", text(&waiting.stdout));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn status_and_watch_show_a_yurtappdaemon_of_its_namespace() {
+    for (phase, ready, code) in [
+        ("Progressing", "False", 3),
+        ("Failed", "False", 1),
+        ("Completed", "True", 0),
+    ] {
+        let served = with_daemon(&format!("daemon-{phase}"), phase, ready).await;
+        for name in ["yad/nginx", "udd/nginx", "yurtappdaemon/nginx", "yurtappdaemons/nginx"] {
+            let ended = ask(&served, &["status", name, "-n", "shop"]);
+            assert_eq!(
+                ended.status.code(),
+                Some(code),
+                "{phase} {name}: {}",
+                text(&ended.stderr)
+            );
+            let said = text(&ended.stdout);
+            assert!(said.contains(&format!("nginx  {phase}")), "{said}");
+            assert!(said.contains("1 of 3 pools updated"), "{said}");
+            assert!(said.lines().all(|line| line.chars().count() <= 80), "{said}");
+        }
+        let json = ask(&served, &["status", "yad/nginx", "-n", "shop", "-o", "json"]);
+        let said: Value = serde_json::from_slice(&json.stdout).unwrap();
+        assert_eq!(
+            (&said["namespace"], &said["updated"], &said["total"]),
+            (&json!("shop"), &json!(1), &json!(3))
+        );
+        let wait = [
+            "watch",
+            "yad/nginx",
+            "--namespace",
+            "shop",
+            "--until",
+            "Completed",
+            "--timeout",
+            "500ms",
+        ];
+        let ended = ask(&served, &wait);
+        let reached = match phase {
+            "Completed" => 0,
+            "Failed" => 1,
+            _ => 3,
+        };
+        assert_eq!(ended.status.code(), Some(reached), "{phase}: {}", text(&ended.stderr));
+        let said = text(&ended.stdout);
+        assert!(said.contains("nginx canary Active: 1 of 3 pools updated"), "{said}");
+        assert!(said.contains(" POOLS "), "{said}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_yurtappdaemon_that_is_not_there_is_an_error_with_its_namespace() {
+    let served = with_daemon("daemon-names", "Progressing", "False").await;
+    for (arguments, said) in [
+        (
+            &["yad/ngnix", "-n", "shop"][..],
+            "error: there is no YurtAppDaemon \"ngnix\" in namespace shop; did you mean nginx?\n",
+        ),
+        (
+            &["yad/nginx"],
+            "error: there is no YurtAppDaemon \"nginx\" in namespace default: the namespace default has none at all\n",
+        ),
+    ] {
+        for command in ["status", "watch"] {
+            let ended = ask(&served, &[&[command], arguments].concat());
+            assert_eq!(ended.status.code(), Some(2), "{command} {arguments:?}");
+            assert_eq!(text(&ended.stderr), said, "{command} {arguments:?}");
+        }
+    }
+    let unknown = ask(&served, &["status", "deploy/nginx", "-n", "shop"]);
+    assert_eq!(unknown.status.code(), Some(2));
+    assert!(text(&unknown.stderr).contains("the kinds are sbp and yad"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_missing_definition_of_yurtappdaemon_is_an_error_that_says_how_to_install_it() {
+    let served = Served::start("daemon-crd").await;
+    for arguments in [&["status", "yad/nginx"][..], &["watch", "yad/nginx"]] {
+        let ended = ask(&served, arguments);
+        assert_eq!(ended.status.code(), Some(4), "{arguments:?}");
+        let said = text(&ended.stderr);
+        assert!(
+            said.starts_with("error: the YurtAppDaemon CRD is not installed on the server "),
+            "{said}"
+        );
+        assert!(
+            said.ends_with("`stagegate crds --workloads | kubectl apply -f -` installs it\n"),
+            "{said}"
+        );
+    }
 }

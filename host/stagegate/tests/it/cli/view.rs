@@ -1,24 +1,27 @@
-//! The live view as a function: `tests/view/*.yaml` hold a policy before and after, and what is shown.
+//! The live view as a function: `tests/view/*.yaml` hold a policy before and after, `tests/view/pools/*.yaml` a YurtAppDaemon, and what is
+//! shown.
 
 use std::time::Duration;
 
 use jiff::Timestamp;
 use serde::Deserialize;
 use stagegate::view::{
-    Counting, Elapsed, Moment, Policies, change, frame, line, overview, revisions, screen, verdicts,
+    Counting, Elapsed, Moment, Rolled, Rollouts, change, frame, line, overview, revisions, screen, verdicts,
 };
 use stagegate_api::StagedBindingPolicy;
+use stagegate_api::workloads::YurtAppDaemon;
 
 use super::cases;
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct Case {
+struct Case<K> {
     why: String,
     elapsed_ms: u64,
     now: Timestamp,
-    before: Option<StagedBindingPolicy>,
-    policy: StagedBindingPolicy,
+    before: Option<K>,
+    #[serde(alias = "daemon")]
+    policy: K,
     /// What a pipe is told.
     lines: Vec<String>,
     /// The same as JSON.
@@ -31,12 +34,19 @@ struct Case {
 
 #[test]
 fn every_case_shows_its_lines_its_json_and_its_frame() {
-    for file in cases("view") {
+    every_case_shows_what_it_names::<StagedBindingPolicy>("view");
+    every_case_shows_what_it_names::<YurtAppDaemon>("view/pools");
+}
+
+fn every_case_shows_what_it_names<K: Rolled>(folder: &str) {
+    for file in cases(folder) {
         let text = std::fs::read_to_string(&file).expect("the case was listed");
-        let case: Case = serde_saphyr::from_str(&text).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+        let case: Case<K> = serde_saphyr::from_str(&text).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
         let why = format!("{}: {}", file.display(), case.why);
         let elapsed = Duration::from_millis(case.elapsed_ms);
-        let changes = change::between(case.before.as_ref(), &case.policy);
+        let before = case.before.as_ref().map(Rolled::rollout);
+        let rollout = case.policy.rollout();
+        let changes = change::between(before.as_ref(), &rollout);
 
         let precise = Elapsed::Precise(elapsed);
         let lines = line::texts(&changes, precise);
@@ -45,8 +55,7 @@ fn every_case_shows_its_lines_its_json_and_its_frame() {
         let json: Vec<serde_json::Value> = changes.iter().map(|change| json(change).expect("one object")).collect();
         assert_eq!(json, case.json, "{why}");
 
-        let name = case.policy.metadata.name.clone().unwrap_or_default();
-        let policies = Policies::from([(name, case.policy)]);
+        let policies = Rollouts::from([(rollout.name.clone(), rollout)]);
         let moment = Moment {
             elapsed,
             now: case.now,
@@ -66,13 +75,14 @@ fn every_case_shows_its_lines_its_json_and_its_frame() {
     }
 }
 
-/// `tests/status/*.yaml`: a policy, and what `stagegate status` says of it.
+/// `tests/status/*.yaml`: a policy, and what `stagegate status` says of it; `tests/status/pools/*.yaml` the same of a YurtAppDaemon.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct StatusCase {
+struct StatusCase<K> {
     why: String,
     now: Timestamp,
-    policy: StagedBindingPolicy,
+    #[serde(alias = "daemon")]
+    policy: K,
     /// In 80 columns, without colours.
     page: Vec<String>,
     json: Option<serde_json::Value>,
@@ -81,12 +91,18 @@ struct StatusCase {
 
 #[test]
 fn every_status_fits_80_columns_and_says_what_to_do() {
-    for file in cases("status") {
+    every_status_is_as_it_names::<StagedBindingPolicy>("status");
+    every_status_is_as_it_names::<YurtAppDaemon>("status/pools");
+}
+
+fn every_status_is_as_it_names<K: Rolled>(folder: &str) {
+    for file in cases(folder) {
         let text = std::fs::read_to_string(&file).expect("the case was listed");
-        let case: StatusCase =
+        let case: StatusCase<K> =
             serde_saphyr::from_str(&text).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
         let why = format!("{}: {}", file.display(), case.why);
-        let overview = overview::Overview::of(&case.policy);
+        let rollout = case.policy.rollout();
+        let overview = overview::Overview::of(&rollout);
         let page = screen::paginate(&overview.lines(case.now), 80, false);
         assert!(page.iter().all(|line| line.chars().count() <= 80), "{why}\n{page:#?}");
         assert_eq!(page, case.page, "{why}\n{}", page.join("\n"));
@@ -173,7 +189,8 @@ fn the_times_of_a_rollout_count_from_its_first_placement_and_end_with_its_comple
             "spec": {"stages": [{"name": "dev"}, {"name": "prod"}]},
             "status": status,
         });
-        Policies::from([("nginx".to_owned(), serde_json::from_value(policy).expect("a policy"))])
+        let policy: StagedBindingPolicy = serde_json::from_value(policy).expect("a policy");
+        Rollouts::from([("nginx".to_owned(), policy.rollout())])
     };
     let head = |status| {
         let moment = Moment {
@@ -230,7 +247,10 @@ fn control_characters_of_a_status_never_reach_the_terminal() {
         ..Default::default()
     });
     policy.spec.updates = stagegate_api::Updates::Staged;
-    let lines = line::texts(&change::between(None, &policy), Elapsed::Precise(Duration::ZERO));
+    let lines = line::texts(
+        &change::between(None, &policy.rollout()),
+        Elapsed::Precise(Duration::ZERO),
+    );
     assert_eq!(
         lines,
         [
@@ -238,7 +258,7 @@ fn control_characters_of_a_status_never_reach_the_terminal() {
             "  0.0s nginx dev note: may be newer than admitted: services  [2J"
         ]
     );
-    let policies = Policies::from([("nginx".to_owned(), policy)]);
+    let policies = Rollouts::from([("nginx".to_owned(), policy.rollout())]);
     let shown = frame::lines(
         &policies,
         Moment {
@@ -252,7 +272,7 @@ fn control_characters_of_a_status_never_reach_the_terminal() {
         "{shown:?}"
     );
     assert!(!verdicts::table(&policies, None).contains('\x1b'));
-    let shown = revisions::Revisions::of(&policies["nginx"]).lines(Timestamp::UNIX_EPOCH);
+    let shown = revisions::Revisions::of(&policy).lines(Timestamp::UNIX_EPOCH);
     assert!(
         shown.iter().all(|line| !line.plain().contains(char::is_control)),
         "{shown:?}"

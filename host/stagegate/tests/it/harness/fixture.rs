@@ -1,5 +1,9 @@
 //! The small shop that scenarios roll out: clusters, workload, collectors, a policy of three stages.
 
+use k8s_openapi::ByteString;
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::api::PostParams;
+use kube::{Api, Client};
 use serde_json::{Value, json};
 use stagegate_embedded::clusters::ObjectRef;
 
@@ -147,4 +151,19 @@ pub fn gated(app: &str, gate: &Value) -> String {
 
 pub fn deployment_of(app: &str) -> ObjectRef {
     ObjectRef::namespaced("apps", "deployments", NAMESPACE, app)
+}
+
+/// Creates or replaces a ConfigMap that holds the component under `gate.wasm`.
+pub async fn put_gate(client: &Client, name: &str, component: &[u8]) {
+    let mut config_map = ConfigMap {
+        binary_data: Some([("gate.wasm".to_owned(), ByteString(component.to_vec()))].into()),
+        ..ConfigMap::default()
+    };
+    config_map.metadata.name = Some(name.to_owned());
+    let api: Api<ConfigMap> = Api::namespaced(client.clone(), GATES);
+    let made = match api.get_opt(name).await.unwrap() {
+        None => api.create(&PostParams::default(), &config_map).await,
+        Some(_) => api.replace(name, &PostParams::default(), &config_map).await,
+    };
+    made.unwrap();
 }

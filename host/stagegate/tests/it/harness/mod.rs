@@ -15,7 +15,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
-use k8s_openapi::ByteString;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::ConfigMap;
 use k8s_openapi::api::events::v1::Event;
@@ -38,7 +37,8 @@ use stagegate_sandbox::{Cache, Sandbox, SandboxOptions};
 use tokio::time::Instant;
 
 pub use fixture::{
-    GATES, NAMESPACE, WELL, cluster, deployment_of, gate, gated, image, policy, shop, shortest, staged, workload,
+    GATES, NAMESPACE, WELL, cluster, deployment_of, gate, gated, image, policy, put_gate, shop, shortest, staged,
+    workload,
 };
 pub use tap::{Call, Disturbance, Tap};
 
@@ -324,16 +324,7 @@ impl World {
 
     /// Creates or replaces a ConfigMap that holds the component under `gate.wasm`.
     pub async fn put_gate(&self, name: &str, component: &[u8]) {
-        let config_map = ConfigMap {
-            binary_data: Some([("gate.wasm".to_owned(), ByteString(component.to_vec()))].into()),
-            ..named(name)
-        };
-        let api = self.config_maps();
-        let made = match api.get_opt(name).await.unwrap() {
-            None => api.create(&PostParams::default(), &config_map).await,
-            Some(_) => api.replace(name, &PostParams::default(), &config_map).await,
-        };
-        made.unwrap();
+        put_gate(&self.client, name, component).await;
     }
 
     pub fn config_maps(&self) -> Api<ConfigMap> {
@@ -566,12 +557,6 @@ fn report(status: &StagedBindingPolicyStatus) -> String {
         status.active_stage,
         said(status)
     )
-}
-
-fn named(name: &str) -> ConfigMap {
-    let mut config_map = ConfigMap::default();
-    config_map.metadata.name = Some(name.to_owned());
-    config_map
 }
 
 /// Children of the real binary. What one test had compiled, the others find.

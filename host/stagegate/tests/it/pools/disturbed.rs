@@ -3,13 +3,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use kube::ResourceExt as _;
+use serde_json::{Value, json};
 use stagegate_api::workloads::{TemplateType, WorkloadView};
 use stagegate_embedded::Commit;
 
 use super::stages::{POOLS, make_pools, staged};
 use super::world::{World, daemon, edge, image};
-use crate::harness::Disturbance;
+use crate::guests;
 use crate::harness::seeded::budget;
+use crate::harness::{Disturbance, gate, put_gate};
 use crate::tell;
 
 const DISTURBANCES: &[Disturbance] = &[
@@ -74,11 +76,22 @@ fn disturb(world: &World, disturbed: Option<(usize, Disturbance)>) {
     }
 }
 
+/// The stages with a condition, a gate and a soak.
+fn checked() -> Value {
+    let mut web = staged();
+    let stages = web["spec"]["updateStrategy"]["stages"].as_array_mut().unwrap();
+    stages[0]["gates"] = json!([gate("min-available", &json!({"atLeast": 2}))]);
+    stages[0]["soak"] = json!("10s");
+    stages[1]["condition"] = json!("pools.all(p, p.available == p.replicas)");
+    web
+}
+
 /// From the first version to the second in six pools of three stages, with the disturbance at the call of this number of the update.
-async fn run_staged(disturbed: Option<(usize, Disturbance)>) -> (End, usize) {
+async fn run_staged(web: &Value, disturbed: Option<(usize, Disturbance)>) -> (End, usize) {
     let mut world = World::start_without_controller(Some("v1beta2")).await;
+    put_gate(&world.client, "min-available", &guests::wasm("gate_min_available")).await;
     make_pools(&world).await;
-    world.create(&staged()).await.unwrap();
+    world.create(web).await.unwrap();
     world.start_controller_with_patience().await;
     world.work_off("web").await;
     world.pass(3).await;
@@ -144,16 +157,25 @@ async fn an_update_that_is_killed_or_disturbed_at_any_call_ends_as_one_that_was_
 
 #[tokio::test(start_paused = true)]
 async fn a_staged_update_that_is_killed_or_disturbed_at_any_call_brings_no_pool_the_new_version_early() {
-    let (undisturbed, calls) = run_staged(None).await;
+    disturb_each_call_of(&staged(), "staged").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_update_with_checks_that_is_killed_or_disturbed_at_any_call_brings_no_pool_the_new_version_early() {
+    disturb_each_call_of(&checked(), "checked").await;
+}
+
+async fn disturb_each_call_of(web: &Value, what: &str) {
+    let (undisturbed, calls) = run_staged(web, None).await;
     let mut runs = 0;
     for nth in 1..=calls {
         for disturbance in disturbances(nth, 1) {
-            let (ended, _) = run_staged(Some((nth, disturbance))).await;
+            let (ended, _) = run_staged(web, Some((nth, disturbance))).await;
             assert_eq!(ended, undisturbed, "{disturbance:?} at call {nth}");
             runs += 1;
         }
     }
     tell(&format!(
-        "pools: {runs} staged runs, each disturbed at one of {calls} calls"
+        "pools: {runs} {what} runs, each disturbed at one of {calls} calls"
     ));
 }

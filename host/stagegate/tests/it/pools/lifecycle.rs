@@ -355,17 +355,16 @@ async fn nothing_is_deleted_when_the_definition_of_node_pools_goes_and_one_pool_
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_annotation_that_names_another_pool_deletes_nothing_and_is_put_back() {
+async fn an_annotation_or_a_label_that_names_another_pool_deletes_nothing_and_is_put_back() {
     let world = with_three_pools().await;
     let before = world.deployments().await;
-    for wrong in ["hangzhou", "no-such-pool"] {
-        let name = before["beijing"].name_any();
-        world
-            .edit_workload(
-                &name,
-                json!({"metadata": {"annotations": {"apps.openyurt.io/ref-nodepool": wrong}}}),
-            )
-            .await;
+    let name = before["beijing"].name_any();
+    for wrong in [
+        json!({"annotations": {"apps.openyurt.io/ref-nodepool": "hangzhou"}}),
+        json!({"annotations": {"apps.openyurt.io/ref-nodepool": "no-such-pool"}}),
+        json!({"labels": {"apps.openyurt.io/pool-name": "hangzhou"}}),
+    ] {
+        world.edit_workload(&name, json!({"metadata": wrong})).await;
         world.pass(70).await;
         let after = world.deployments().await;
         assert_eq!(after.len(), 3, "{wrong}");

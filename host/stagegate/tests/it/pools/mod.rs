@@ -2,6 +2,7 @@
 //! promise something, a scenario holds it; where OpenYurt's controller broke it, another one does.
 
 mod bad_input;
+mod checks;
 mod disturbed;
 mod lifecycle;
 mod revisions;

@@ -30,7 +30,7 @@ pub async fn make_pools(world: &World) {
 }
 
 /// Six pools at the first version.
-async fn at_version_1() -> World {
+pub async fn at_version_1() -> World {
     let world = World::start().await;
     make_pools(&world).await;
     world.create(&staged()).await.unwrap();
@@ -39,7 +39,7 @@ async fn at_version_1() -> World {
 }
 
 /// The pools that have this image.
-async fn with_image(world: &World, tag: u32) -> Vec<String> {
+pub async fn with_image(world: &World, tag: u32) -> Vec<String> {
     let wanted = format!("web:{tag}");
     let all = world.deployments().await.into_iter();
     let having = all.filter(|(_, view)| view.spec.template.spec.containers[0].image.as_deref() == Some(&wanted));
@@ -47,7 +47,7 @@ async fn with_image(world: &World, tag: u32) -> Vec<String> {
 }
 
 /// Everything runs in this pool.
-async fn ready(world: &World, pool: &str) {
+pub async fn ready(world: &World, pool: &str) {
     let view = world.deployments().await[pool].clone();
     world.report(TemplateType::Deployment, &view, 2).await;
     world.pass(2).await;

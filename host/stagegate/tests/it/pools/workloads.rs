@@ -238,8 +238,8 @@ async fn what_is_changed_by_hand_is_put_back_and_replicas_only_if_the_template_h
     ];
     let seen = async |name: &str| {
         let found = world.workloads(TemplateType::Deployment).get(name).await.unwrap();
-        let labels = json!(found.metadata.labels);
-        (labels, found.data["spec"].clone())
+        let metadata = json!([found.metadata.labels, found.metadata.annotations]);
+        (metadata, found.data["spec"].clone())
     };
     world.pass(1).await;
     let before = seen(&web).await;

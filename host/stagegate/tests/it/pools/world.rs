@@ -16,10 +16,10 @@ use stagegate::options::{ControllerName, Options};
 use stagegate::start::{self, RunningControllers};
 use stagegate_api::crd;
 use stagegate_api::workloads::{TemplateType, WorkloadView, YurtAppDaemon, YurtAppDaemonStatus};
-use stagegate_clock::TokioClock;
+use stagegate_clock::{SharedClock, TokioClock};
 use stagegate_embedded::Server;
 
-use crate::harness::{Tap, sandbox};
+use crate::harness::{GATES, Tap, sandbox};
 
 pub const NAMESPACE: &str = "shop";
 
@@ -27,6 +27,8 @@ pub struct World {
     pub server: Server,
     pub client: Client,
     pub tap: Tap,
+    /// One for all processes, as a cluster has.
+    clock: SharedClock,
     running: Option<RunningControllers>,
 }
 
@@ -61,20 +63,24 @@ impl World {
     }
 
     async fn of_definitions(workloads: Vec<CustomResourceDefinition>, version: Option<&'static str>) -> Self {
-        let server = Server::new(TokioClock::shared());
+        let clock = TokioClock::shared();
+        let server = Server::new(clock.clone());
         server.install_crds(workloads).unwrap();
         server
             .install_crds(version.map(crd::node_pools).into_iter().collect())
             .unwrap();
         let client = server.client();
-        let namespace = serde_json::from_value(json!({"metadata": {"name": NAMESPACE}})).unwrap();
         let namespaces: Api<Namespace> = Api::all(client.clone());
-        namespaces.create(&PostParams::default(), &namespace).await.unwrap();
+        for name in [NAMESPACE, GATES] {
+            let namespace = serde_json::from_value(json!({"metadata": {"name": name}})).unwrap();
+            namespaces.create(&PostParams::default(), &namespace).await.unwrap();
+        }
         let tap = Tap::new(server.router(), "host");
         Self {
             server,
             client,
             tap,
+            clock,
             running: None,
         }
     }
@@ -88,7 +94,7 @@ impl World {
     }
 
     pub async fn start_controller(&mut self) {
-        let running = start::start(self.tap.client(), TokioClock::shared(), Self::options()).await;
+        let running = start::start(self.tap.client(), self.clock.clone(), Self::options()).await;
         self.running = Some(running.unwrap());
     }
 
@@ -96,7 +102,7 @@ impl World {
     pub async fn start_controller_with_patience(&mut self) {
         for _try in 0..5 {
             let options = Self::options();
-            let starting = start::start(self.tap.client(), TokioClock::shared(), options);
+            let starting = start::start(self.tap.client(), self.clock.clone(), options);
             tokio::select! {
                 started = starting => if let Ok(running) = started {
                     self.running = Some(running);
