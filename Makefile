@@ -77,7 +77,7 @@ bench: toolchain servers ## Run the benchmarks and print their ratios
 	$(CARGO) bench $(ALL) --no-fail-fast --bench condition --bench gate --bench large --bench playground --bench sandbox --bench simulation || missed=1; \
 	$(CARGO) test $(ALL) --test it -- scenarios::scale --nocapture || missed=1; \
 	$(CARGO) build --release $(ALL) --bin stagegate && \
-	STAGEGATE="$$($(TARGET))/release/stagegate" $(CARGO) bench $(ALL) --no-fail-fast --bench waiting --bench updates || missed=1; \
+	STAGEGATE="$$($(TARGET))/release/stagegate" $(CARGO) bench $(ALL) --no-fail-fast --bench waiting --bench updates --bench pools || missed=1; \
 	exit $$missed
 
 crds: toolchain ## Write the generated CustomResourceDefinitions anew
