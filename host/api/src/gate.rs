@@ -69,13 +69,13 @@ pub struct GateLimits {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 20), regex(pattern = r"^([0-9]{1,7}(\.[0-9]{1,3})?(h|m|s|ms))+$"))]
     #[x_kube(validation = Rule::new("duration(self) >= duration('10ms') && duration(self) <= duration('5s')")
-        .message("limits.timeout: must be a time from 10ms to 5s, for example 500ms"))]
+        .message("spec.stages.gates.limits.timeout: must be a time from 10ms to 5s, for example 500ms"))]
     pub timeout: Option<String>,
     /// Linear memory, a whole number of Mi from 1Mi to 256Mi; 64Mi where absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 20))]
     #[x_kube(validation = Rule::new("self.matches('^([1-9]|[1-9][0-9]|1[0-9]{2}|2[0-4][0-9]|25[0-6])Mi$')")
-        .message("limits.memory: must be a whole number of Mi from 1Mi to 256Mi, for example 64Mi"))]
+        .message("spec.stages.gates.limits.memory: must be a whole number of Mi from 1Mi to 256Mi, for example 64Mi"))]
     pub memory: Option<String>,
 }
 

@@ -5,7 +5,11 @@
 mod kubestellar;
 mod openyurt;
 
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{CustomResourceDefinition, JSONSchemaProps};
+use std::collections::BTreeMap;
+
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
+    CustomResourceDefinition, JSONSchemaProps, JSONSchemaPropsOrArray, JSONSchemaPropsOrBool,
+};
 use kube::CustomResourceExt;
 
 use crate::workloads::YurtAppDaemon;
@@ -18,7 +22,7 @@ pub fn ours() -> Vec<CustomResourceDefinition> {
 
 /// The definitions of the workload controllers, which are installed in clusters that run workloads.
 pub fn workloads() -> Vec<CustomResourceDefinition> {
-    vec![refusing_nulls(YurtAppDaemon::crd())]
+    vec![naming_stages_of_pools(refusing_nulls(YurtAppDaemon::crd()))]
 }
 
 /// OpenYurt's definition of NodePool as if it were served in this one version, faithful in what this project reads.
@@ -50,38 +54,51 @@ pub fn all_for_playground() -> Vec<CustomResourceDefinition> {
 
 /// Removes `nullable`, which the schema derive puts on every optional field: a stored null would be neither absent
 /// (`has()` in a rule is true) nor a value.
-fn refusing_nulls(mut crd: CustomResourceDefinition) -> CustomResourceDefinition {
-    for version in &mut crd.spec.versions {
-        if let Some(schema) = version
-            .schema
-            .as_mut()
-            .and_then(|schema| schema.open_api_v3_schema.as_mut())
-        {
-            remove_nullable(schema);
+fn refusing_nulls(crd: CustomResourceDefinition) -> CustomResourceDefinition {
+    with_each_schema(crd, &mut |schema| {
+        schema.nullable = None;
+        if let Some(values) = &mut schema.enum_ {
+            values.retain(|value| !value.0.is_null());
         }
+    })
+}
+
+/// Lets the rules of types that stand in stages of both kinds name their fields where a YurtAppDaemon has them.
+fn naming_stages_of_pools(crd: CustomResourceDefinition) -> CustomResourceDefinition {
+    with_each_schema(crd, &mut |schema| {
+        let rules = schema.x_kubernetes_validations.iter_mut().flatten();
+        for message in rules.filter_map(|rule| rule.message.as_mut()) {
+            if let Some(field) = message.strip_prefix("spec.stages.") {
+                *message = format!("spec.updateStrategy.stages.{field}");
+            }
+        }
+    })
+}
+
+fn with_each_schema(
+    mut crd: CustomResourceDefinition,
+    change: &mut dyn FnMut(&mut JSONSchemaProps),
+) -> CustomResourceDefinition {
+    let schemas = crd
+        .spec
+        .versions
+        .iter_mut()
+        .filter_map(|version| version.schema.as_mut());
+    for schema in schemas.filter_map(|schema| schema.open_api_v3_schema.as_mut()) {
+        walk(schema, change);
     }
     crd
 }
 
-fn remove_nullable(schema: &mut JSONSchemaProps) {
-    use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
-        JSONSchemaPropsOrArray, JSONSchemaPropsOrBool,
-    };
-    schema.nullable = None;
-    if let Some(values) = &mut schema.enum_ {
-        values.retain(|value| !value.0.is_null());
-    }
-    for property in schema
-        .properties
-        .iter_mut()
-        .flat_map(|properties| properties.values_mut())
-    {
-        remove_nullable(property);
+fn walk(schema: &mut JSONSchemaProps, change: &mut dyn FnMut(&mut JSONSchemaProps)) {
+    change(schema);
+    for property in schema.properties.iter_mut().flat_map(BTreeMap::values_mut) {
+        walk(property, change);
     }
     if let Some(JSONSchemaPropsOrArray::Schema(items)) = &mut schema.items {
-        remove_nullable(items);
+        walk(items, change);
     }
     if let Some(JSONSchemaPropsOrBool::Schema(values)) = &mut schema.additional_properties {
-        remove_nullable(values);
+        walk(values, change);
     }
 }

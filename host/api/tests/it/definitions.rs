@@ -1,6 +1,8 @@
 //! The definitions: bounded where rules run over them, and shaped as clients expect. That the rules refuse what they
 //! should is tested on an API server.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Value, json};
 use stagegate_api::crd;
 
@@ -107,20 +109,28 @@ fn our_kinds_store_no_nulls_and_no_defaults() {
     }
 }
 
-#[test]
-fn every_rule_has_a_message_that_names_the_field() {
-    let mut rules = Vec::new();
-    for (kind, schema) in schemas(crd::ours()) {
+/// Calls `visit` with the path of each rule, and its message.
+fn walk_rules(
+    crds: Vec<k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition>,
+    visit: &mut dyn FnMut(&str, &str),
+) {
+    for (kind, schema) in schemas(crds) {
         walk(&kind, &schema, &mut |path, node| {
             for rule in node["x-kubernetes-validations"].as_array().into_iter().flatten() {
-                // Gates stand in stages of two kinds: before the message, the API server names the whole path.
-                let begins = ["spec.", "metadata.name: ", "limits."];
-                let names_field = |text: &str| begins.iter().any(|field| text.starts_with(field));
-                assert!(rule["message"].as_str().is_some_and(names_field), "{path}: {rule}");
-                rules.push(path.to_owned());
+                visit(path, rule["message"].as_str().unwrap_or_default());
             }
         });
     }
+}
+
+#[test]
+fn every_rule_has_a_message_that_names_the_field() {
+    let mut rules = Vec::new();
+    walk_rules(crd::ours(), &mut |path, message| {
+        let names_field = message.starts_with("spec.") || message.starts_with("metadata.name: ");
+        assert!(names_field, "{path}: {message}");
+        rules.push(path.to_owned());
+    });
     rules.sort();
     let expected = [
         "StagedBindingPolicy",
@@ -135,6 +145,26 @@ fn every_rule_has_a_message_that_names_the_field() {
         "StagedBindingPolicy.spec.stages[].soak",
     ];
     assert_eq!(rules, expected);
+}
+
+/// Gates stand in stages of two kinds.
+#[test]
+fn a_rule_below_a_list_names_the_field_where_its_own_kind_has_it() {
+    let mut below_lists = BTreeSet::new();
+    walk_rules([crd::ours(), crd::workloads()].concat(), &mut |path, message| {
+        let (kind, field) = path.split_once('.').unwrap_or((path, ""));
+        let names_field = message.starts_with("spec.") || message.starts_with("metadata.name: ");
+        assert!(names_field, "{path}: {message}");
+        if field.contains("[].") {
+            let expected = format!("{}: ", field.replace("[]", ""));
+            assert!(message.starts_with(&expected), "{path}: {message}");
+            below_lists.insert(kind.to_owned());
+        }
+    });
+    assert_eq!(
+        below_lists.into_iter().collect::<Vec<_>>(),
+        ["StagedBindingPolicy", "YurtAppDaemon"]
+    );
 }
 
 #[test]
