@@ -18,6 +18,8 @@ pub mod evidence;
 pub mod hex;
 pub mod managed_cluster;
 pub mod simulated_cluster;
+pub mod simulated_node;
+pub mod simulation_rule;
 pub mod status_collector;
 pub mod work_status;
 pub mod workloads;
@@ -42,7 +44,9 @@ pub use gate::{ConfigMapEntry, Gate, GateLimits, GateModule};
 pub use managed_cluster::{ManagedCluster, ManagedClusterSpec};
 pub use names::{ClusterName, ResourceVersion, StageName, Uid};
 pub use object_status::{ContentBefore, ObjectStatus, PendingUpdate, ReportedGeneration};
-pub use simulated_cluster::{Progressing, SimulatedCluster, SimulatedClusterRule, SimulatedClusterSpec};
+pub use simulated_cluster::{SimulatedCluster, SimulatedClusterSpec};
+pub use simulated_node::{SimulatedNode, SimulatedNodeSpec, SimulatedTaint};
+pub use simulation_rule::{Progressing, SimulationRule};
 pub use staged_binding_policy::{
     PreviousStages, Stage, StageHealth, StagedBindingPolicy, StagedBindingPolicySpec, UnacknowledgedUpdates, Updates,
 };

@@ -23,13 +23,16 @@
 
 mod admission;
 mod cause;
+mod client_errors;
 pub mod clusters;
 mod endpoint;
 mod fields;
+mod health;
 mod http;
 mod kinds;
 mod labels;
 mod names;
+pub mod nodes;
 mod refusal;
 mod requests;
 mod schema;
@@ -37,6 +40,7 @@ mod selector;
 mod server;
 mod store;
 mod time;
+mod watched;
 mod write;
 
 pub use http::USER_HEADER;

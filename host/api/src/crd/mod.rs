@@ -13,7 +13,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
 use kube::CustomResourceExt;
 
 use crate::workloads::YurtAppDaemon;
-use crate::{SimulatedCluster, StagedBindingPolicy};
+use crate::{SimulatedCluster, SimulatedNode, StagedBindingPolicy};
 
 /// The definitions this project installs on a cluster.
 pub fn ours() -> Vec<CustomResourceDefinition> {
@@ -32,7 +32,10 @@ pub fn node_pools(version: &'static str) -> CustomResourceDefinition {
 
 /// The definitions that only the playground serves.
 pub fn playground() -> Vec<CustomResourceDefinition> {
-    vec![refusing_nulls(SimulatedCluster::crd())]
+    vec![
+        refusing_nulls(SimulatedCluster::crd()),
+        refusing_nulls(SimulatedNode::crd()),
+    ]
 }
 
 /// KubeStellar's and the inventory's definitions, faithful in what a client can notice.

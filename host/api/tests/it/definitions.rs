@@ -238,6 +238,6 @@ fn the_playground_serves_each_definition_once() {
         .collect();
     names.sort();
     names.dedup();
-    assert_eq!(names.len(), 10);
+    assert_eq!(names.len(), 11);
     assert!(names.contains(&"simulatedclusters.playground.community.kubestellar.io".to_owned()));
 }

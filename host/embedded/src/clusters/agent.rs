@@ -12,9 +12,9 @@ use kube::{CustomResource, ResourceExt as _, discovery};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use super::inventory::gone_is_fine;
 use super::transport::{BringerVersion, Cargo, Item, Work};
 use super::truth::ObjectRef;
+use crate::client_errors::gone_is_fine;
 
 /// As far as it is read here.
 #[derive(Clone, CustomResource, Debug, Deserialize, Serialize)]

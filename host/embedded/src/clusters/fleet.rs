@@ -7,11 +7,9 @@ use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 use stagegate_api::{SimulatedClusterSpec, SourceRef};
 
-use super::health::{self, Health};
-use super::patient::{Patient, RunningReplicas};
-use super::soundness;
 use super::transport::{BringerVersion, Cargo, Work};
 use super::truth::{Change, Fared, ObjectRef, Presence, Present, Truth};
+use crate::health::{self, Health, Patient, RunningReplicas, soundness};
 
 /// An object in a cluster, there or not.
 pub(super) type ObjectInCluster = (String, ObjectRef);

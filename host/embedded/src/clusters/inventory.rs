@@ -8,6 +8,8 @@ use kube::api::{Api, Patch, PatchParams, ResourceExt as _};
 use serde_json::json;
 use stagegate_api::{ManagedCluster, ManagedClusterSpec, SimulatedCluster};
 
+use crate::client_errors::gone_is_fine;
+
 const FIELD_MANAGER: &str = "simulated-clusters";
 
 /// Writes the entries that differ from what was last written.
@@ -62,12 +64,5 @@ impl Inventory {
                 .await
                 .map(|_| ()),
         )
-    }
-}
-
-pub(super) fn gone_is_fine(result: kube::Result<()>) -> kube::Result<()> {
-    match result {
-        Err(kube::Error::Api(status)) if status.is_not_found() => Ok(()),
-        other => other,
     }
 }

@@ -6,17 +6,11 @@
 //! reports. The memory starts empty with the process; the time is that of the shared clock.
 
 mod agent;
-mod course;
 mod fleet;
-mod health;
 mod inventory;
-mod mirror;
-mod patient;
 mod report;
 mod settings;
 mod shared;
-mod soundness;
-mod statuses;
 mod transport;
 mod truth;
 mod world;

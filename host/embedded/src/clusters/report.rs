@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use stagegate_api::{SourceRef, WorkStatus, WorkStatusSpec};
 
 use super::fleet::ObjectInCluster;
-use super::inventory::gone_is_fine;
+use crate::client_errors::gone_is_fine;
 
 const NAME_LEN_MAX: usize = 253;
 

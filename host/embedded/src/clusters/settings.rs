@@ -1,6 +1,4 @@
-//! Which parts are simulated, their delays, and the addition of one to a time. Must not read the clock.
-
-use jiff::{SignedDuration, Timestamp};
+//! Which parts are simulated, and their delays.
 
 /// Which parts are simulated, and their delays.
 #[derive(Clone, Debug)]
@@ -33,9 +31,4 @@ impl Default for Settings {
             source: Source::default(),
         }
     }
-}
-
-pub(super) fn later(time: Timestamp, delay_ms: u64) -> Timestamp {
-    let delay = SignedDuration::from_millis(i64::try_from(delay_ms).unwrap_or(i64::MAX));
-    time.checked_add(delay).unwrap_or(Timestamp::MAX)
 }

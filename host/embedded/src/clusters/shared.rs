@@ -8,7 +8,8 @@ use stagegate_clock::SharedClock;
 use tokio::sync::Notify;
 
 use super::fleet::{Fleet, ObjectInCluster};
-use super::settings::{Settings, later};
+use super::settings::Settings;
+use crate::time::later;
 
 /// What the task and its owner both hold.
 pub(super) struct Shared {

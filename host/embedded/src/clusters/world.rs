@@ -5,24 +5,23 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::{Stream, StreamExt as _, TryStreamExt as _, stream};
+use futures::{StreamExt as _, stream};
 use jiff::Timestamp;
 use kube::ResourceExt as _;
 use kube::api::Api;
-use kube::core::DeserializeGuard;
-use kube::runtime::watcher::{self, Event};
-use kube::runtime::{WatchStreamExt as _, watcher as watch};
+use kube::runtime::watcher::Event;
 use stagegate_api::{Binding, SimulatedCluster};
 use tokio_util::sync::CancellationToken;
 
 use super::agent::{self, Kinds, ManifestWork};
 use super::fleet::{Finding, ObjectInCluster};
 use super::inventory::Inventory;
-use super::mirror::{self, Mirror, Seen};
 use super::report::Reporter;
-use super::settings::{Source, later};
+use super::settings::Source;
 use super::shared::Shared;
 use super::transport::{self, BringerVersion};
+use crate::time::later;
+use crate::watched::{Guarded, Mirror, Seen, decoded, events, key};
 
 /// A request that failed is tried again after this.
 const RETRY_MS: u64 = 1_000;
@@ -44,9 +43,6 @@ enum Bringer {
     ManifestWork(Box<ManifestWork>),
 }
 
-/// One object that does not decode must not stop the watch.
-type Guarded<K> = DeserializeGuard<K>;
-
 pub(super) async fn run(client: kube::Client, shared: Arc<Shared>, stop: CancellationToken) {
     let mut world = World {
         client: client.clone(),
@@ -60,10 +56,12 @@ pub(super) async fn run(client: kube::Client, shared: Arc<Shared>, stop: Cancell
         kinds: Kinds::default(),
         reporter: Reporter::default(),
     };
-    let clusters = events::<SimulatedCluster>(&client).map(Input::Cluster);
+    let clusters = events(Api::all(client.clone()), "SimulatedCluster").map(Input::Cluster);
     let bringers = match shared.settings.source {
-        Source::Bindings => events::<Binding>(&client).map(Input::Binding).boxed(),
-        Source::ManifestWorks => events::<ManifestWork>(&client).map(Input::ManifestWork).boxed(),
+        Source::Bindings => events(Api::all(client.clone()), "Binding").map(Input::Binding).boxed(),
+        Source::ManifestWorks => events(Api::all(client.clone()), "ManifestWork")
+            .map(Input::ManifestWork)
+            .boxed(),
     };
     let mut inputs = stream::select(clusters.boxed(), bringers);
     loop {
@@ -81,18 +79,6 @@ pub(super) async fn run(client: kube::Client, shared: Arc<Shared>, stop: Cancell
         world.hand_over_due().await;
         world.report_due().await;
     }
-}
-
-/// A watch that outlives its errors; they are told once each and the watch goes on.
-fn events<K>(client: &kube::Client) -> impl Stream<Item = Event<Guarded<K>>> + use<K>
-where
-    K: kube::Resource<DynamicType = ()> + Clone + std::fmt::Debug + serde::de::DeserializeOwned + Send + 'static,
-{
-    let api: Api<Guarded<K>> = Api::all(client.clone());
-    watch(api, watcher::Config::default())
-        .default_backoff()
-        .inspect_err(|error| tracing::warn!(%error, kind = %K::kind(&()), "watch failed, it is started again"))
-        .filter_map(|event| std::future::ready(event.ok()))
 }
 
 struct World {
@@ -186,7 +172,7 @@ impl World {
     {
         let name = match seen {
             Seen::Set(guarded) => {
-                let name = mirror::key(&guarded);
+                let name = key(&guarded);
                 let Some(object) = decoded(guarded) else { return };
                 self.known.insert(name.clone(), bringer(object));
                 name
@@ -312,16 +298,5 @@ impl World {
         let bindings = self.shared.fleet().bindings_of(place);
         self.wake_all(bindings);
         Ok(())
-    }
-}
-
-fn decoded<K: kube::Resource<DynamicType = ()>>(guarded: Guarded<K>) -> Option<K> {
-    let name = guarded.name_any();
-    match guarded.0 {
-        Ok(object) => Some(object),
-        Err(error) => {
-            tracing::warn!(kind = %K::kind(&()), name, error = %error.error, "object does not decode, it is passed over");
-            None
-        }
     }
 }

@@ -12,6 +12,7 @@ mod faults;
 mod fixture;
 mod kubectl;
 mod manifest_works;
+mod nodes;
 mod objects;
 mod refusals;
 mod schema;

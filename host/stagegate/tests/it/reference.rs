@@ -48,15 +48,16 @@ fn annotations() -> String {
     table
 }
 
-/// The fields of the spec of a SimulatedCluster and of its rules, with their descriptions.
-fn simulated_cluster() -> String {
+/// The fields of the spec of a kind of the playground, with their descriptions; those of its rules once.
+fn simulated(kind: &str) -> String {
     let playground = serde_json::to_value(crd::all_for_playground()).unwrap();
-    let is_it = |crd: &&Value| crd["spec"]["names"]["kind"] == "SimulatedCluster";
+    let is_it = |crd: &&Value| crd["spec"]["names"]["kind"] == kind;
     let crd = playground.as_array().unwrap().iter().find(is_it).unwrap();
     let spec = &crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"];
     let rule = &spec["rules"]["items"]["properties"];
     let mut table = "| field | meaning |\n| --- | --- |\n".to_owned();
-    for (prefix, fields) in [("", spec), ("rules[].", rule)] {
+    let of_rules = Some(("rules[].", rule)).filter(|_| kind == "SimulatedCluster");
+    for (prefix, fields) in [("", spec)].into_iter().chain(of_rules) {
         for (name, field) in fields.as_object().unwrap() {
             let meaning = field["description"].as_str().unwrap();
             let meaning = meaning.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -78,7 +79,8 @@ fn the_tables_of_the_reference_are_what_the_program_has() {
         ("outcomes", values(&format!("{stage}/checks/items/properties/outcome"))),
         ("reasons", reasons()),
         ("annotations", annotations()),
-        ("simulated-cluster", simulated_cluster()),
+        ("simulated-cluster", simulated("SimulatedCluster")),
+        ("simulated-node", simulated("SimulatedNode")),
     ] {
         let (begin, end) = (format!("<!-- begin {name} -->\n"), format!("<!-- end {name} -->"));
         let from = fresh.find(&begin).expect(&begin) + begin.len();

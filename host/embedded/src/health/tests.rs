@@ -1,7 +1,6 @@
 //! The statuses of objects at each point of their rollouts.
 
 use super::*;
-use crate::clusters::soundness;
 
 fn patient<'a>((group, kind): (&'a str, &'a str), manifest: &'a Value, before: &'a RunningReplicas) -> Patient<'a> {
     Patient {

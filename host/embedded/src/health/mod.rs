@@ -1,12 +1,18 @@
-//! The status of an object in a cluster, from its kind, its age, what ran there before and the cluster's rules. Must not write it.
+//! The status of an object where it runs, from its kind, its age, what ran there before and the rules that hold there. Must not write it.
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
-use stagegate_api::{SimulatedClusterRule, SimulatedClusterSpec, parse_duration};
+use stagegate_api::{Progressing, SimulatedClusterSpec, SimulatedNodeSpec, SimulationRule, parse_duration};
 
-use super::course::{Course, Script, Start, course, later};
-use super::patient::{Patient, RunningReplicas, revision};
-use super::statuses;
+mod course;
+mod patient;
+pub(crate) mod soundness;
+mod statuses;
+
+pub(crate) use course::Course;
+use course::{Script, Start, course, later};
+use patient::revision;
+pub(crate) use patient::{Patient, RunningReplicas};
 
 /// Kinds for which KubeStellar's status add-on reports nothing at all.
 const NEVER_REPORTED: &[(&str, &str)] = &[
@@ -23,22 +29,48 @@ const PROGRESS_DEADLINE: i64 = 600;
 
 /// A status, since when it is so, and when it will be another one without anybody's doing.
 #[derive(Debug, PartialEq)]
-pub(super) struct Health {
+pub(crate) struct Health {
     /// `None`: the object carries no status.
-    pub(super) status: Option<Value>,
-    pub(super) since: Timestamp,
-    pub(super) changes_at: Option<Timestamp>,
+    pub(crate) status: Option<Value>,
+    pub(crate) since: Timestamp,
+    pub(crate) changes_at: Option<Timestamp>,
 }
 
-pub(super) fn is_reported(group: &str, kind: &str) -> bool {
+/// How objects behave in one place.
+#[derive(Clone, Copy)]
+pub(crate) struct Behaviour<'a> {
+    ready_after: Option<&'a str>,
+    rules: &'a [SimulationRule],
+}
+
+impl<'a> From<&'a SimulatedClusterSpec> for Behaviour<'a> {
+    fn from(spec: &'a SimulatedClusterSpec) -> Self {
+        Self {
+            ready_after: spec.ready_after.as_deref(),
+            rules: &spec.rules,
+        }
+    }
+}
+
+impl<'a> From<&'a SimulatedNodeSpec> for Behaviour<'a> {
+    fn from(spec: &'a SimulatedNodeSpec) -> Self {
+        Self {
+            ready_after: spec.ready_after.as_deref(),
+            rules: &spec.rules,
+        }
+    }
+}
+
+pub(crate) fn is_reported(group: &str, kind: &str) -> bool {
     !NEVER_REPORTED.contains(&(group, kind))
 }
 
 /// The status at this point of the rollout. Once the rule's `after` (else `readyAfter`) has passed, the rule's status is merged
 /// over it.
-pub(super) fn examine(patient: &Patient<'_>, spec: &SimulatedClusterSpec, now: Timestamp) -> Health {
-    let rule = rule_for(patient, spec);
-    let script = script(rule, spec);
+pub(crate) fn examine<'a>(patient: &Patient<'_>, behaviour: impl Into<Behaviour<'a>>, now: Timestamp) -> Health {
+    let behaviour = behaviour.into();
+    let rule = rule_for(patient, behaviour);
+    let script = script(rule, behaviour);
     let course = course_of(patient, &script, now);
     let mut health = Health {
         status: statuses::status(patient, &course, &script),
@@ -60,13 +92,33 @@ pub(super) fn examine(patient: &Patient<'_>, spec: &SimulatedClusterSpec, now: T
 }
 
 /// What is running at the moment when `next` replaces the patient's manifest.
-pub(super) fn running(
+pub(crate) fn running<'a>(
     patient: &Patient<'_>,
-    spec: &SimulatedClusterSpec,
+    behaviour: impl Into<Behaviour<'a>>,
     (next, now): (&Value, Timestamp),
 ) -> RunningReplicas {
-    let course = course_of(patient, &script(rule_for(patient, spec), spec), now);
-    let old = statuses::old_replicas(patient, &course);
+    replaced(patient, &course_by(patient, behaviour, now), next)
+}
+
+/// How far the rollout of the patient has come.
+pub(crate) fn course_by<'a>(patient: &Patient<'_>, behaviour: impl Into<Behaviour<'a>>, now: Timestamp) -> Course {
+    let behaviour = behaviour.into();
+    course_of(patient, &script(rule_for(patient, behaviour), behaviour), now)
+}
+
+/// The status of a workload that has come so far.
+pub(crate) fn status_of_workload(patient: &Patient<'_>, course: &Course) -> Option<Value> {
+    let script = Script {
+        progressing: Progressing::Complete,
+        after: SignedDuration::ZERO,
+        period: None,
+    };
+    statuses::status(patient, course, &script)
+}
+
+/// What is running when `next` replaces the manifest of a patient that has come so far.
+pub(crate) fn replaced(patient: &Patient<'_>, course: &Course, next: &Value) -> RunningReplicas {
+    let old = statuses::old_replicas(patient, course);
     let before = patient.before;
     let (present, next) = (
         revision(patient),
@@ -97,14 +149,12 @@ pub(super) fn running(
     }
 }
 
-fn rule_for<'a>(patient: &Patient<'_>, spec: &'a SimulatedClusterSpec) -> Option<&'a SimulatedClusterRule> {
-    spec.rules.iter().find(|rule| matches(rule, patient))
+fn rule_for<'a>(patient: &Patient<'_>, behaviour: Behaviour<'a>) -> Option<&'a SimulationRule> {
+    behaviour.rules.iter().find(|rule| matches(rule, patient))
 }
 
-fn script(rule: Option<&SimulatedClusterRule>, spec: &SimulatedClusterSpec) -> Script {
-    let after = rule
-        .and_then(|rule| rule.after.as_deref())
-        .or(spec.ready_after.as_deref());
+fn script(rule: Option<&SimulationRule>, behaviour: Behaviour<'_>) -> Script {
+    let after = rule.and_then(|rule| rule.after.as_deref()).or(behaviour.ready_after);
     let period = rule.and_then(|rule| rule.period.as_deref());
     Script {
         progressing: rule.map(|rule| rule.progressing).unwrap_or_default(),
@@ -129,7 +179,7 @@ fn course_of(patient: &Patient<'_>, script: &Script, now: Timestamp) -> Course {
     course(&start, script, now)
 }
 
-fn matches(rule: &SimulatedClusterRule, patient: &Patient<'_>) -> bool {
+fn matches(rule: &SimulationRule, patient: &Patient<'_>) -> bool {
     let is = |wanted: &Option<String>, found: &str| wanted.as_deref().is_none_or(|wanted| wanted == found);
     is(&rule.kind, patient.kind)
         && is(&rule.namespace, patient.namespace.unwrap_or_default())

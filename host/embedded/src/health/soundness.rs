@@ -7,7 +7,7 @@ use super::patient::{Patient, revision};
 use super::statuses::wanted;
 
 /// A status of an earlier generation says nothing about this one; a kind without a status is healthy by being there.
-pub(super) fn is_healthy(patient: &Patient<'_>, status: Option<&Value>) -> bool {
+pub(crate) fn is_healthy(patient: &Patient<'_>, status: Option<&Value>) -> bool {
     let status = status.unwrap_or(&Value::Null);
     let number = |name: &str| status[name].as_i64().unwrap_or_default();
     // An autoscaler may run more replicas than are wanted, but all must be of this version.

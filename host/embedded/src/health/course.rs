@@ -9,47 +9,47 @@ const PERIOD_MS: i64 = 10_000;
 const PERIOD_MIN_MS: i64 = 100;
 
 /// The rule that a rollout follows.
-pub(super) struct Script {
-    pub(super) progressing: Progressing,
+pub(crate) struct Script {
+    pub(crate) progressing: Progressing,
     /// The time until the object is ready or, in a slow rollout, until the next replica is.
-    pub(super) after: SignedDuration,
+    pub(crate) after: SignedDuration,
     /// The length of each turn of `Flapping`.
-    pub(super) period: Option<SignedDuration>,
+    pub(crate) period: Option<SignedDuration>,
 }
 
 /// Where a rollout begins.
-pub(super) struct Start {
-    pub(super) at: Timestamp,
+pub(crate) struct Start {
+    pub(crate) at: Timestamp,
     /// Replicas of this version that are ready already.
-    pub(super) ready: i64,
-    pub(super) wanted: i64,
+    pub(crate) ready: i64,
+    pub(crate) wanted: i64,
     /// How long it may go without progress; `None` where no controller looks at that.
-    pub(super) deadline: Option<SignedDuration>,
+    pub(crate) deadline: Option<SignedDuration>,
 }
 
 #[derive(Debug, PartialEq)]
-pub(super) struct Course {
-    pub(super) wanted: i64,
+pub(crate) struct Course {
+    pub(crate) wanted: i64,
     /// Replicas of the current version that are ready.
-    pub(super) ready: i64,
+    pub(crate) ready: i64,
     /// Everything was started, though it may have become unhealthy since.
-    pub(super) is_rolled_out: bool,
+    pub(crate) is_rolled_out: bool,
     /// The cluster has given up, or the deadline has passed.
-    pub(super) has_failed: bool,
+    pub(crate) has_failed: bool,
     /// Its processes end as soon as they have started.
-    pub(super) crashes: bool,
-    pub(super) since: Timestamp,
+    pub(crate) crashes: bool,
+    pub(crate) since: Timestamp,
     /// When it will change by itself.
-    pub(super) changes_at: Option<Timestamp>,
+    pub(crate) changes_at: Option<Timestamp>,
 }
 
 impl Course {
-    pub(super) fn is_well(&self) -> bool {
+    pub(crate) fn is_well(&self) -> bool {
         self.is_rolled_out && self.ready >= self.wanted
     }
 }
 
-pub(super) fn course(start: &Start, script: &Script, now: Timestamp) -> Course {
+pub(crate) fn course(start: &Start, script: &Script, now: Timestamp) -> Course {
     let has_begun_well = start.ready >= start.wanted;
     let complete = |since| Course {
         wanted: start.wanted,
@@ -133,7 +133,7 @@ fn under_deadline(course: Course, deadline: Option<SignedDuration>, now: Timesta
     }
 }
 
-pub(super) fn later(time: Timestamp, duration: SignedDuration) -> Timestamp {
+pub(crate) fn later(time: Timestamp, duration: SignedDuration) -> Timestamp {
     time.checked_add(duration).unwrap_or(Timestamp::MAX)
 }
 

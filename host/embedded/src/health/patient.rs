@@ -5,32 +5,32 @@ use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
 /// An object in a cluster, as far as its health depends on it.
-pub(super) struct Patient<'a> {
-    pub(super) group: &'a str,
-    pub(super) kind: &'a str,
-    pub(super) namespace: Option<&'a str>,
-    pub(super) name: &'a str,
-    pub(super) manifest: &'a Value,
+pub(crate) struct Patient<'a> {
+    pub(crate) group: &'a str,
+    pub(crate) kind: &'a str,
+    pub(crate) namespace: Option<&'a str>,
+    pub(crate) name: &'a str,
+    pub(crate) manifest: &'a Value,
     /// The cluster's own count; `None` for kinds without one.
-    pub(super) generation: Option<i64>,
+    pub(crate) generation: Option<i64>,
     /// When it was created or its spec last changed, in this cluster.
-    pub(super) changed_at: Timestamp,
-    pub(super) before: &'a RunningReplicas,
+    pub(crate) changed_at: Timestamp,
+    pub(crate) before: &'a RunningReplicas,
 }
 
 /// What was running of an object when its spec was last changed: an update replaces no replica at once.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct RunningReplicas {
+pub(crate) struct RunningReplicas {
     /// Available replicas of earlier Pod templates.
-    pub(super) old: i64,
+    pub(crate) old: i64,
     /// Available replicas of the current Pod template.
-    pub(super) current: i64,
+    pub(crate) current: i64,
     /// The revision of the `old` replicas; of several revisions the last that was rolled out.
-    pub(super) old_revision: Option<String>,
+    pub(crate) old_revision: Option<String>,
 }
 
 /// The name of a revision: a hash of the part of the manifest whose change starts new processes.
-pub(super) fn revision(patient: &Patient<'_>) -> String {
+pub(crate) fn revision(patient: &Patient<'_>) -> String {
     let template = match (patient.group, patient.kind) {
         ("apps", "Deployment" | "StatefulSet" | "DaemonSet") | ("batch", "Job") => {
             patient.manifest.pointer("/spec/template")

@@ -11,7 +11,7 @@ use super::patient::{Patient, revision};
 const REPLICAS_MAX: i64 = i32::MAX as i64;
 
 /// `None`: objects of the kind carry no status.
-pub(super) fn status(patient: &Patient<'_>, course: &Course, script: &Script) -> Option<Value> {
+pub(crate) fn status(patient: &Patient<'_>, course: &Course, script: &Script) -> Option<Value> {
     let generation = patient.generation;
     let observed = |mut status: Map<String, Value>| {
         status.extend(generation.map(|generation| ("observedGeneration".to_owned(), generation.into())));
@@ -37,7 +37,7 @@ pub(super) fn status(patient: &Patient<'_>, course: &Course, script: &Script) ->
 }
 
 /// How many replicas, completions or nodes the object's rollout has to reach.
-pub(super) fn wanted(patient: &Patient<'_>) -> i64 {
+pub(crate) fn wanted(patient: &Patient<'_>) -> i64 {
     let path = match (patient.group, patient.kind) {
         ("apps", "Deployment" | "StatefulSet" | "ReplicaSet") => "/spec/replicas",
         ("batch", "Job") => "/spec/completions",
@@ -49,7 +49,7 @@ pub(super) fn wanted(patient: &Patient<'_>) -> i64 {
 }
 
 /// Available replicas of earlier Pod templates that the rollout has not replaced yet.
-pub(super) fn old_replicas(patient: &Patient<'_>, course: &Course) -> i64 {
+pub(crate) fn old_replicas(patient: &Patient<'_>, course: &Course) -> i64 {
     let old = patient.before.old;
     if course.is_rolled_out {
         return 0;

@@ -1,0 +1,9 @@
+//! Errors of requests that are none for whoever asked.
+
+/// What was to be deleted, or to get a status, may be gone.
+pub(crate) fn gone_is_fine(result: kube::Result<()>) -> kube::Result<()> {
+    match result {
+        Err(kube::Error::Api(status)) if status.is_not_found() => Ok(()),
+        other => other,
+    }
+}
