@@ -34,13 +34,13 @@ pub struct Condition<'a> {
 }
 
 /// Looks for verdicts among the answers, and asks for those that are missing.
-pub struct Evaluator<'q, 'a> {
+pub struct Evaluator<'q, 'a, Q> {
     pub answers: Answers<'a>,
     pub attempt: i64,
-    pub questions: &'q mut Vec<Question>,
+    pub questions: &'q mut Vec<Q>,
 }
 
-impl<'a> Evaluator<'_, 'a> {
+impl<'a, Q: From<Question>> Evaluator<'_, 'a, Q> {
     /// `evidence` has this digest; it is wanted only where there is no verdict yet.
     pub fn verdict(
         &mut self,
@@ -55,11 +55,12 @@ impl<'a> Evaluator<'_, 'a> {
         };
         let verdict = self.answers.verdicts.get(&key);
         if verdict.is_none() {
-            self.questions.push(Question::Check {
+            let question = Question::Check {
                 key,
                 text: check.text.clone(),
                 evidence: evidence(),
-            });
+            };
+            self.questions.push(question.into());
         }
         verdict
     }

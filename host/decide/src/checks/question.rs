@@ -1,14 +1,13 @@
 //! What has to be answered before a stage can be judged. Must not answer anything.
 
-use jiff::Timestamp;
 use serde::Serialize;
 
 use super::gate_call::{ConfigKey, GateCall, SourceEntry};
 use super::variables::{ConditionEvidence, PoolReport, Root};
 use super::verdict::VerdictKey;
-use crate::names::{Digest, ObjectKey, PlacementName, ResourceVersion};
+use crate::names::Digest;
 
-/// What the controller has to find out before there can be a plan.
+/// What the controller has to find out about the checks of a stage.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub enum Question {
@@ -20,17 +19,6 @@ pub enum Question {
         text: String,
         /// Which variables it may use.
         root: Root,
-    },
-    /// A GET of the object, of which the Binding names this resourceVersion. Answer: `Facts::objects`.
-    Object {
-        /// Which object.
-        key: ObjectKey,
-        /// Of its API, as the Binding names it.
-        version: String,
-        /// That the Binding names.
-        resource_version: ResourceVersion,
-        /// Whether all of it is to be read, for the digest of what travels to clusters; else its metadata alone.
-        is_whole: bool,
     },
     /// Evaluate the expression. Answer: `Facts::verdicts`, under the digest of the evidence that was really used: when
     /// the object has moved on, the question stays open and its watch event brings the next one.
@@ -60,17 +48,6 @@ pub enum Question {
     },
     /// Run the gate. Answer: `Facts::gate_verdicts`, if every CombinedStatus still has the digest that is named.
     Gate(Box<GateCall>),
-    /// Does the control plane refuse a change of this held Binding to versions that are not admitted? Answer: `Facts::hold`.
-    Hold {
-        /// A Binding that is held.
-        binding: PlacementName,
-        /// An answer from before this time is too old.
-        not_before: Timestamp,
-    },
-    /// Read again from the API server, as [`crate::staging::Read::Anew`] says: cached facts never justify a placement.
-    FreshRead,
-    /// Read again from the API server, as [`crate::staging::Read::Placements`] says, once all else is answered.
-    FreshPlacements,
 }
 
 /// What the variables of an expression hold.

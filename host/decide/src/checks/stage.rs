@@ -42,6 +42,8 @@ pub struct StageChecks<'a> {
 pub struct Given<'v> {
     /// Of all of it.
     pub digest: Digest,
+    /// What it is evidence of, where that may change while a soak goes on.
+    pub about: Option<Digest>,
     /// How much it is.
     pub complete: Finding,
     /// `None`: health is not checked, or shows in another way.
@@ -75,10 +77,16 @@ impl From<Finding> for Evaluated {
 }
 
 impl StageChecks<'_> {
-    /// Asks what is not answered yet. Once a gate has failed the attempt, no other is asked.
-    pub fn evaluate(self, given: Given<'_>, progress: &mut Progress<'_>, questions: &mut Vec<Question>) -> Evaluated {
+    /// Asks what is not answered yet, gates only where nothing else is asked. Once a gate has failed the attempt, no other is asked.
+    pub fn evaluate<Q: From<Question>>(
+        self,
+        given: Given<'_>,
+        progress: &mut Progress<'_>,
+        questions: &mut Vec<Q>,
+    ) -> Evaluated {
         let Given {
             digest,
+            about,
             complete,
             health,
             values,
@@ -95,7 +103,11 @@ impl StageChecks<'_> {
             ..note
         };
         let before = evidence_of_no_soak(progress.checks, progress.passing_since.as_ref());
-        note_check(progress.checks, Check::Evidence, &complete, of_evidence);
+        let of_what = Note {
+            check: about.as_ref(),
+            ..of_evidence
+        };
+        note_check(progress.checks, Check::Evidence, &complete, of_what);
         let mut findings = Vec::new();
         if let Some(finding) = health {
             // No digest: newer evidence alone changes nothing in status, while a new message tells how far the rollout is.
@@ -149,11 +161,11 @@ impl StageChecks<'_> {
     }
 
     /// One finding for each gate, in their order.
-    fn ask_gates(
+    fn ask_gates<Q: From<Question>>(
         self,
         (condition, shown): (Option<EarlierVerdict>, &Show<'_>),
         progress: &mut Progress<'_>,
-        (questions, evaluated): (&mut Vec<Question>, &mut Evaluated),
+        (questions, evaluated): (&mut Vec<Q>, &mut Evaluated),
     ) -> Result<Vec<Finding>, Finding> {
         if self.gates.is_empty() {
             return Ok(Vec::new());
@@ -192,7 +204,7 @@ impl StageChecks<'_> {
         match answered.question {
             None => Ok(answered.gates.into_iter().map(|result| result.finding).collect()),
             Some(question) => {
-                questions.push(question);
+                questions.push(question.into());
                 Err(Finding::unknown(Reason::GateError, "not asked yet"))
             }
         }

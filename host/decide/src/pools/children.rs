@@ -1,18 +1,21 @@
 //! The workloads that there are, each with its pool, and what each pool's is to be. Must not decide what goes.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
 use jiff::{SignedDuration, Timestamp};
 use kube::Resource as _;
 use kube::core::ObjectMeta;
 use stagegate_api::workloads::{
-    APPLIED_DIGEST, POOL_NAME, REF_NODE_POOL, REVISION_HASH, REVISION_NUMBER, WorkloadView, YurtAppDaemon,
+    APPLIED_DIGEST, ContainerView, NODE_POOL_OF_NODE, POOL_NAME, REF_NODE_POOL, REVISION_HASH, REVISION_NUMBER,
+    WorkloadView, YurtAppDaemon,
 };
 
 use super::facts::{Child, Facts, Pool};
 use super::judge::Aim;
 use super::plan::{ChildRef, Draft, Write};
-use super::render::{CREATE_VERSION, Rendered, Renderer, Source, child_name};
+use super::render::{CREATE_VERSION, Common, Rendered, Source, child_name};
 use super::revisions::recorded;
 use super::spec::Checked;
 use super::stages::{self, Candidate, PoolEvidence, Walk};
@@ -56,9 +59,9 @@ pub(super) struct Wanted<'a> {
 /// What there is in a pool.
 pub(super) enum State<'a> {
     /// Nothing.
-    Missing(Box<Rendered>),
+    Missing(Box<Rendered<'a>>),
     /// The daemon's workload.
-    Own(&'a WorkloadView, Box<Rendered>),
+    Own(&'a WorkloadView, Box<Rendered<'a>>),
     /// The daemon's workload, whose revision is not known: it stays as it is.
     Kept,
     /// Nothing, until the turn of the pool's stage comes.
@@ -76,36 +79,54 @@ struct Match<'a> {
     pool: &'a str,
     of: &'a Pool,
     own: Option<&'a WorkloadView>,
+    /// That a workload gets here.
+    our_name: String,
 }
 
 impl<'a> Children<'a> {
     /// With what each pool's workload is to be made from: that of `aim`, or, before the pool's turn has come, what it was made from.
     pub fn of(facts: &'a Facts, checked: &Checked<'_>, pools: &'a BTreeMap<String, Pool>, aim: Aim<'_>) -> Self {
         let (matches, surplus, stray) = sorted(facts, checked, pools);
-        let look = Look { facts, checked };
+        let look = Look {
+            facts,
+            checked,
+            commons: RefCell::default(),
+        };
         let target = aim.source;
-        let candidate = |found: &Match<'a>| {
-            let is_at = found.own.is_some_and(|view| is_at(view, target));
+        // A workload that has the revision is compared with it once.
+        let mut compared: BTreeMap<&str, Wanted<'a>> = BTreeMap::new();
+        let mut candidate = |found: &Match<'a>| {
+            let own = found.own.map(|view| &view.metadata);
+            let metadata = own.or_else(|| Some(invalid_of(facts, found.pool)?.metadata()));
+            let is_at = metadata.is_some_and(|metadata| is_at(metadata, target));
             Candidate {
                 pool: found.pool,
                 of: found.of,
                 own: found.own,
                 evidence: match is_at {
-                    true => look.wanted(found, target).evidence(target.name, found.of),
+                    true => {
+                        let wanted = look.wanted(found, target);
+                        let evidence = wanted.evidence(target.name, found.of);
+                        compared.insert(found.pool, wanted);
+                        evidence
+                    }
                     false => PoolEvidence::Older,
                 },
             }
         };
-        let candidates: Vec<Candidate<'_>> = matches.iter().map(candidate).collect();
-        let is_of_gone = |(pool, view): &(&str, &WorkloadView)| {
-            !pools.contains_key(*pool) && is_at(view, target) && !is_leaving(view)
+        let candidates: Vec<Candidate<'_>> = matches.iter().map(&mut candidate).collect();
+        let is_of_gone = |(pool, metadata): (&str, &ObjectMeta)| {
+            !pools.contains_key(pool) && is_at(metadata, target) && metadata.deletion_timestamp.is_none()
         };
-        let is_one_gone = surplus.iter().any(is_of_gone);
+        let invalid = invalid(facts).filter_map(|child| Some((pool_named_in(child.metadata())?, child.metadata())));
+        let known = surplus.iter().map(|(pool, view)| (*pool, &view.metadata));
+        let is_one_gone = known.chain(invalid).any(is_of_gone);
         let walk = stages::walk((facts, checked), aim, (&candidates, is_one_gone));
         let mut needs_revisions = false;
         let wanted = matches.iter().zip(&walk.turns).map(|(found, turn)| {
             if *turn {
-                return look.wanted(found, target);
+                let known = compared.remove(found.pool);
+                return known.unwrap_or_else(|| look.wanted(found, target));
             }
             let current = facts
                 .daemon
@@ -114,12 +135,12 @@ impl<'a> Children<'a> {
                 .map(|status| status.current_revision.as_str());
             let kept = found
                 .own
-                .and_then(revision_of)
+                .and_then(|view| revision_of(&view.metadata))
                 .or(current)
                 .filter(|name| !name.is_empty());
             let state = match (kept, kept.and_then(|name| recorded(facts, checked, name))) {
                 (_, Some(source)) => {
-                    let number = found.own.map_or(source.number, number_of);
+                    let number = found.own.map_or(source.number, |view| number_of(&view.metadata));
                     return look.wanted(found, Source { number, ..source });
                 }
                 (None, None) => found.own.map_or(State::Waiting, |_| State::Kept),
@@ -156,14 +177,14 @@ impl<'a> Children<'a> {
         for Wanted { pool, state, .. } in &self.wanted {
             match state {
                 State::Missing(rendered) if may_be_tried(facts, pool, rendered, draft) => {
-                    draft.writes.push(apply(pool, rendered, None));
+                    draft.writes.extend(apply(pool, rendered, None));
                 }
                 State::Own(view, rendered)
                     if is_to_be_applied(view, rendered) && may_be_tried(facts, pool, rendered, draft) =>
                 {
                     match left_until(facts, view, rendered) {
                         Some(until) => draft.wake(until),
-                        None => draft.writes.push(apply(pool, rendered, Some(view))),
+                        None => draft.writes.extend(apply(pool, rendered, Some(view))),
                     }
                 }
                 State::Orphan(view) => draft.writes.extend(adopt(&facts.daemon, pool, view)),
@@ -214,14 +235,7 @@ impl Wanted<'_> {
         if view.status.observed_generation.is_none() || view.status.observed_generation != view.metadata.generation {
             return Err("has a workload whose last change its controller has not seen yet".to_owned());
         }
-        Ok((view, rendered_plural(rendered)))
-    }
-}
-
-fn rendered_plural(rendered: &Rendered) -> &'static str {
-    match rendered.object["kind"].as_str() {
-        Some("StatefulSet") => "statefulsets",
-        _ => "deployments",
+        Ok((view, rendered.kind().plural()))
     }
 }
 
@@ -230,9 +244,10 @@ type Sorted<'a> = (Vec<Match<'a>>, Vec<(&'a str, &'a WorkloadView)>, Vec<&'a Wor
 
 fn sorted<'a>(facts: &'a Facts, checked: &Checked<'_>, pools: &'a BTreeMap<String, Pool>) -> Sorted<'a> {
     let matching = || pools.iter().filter(|(_, pool)| checked.pools.matches(&pool.labels));
-    let named: BTreeMap<String, &str> = matching()
-        .map(|(pool, _)| (name_of(&facts.daemon, checked, pool), pool.as_str()))
+    let names: BTreeMap<&str, String> = matching()
+        .map(|(pool, _)| (pool.as_str(), name_of(&facts.daemon, checked, pool)))
         .collect();
+    let named: BTreeMap<&str, &str> = names.iter().map(|(pool, name)| (name.as_str(), *pool)).collect();
     let mut by_pool: BTreeMap<&str, Vec<&WorkloadView>> = BTreeMap::new();
     let mut stray = Vec::new();
     for view in known(facts).filter(|view| is_own(&facts.daemon, view)) {
@@ -256,6 +271,7 @@ fn sorted<'a>(facts: &'a Facts, checked: &Checked<'_>, pools: &'a BTreeMap<Strin
             pool,
             of,
             own: own.next(),
+            our_name: names.get(pool.as_str()).cloned().unwrap_or_default(),
         });
         surplus.extend(own.map(|view| (pool.as_str(), view)));
     }
@@ -265,10 +281,6 @@ fn sorted<'a>(facts: &'a Facts, checked: &Checked<'_>, pools: &'a BTreeMap<Strin
     (matches, surplus, stray)
 }
 
-fn is_leaving(view: &WorkloadView) -> bool {
-    view.metadata.deletion_timestamp.is_some()
-}
-
 fn lost(revision: &str) -> State<'static> {
     State::Skipped(format!(
         "has no workload, and ControllerRevision {revision}, which it would be made from until the turn of its stage comes, is not there"
@@ -276,51 +288,59 @@ fn lost(revision: &str) -> State<'static> {
 }
 
 /// The revision that a workload was made from.
-fn revision_of(view: &WorkloadView) -> Option<&str> {
-    Some(view.metadata.labels.as_ref()?.get(REVISION_HASH)?.as_str())
+fn revision_of(workload: &ObjectMeta) -> Option<&str> {
+    Some(workload.labels.as_ref()?.get(REVISION_HASH)?.as_str())
 }
 
 /// The number that its revision had then. `None`: another controller made the workload.
-fn number_of(view: &WorkloadView) -> Option<i64> {
-    let number = view.metadata.annotations.as_ref()?.get(REVISION_NUMBER)?;
+fn number_of(workload: &ObjectMeta) -> Option<i64> {
+    let number = workload.annotations.as_ref()?.get(REVISION_NUMBER)?;
     Some(number.parse().unwrap_or_default())
 }
 
 /// Whether it was made from this revision since that became the newest.
-fn is_at(view: &WorkloadView, target: Source<'_>) -> bool {
-    let number = number_of(view);
-    revision_of(view) == Some(target.name) && (number.is_none() || number == target.number)
+fn is_at(workload: &ObjectMeta, target: Source<'_>) -> bool {
+    let number = number_of(workload);
+    revision_of(workload) == Some(target.name) && (number.is_none() || number == target.number)
 }
 
 /// What is looked at.
-#[derive(Clone, Copy)]
 struct Look<'a, 'c> {
     facts: &'a Facts,
     checked: &'c Checked<'c>,
+    /// What workloads have in common, by what they are made from. `None`: it is no template.
+    commons: RefCell<BTreeMap<SourceKey, Option<Rc<Common>>>>,
 }
+
+/// Where its template is, its name and its number.
+type SourceKey = (usize, String, Option<i64>);
 
 impl<'a> Look<'a, '_> {
     /// What there is in the pool, beside what is to be there by this revision.
-    fn wanted(self, found: &Match<'a>, revision: Source<'_>) -> Wanted<'a> {
-        let Look { facts, checked } = self;
-        let renderer = Renderer {
-            daemon: &facts.daemon,
-            checked,
-            revision,
-        };
+    fn wanted(&self, found: &Match<'a>, revision: Source<'_>) -> Wanted<'a> {
         Wanted {
             pool: found.pool,
             own: found.own,
-            state: state(facts, (&renderer, checked), found),
+            state: state(self, found, revision),
         }
+    }
+
+    fn common(&self, revision: Source<'_>) -> Option<Rc<Common>> {
+        let template = std::ptr::from_ref(revision.template).addr();
+        let key = (template, revision.name.to_owned(), revision.number);
+        let made = || Common::of(&self.facts.daemon, self.checked.kind, revision).map(Rc::new);
+        self.commons.borrow_mut().entry(key).or_insert_with(made).clone()
     }
 }
 
-fn state<'a>(
-    facts: &'a Facts,
-    (renderer, checked): (&Renderer<'_>, &Checked<'_>),
-    &Match { pool, of, own }: &Match<'a>,
-) -> State<'a> {
+fn state<'a>(look: &Look<'a, '_>, found: &Match<'a>, revision: Source<'_>) -> State<'a> {
+    let Look { facts, checked, .. } = *look;
+    let Match {
+        pool,
+        of,
+        own,
+        ref our_name,
+    } = *found;
     if !is_label_value(pool) {
         return State::Skipped(
             "has a name of more than 63 characters, which is no label value: give it a shorter one".to_owned(),
@@ -329,13 +349,14 @@ fn state<'a>(
     if of.is_invalid {
         return State::Skipped("cannot be read, so its taints are not known: correct its spec".to_owned());
     }
-    let its_name = own.map_or_else(|| name_of(&facts.daemon, checked, pool), |view| name(view).to_owned());
-    let Some(rendered) = renderer.render(&its_name, (pool, of)).map(Box::new) else {
+    let its_name = own.map_or(our_name.as_str(), name);
+    let Some(common) = look.common(revision) else {
         return State::Skipped(format!(
             "cannot have a workload: spec.workloadTemplate is no template of a {}",
             checked.kind.kind()
         ));
     };
+    let rendered = Box::new(common.in_pool(its_name, (pool, of), our_name));
     if let Some(view) = own {
         return if view.metadata.deletion_timestamp.is_some() {
             State::Leaving
@@ -344,9 +365,9 @@ fn state<'a>(
         };
     }
     let kind = checked.kind.kind();
-    match facts.children.get(&its_name) {
+    match facts.children.get(its_name) {
         None => {}
-        Some(Child::Invalid { .. }) => return unreadable(kind, &its_name),
+        Some(Child::Invalid { .. }) => return unreadable(kind, its_name),
         Some(Child::Known(view)) if is_orphan(checked, view, pool) => return State::Orphan(view),
         Some(Child::Known(_)) => {
             return State::Skipped(format!(
@@ -357,7 +378,10 @@ fn state<'a>(
     let is_its = |view: &&WorkloadView| is_orphan(checked, view, pool);
     match known(facts).find(is_its) {
         Some(view) => State::Orphan(view),
-        None => invalid_of(facts, pool).map_or(State::Missing(rendered), |name| unreadable(kind, name)),
+        None => match invalid_of(facts, pool) {
+            Some(child) => unreadable(kind, child.metadata().name.as_deref().unwrap_or_default()),
+            None => State::Missing(rendered),
+        },
     }
 }
 
@@ -365,42 +389,46 @@ fn unreadable(kind: &str, name: &str) -> State<'static> {
     State::Skipped(format!("has a {kind} {name} that cannot be read: correct or delete it"))
 }
 
-/// The daemon's workload in a pool, if it cannot be read.
-fn invalid_of<'a>(facts: &'a Facts, pool: &str) -> Option<&'a str> {
+/// The daemon's workloads that cannot be read.
+fn invalid(facts: &Facts) -> impl Iterator<Item = &Child> {
     let uid = facts.daemon.metadata.uid.as_ref();
-    let mut invalid = facts.children.iter().filter(|(_, child)| {
-        let metadata = child.metadata();
-        let mut owners = metadata.owner_references.iter().flatten();
+    facts.children.values().filter(move |child| {
+        let mut owners = child.metadata().owner_references.iter().flatten();
         let is_own = owners.any(|owner| owner.controller == Some(true) && Some(&owner.uid) == uid);
-        matches!(child, Child::Invalid { .. }) && is_own && pool_named_in(metadata) == Some(pool)
-    });
-    invalid.next().map(|(name, _)| name.as_str())
+        matches!(child, Child::Invalid { .. }) && is_own
+    })
+}
+
+/// The one in this pool.
+fn invalid_of<'a>(facts: &'a Facts, pool: &str) -> Option<&'a Child> {
+    invalid(facts).find(|child| pool_named_in(child.metadata()) == Some(pool))
 }
 
 /// Whether a workload is as the revision and the pool say. One that another controller made from this very revision is; of one that was
 /// applied from here nothing may have been changed since, for what runs then proves nothing of the revision.
-fn is_of(view: &WorkloadView, rendered: &Rendered, revision: &str) -> bool {
+fn is_of(view: &WorkloadView, rendered: &Rendered<'_>, revision: &str) -> bool {
     let label = view
         .metadata
         .labels
         .as_ref()
         .and_then(|labels| labels.get(REVISION_HASH));
-    let is_as_applied = || applied_digest(view) == Some(rendered.digest.as_str()) && !differs(view, &rendered.view);
-    label.is_some_and(|label| label == revision) && (is_of_others(view) || is_as_applied())
+    let is_as_applied = || applied_digest(view) == Some(rendered.digest.as_str()) && !differs(view, rendered);
+    label.is_some_and(|label| label == revision) && (is_of_others(view, rendered) || is_as_applied())
 }
 
 /// Whether the workload differs from what it is to be in something that is put back. One that another controller made waits for its next
 /// revision, so that a takeover restarts nothing.
-fn is_to_be_applied(view: &WorkloadView, rendered: &Rendered) -> bool {
-    if is_of_others(view) {
-        return revision_of(view) != revision_of(&rendered.view);
+fn is_to_be_applied(view: &WorkloadView, rendered: &Rendered<'_>) -> bool {
+    if is_of_others(view, rendered) {
+        return revision_of(&view.metadata) != Some(&rendered.common.revision);
     }
-    applied_digest(view) != Some(rendered.digest.as_str()) || differs(view, &rendered.view)
+    applied_digest(view) != Some(rendered.digest.as_str()) || differs(view, rendered)
 }
 
-/// Whether another controller made it: it has none of the annotations that are applied from here.
-fn is_of_others(view: &WorkloadView) -> bool {
-    applied_digest(view).is_none() && number_of(view).is_none()
+/// Whether another controller made it: it has none of the annotations that are applied from here, nor the name that is given here. Without
+/// the name, one of ours that lost both annotations would be proof of its revision whatever it runs.
+fn is_of_others(view: &WorkloadView, rendered: &Rendered<'_>) -> bool {
+    applied_digest(view).is_none() && number_of(&view.metadata).is_none() && !rendered.has_our_name
 }
 
 /// The pause before a workload is applied once more as it was: another client changes it all the time, or an apply changes nothing. Doubled by
@@ -409,7 +437,7 @@ const PAUSE_FIRST: SignedDuration = SignedDuration::from_secs(1);
 const PAUSE_MAX: SignedDuration = SignedDuration::from_secs(60);
 
 /// Until when it is left as it is found.
-fn left_until(facts: &Facts, view: &WorkloadView, rendered: &Rendered) -> Option<Timestamp> {
+fn left_until(facts: &Facts, view: &WorkloadView, rendered: &Rendered<'_>) -> Option<Timestamp> {
     let applied = facts
         .applied
         .get(name(view))
@@ -420,35 +448,47 @@ fn left_until(facts: &Facts, view: &WorkloadView, rendered: &Rendered) -> Option
 }
 
 /// In labels, replicas, nodes or images.
-fn differs(view: &WorkloadView, wanted: &WorkloadView) -> bool {
-    let lacks = |found: &BTreeMap<String, String>, wanted: &BTreeMap<String, String>| {
-        wanted.iter().any(|(key, value)| found.get(key) != Some(value))
-    };
+fn differs(view: &WorkloadView, wanted: &Rendered<'_>) -> bool {
+    let common = &wanted.common.view;
     let none = BTreeMap::new();
-    let map = |of: &Option<BTreeMap<String, String>>| of.clone().unwrap_or_default();
-    let annotations = |of: &WorkloadView| {
-        let all = map(&of.metadata.annotations);
-        [REF_NODE_POOL, REVISION_NUMBER].map(|key| all.get(key).cloned())
-    };
-    let (found_pod, pod) = (&view.spec.template.spec, &wanted.spec.template.spec);
-    let images = |of: &[stagegate_api::workloads::ContainerView]| -> BTreeMap<String, String> {
-        of.iter()
-            .filter_map(|container| Some((container.name.clone(), container.image.clone()?)))
-            .collect()
-    };
+    let of = |map: &Option<BTreeMap<String, String>>, key: &str| -> Option<String> { map.as_ref()?.get(key).cloned() };
+    let labels = view.metadata.labels.as_ref().unwrap_or(&none);
+    let (found_pod, pod) = (&view.spec.template.spec, &common.spec.template.spec);
+    let annotations = [&view.metadata.annotations, &common.metadata.annotations];
+    let [found_number, number] = annotations.map(|all| of(all, REVISION_NUMBER));
     lacks(
-        view.metadata.labels.as_ref().unwrap_or(&none),
-        wanted.metadata.labels.as_ref().unwrap_or(&none),
-    ) || annotations(view) != annotations(wanted)
-        || wanted.spec.replicas.is_some() && wanted.spec.replicas != view.spec.replicas
+        labels,
+        common.metadata.labels.as_ref().unwrap_or(&none),
+        (POOL_NAME, wanted.pool),
+    ) || of(&view.metadata.annotations, REF_NODE_POOL).as_deref() != Some(wanted.pool)
+        || found_number != number
+        || common.spec.replicas.is_some() && common.spec.replicas != view.spec.replicas
         || lacks(
             &view.spec.template.metadata.labels,
-            &wanted.spec.template.metadata.labels,
+            &common.spec.template.metadata.labels,
+            (POOL_NAME, wanted.pool),
         )
-        || lacks(&found_pod.node_selector, &pod.node_selector)
-        || found_pod.tolerations != pod.tolerations
-        || lacks(&images(&found_pod.containers), &images(&pod.containers))
-        || lacks(&images(&found_pod.init_containers), &images(&pod.init_containers))
+        || lacks(
+            &found_pod.node_selector,
+            &pod.node_selector,
+            (NODE_POOL_OF_NODE, wanted.pool),
+        )
+        || found_pod.tolerations != wanted.tolerations
+        || lacks_image(&found_pod.containers, &pod.containers)
+        || lacks_image(&found_pod.init_containers, &pod.init_containers)
+}
+
+/// Whether one of these, or this one besides, is absent or has another value.
+fn lacks(found: &BTreeMap<String, String>, wanted: &BTreeMap<String, String>, (key, value): (&str, &str)) -> bool {
+    wanted.iter().any(|(key, value)| found.get(key) != Some(value)) || found.get(key).is_none_or(|it| it != value)
+}
+
+fn lacks_image(found: &[ContainerView], wanted: &[ContainerView]) -> bool {
+    let has = |container: &ContainerView| {
+        let mut of_name = found.iter().filter(|it| it.name == container.name);
+        container.image.is_none() || of_name.any(|it| it.image == container.image)
+    };
+    !wanted.iter().all(has)
 }
 
 fn applied_digest(view: &WorkloadView) -> Option<&str> {
@@ -456,7 +496,7 @@ fn applied_digest(view: &WorkloadView) -> Option<&str> {
 }
 
 /// A workload that was refused is tried again after a while, and at once when it is another one.
-fn may_be_tried(facts: &Facts, pool: &str, rendered: &Rendered, draft: &mut Draft) -> bool {
+fn may_be_tried(facts: &Facts, pool: &str, rendered: &Rendered<'_>, draft: &mut Draft) -> bool {
     let refusal = facts
         .refused
         .get(pool)
@@ -470,8 +510,9 @@ fn may_be_tried(facts: &Facts, pool: &str, rendered: &Rendered, draft: &mut Draf
     }
 }
 
-fn apply(pool: &str, rendered: &Rendered, over: Option<&WorkloadView>) -> Write {
-    let mut object = rendered.object.clone();
+/// `None`: never, see [`Rendered::object`].
+fn apply(pool: &str, rendered: &Rendered<'_>, over: Option<&WorkloadView>) -> Option<Write> {
+    let mut object = rendered.object()?;
     match over {
         None => object["metadata"]["resourceVersion"] = CREATE_VERSION.into(),
         Some(view) => {
@@ -479,12 +520,12 @@ fn apply(pool: &str, rendered: &Rendered, over: Option<&WorkloadView>) -> Write 
             object["metadata"]["resourceVersion"] = view.metadata.resource_version.clone().unwrap_or_default().into();
         }
     }
-    Write::ApplyChild {
+    Some(Write::ApplyChild {
         pool: pool.to_owned(),
         object,
         digest: rendered.digest.clone(),
-        takes_over: over.is_some_and(is_of_others),
-    }
+        takes_over: over.is_some_and(|view| is_of_others(view, rendered)),
+    })
 }
 
 /// `None`: one of the two did not come from a server.

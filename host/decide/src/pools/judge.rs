@@ -70,7 +70,7 @@ impl Active<'_> {
         let mut checks = recorded.map(|recorded| recorded.checks.clone()).unwrap_or_default();
         checks.retain(|check| self.stage.has_check(&check.name));
         let mut passing_since = recorded.and_then(|recorded| recorded.passing_since.clone());
-        if self.is_asked_anew(&checks) || self.has_grown() {
+        if self.is_asked_anew(&checks) || self.is_about_others(&checks) {
             passing_since = None;
         }
         let mut judged = Judged {
@@ -107,10 +107,16 @@ impl Active<'_> {
         !self.pools.is_empty() && self.pools.iter().all(|pool| pool.item().is_settled)
     }
 
-    /// Whether a pool has come since status was written: it has not run for as long as the others.
-    fn has_grown(self) -> bool {
-        let pools = i32::try_from(self.pools.len()).unwrap_or(i32::MAX);
-        self.recorded.is_some_and(|recorded| recorded.pools < pools)
+    /// Which pools are updated.
+    fn about(self) -> Digest {
+        let updated = self.pools.iter().filter(|pool| pool.item().has_revision);
+        Digest::of(&updated.map(|pool| pool.pool).collect::<Vec<_>>())
+    }
+
+    /// Whether other pools are updated than those that status recorded evidence of: one that came has not run for as long as the others.
+    fn is_about_others(self, checks: &[CheckStatus]) -> bool {
+        let last = Check::Evidence.last(checks);
+        last.is_none_or(|last| last.check_digest.as_deref() != Some(self.about().as_str()))
     }
 
     /// Whether the condition was edited since status recorded its answer: what has passed so far passed another one.
@@ -211,6 +217,7 @@ impl Active<'_> {
             .collect();
         let given = Given {
             digest: Digest::of(&(reports, versions)),
+            about: Some(self.about()),
             complete: Finding::pass(Reason::Complete, format!("{} reported", counted(reports.len(), "pool"))),
             health: None,
             values: vec![Ok(value)],

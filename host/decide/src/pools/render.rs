@@ -1,6 +1,6 @@
 //! The workload of one pool: everything that the template says, and what follows from the pool. Must not look at what is there.
 
-use std::collections::BTreeMap;
+use std::rc::Rc;
 
 use k8s_openapi::api::core::v1::Toleration;
 use kube::Resource as _;
@@ -12,7 +12,6 @@ use stagegate_api::workloads::{
 };
 
 use super::facts::Pool;
-use super::spec::Checked;
 use super::taints;
 
 /// What an apply carries that must create its object. The API server gives no object this version, so one that is there already is a
@@ -44,21 +43,32 @@ pub fn child_name(kind: TemplateType, (daemon, uid): (&str, &str), pool: &str) -
     format!("{}-{hash}", head.trim_end_matches('-'))
 }
 
-/// A workload as it is to be, without a version.
-#[derive(Clone, Debug)]
-pub(super) struct Rendered {
-    pub object: Value,
-    pub digest: Digest,
-    /// Of the object, for a comparison with what is there.
+/// What all workloads of one revision have in common.
+#[derive(Debug)]
+pub(super) struct Common {
+    kind: TemplateType,
+    pub revision: String,
+    /// Without a name, a pool and tolerations.
+    object: Value,
+    /// Of the object.
+    digest: Digest,
+    /// The same for a comparison with what is there.
     pub view: WorkloadView,
+    /// Of the template.
+    tolerations: Vec<Toleration>,
 }
 
-/// What all workloads of a daemon have in common.
-pub(super) struct Renderer<'a> {
-    pub daemon: &'a YurtAppDaemon,
-    pub checked: &'a Checked<'a>,
-    /// The revision that they are made from.
-    pub revision: Source<'a>,
+/// A workload as it is to be, without a version.
+#[derive(Clone, Debug)]
+pub(super) struct Rendered<'a> {
+    pub common: Rc<Common>,
+    name: String,
+    pub pool: &'a str,
+    pub tolerations: Vec<Toleration>,
+    /// Of all that it is to be.
+    pub digest: Digest,
+    /// Its name is the one that a workload gets here, not one that another controller gave it.
+    pub has_our_name: bool,
 }
 
 /// A revision, and the template that it records.
@@ -70,57 +80,89 @@ pub(super) struct Source<'a> {
     pub template: &'a Map<String, Value>,
 }
 
-impl Renderer<'_> {
-    /// The workload of this pool under this name. `None`: the template is no template of its kind.
-    pub fn render(&self, name: &str, (pool, of): (&str, &Pool)) -> Option<Rendered> {
-        let template = self.revision.template;
+impl Common {
+    /// `None`: the template is no template of its kind.
+    pub fn of(daemon: &YurtAppDaemon, kind: TemplateType, revision: Source<'_>) -> Option<Self> {
+        let template = revision.template;
         let mut spec = without_nulls(template.get("spec")?);
-        spec.as_object_mut()?.insert("selector".to_owned(), self.selector(pool));
-        let ours = BTreeMap::from([(POOL_NAME, pool), (REVISION_HASH, self.revision.name)]);
+        let mut selector = daemon.spec.selector.clone();
+        selector.match_labels.get_or_insert_default();
+        spec.as_object_mut()?.insert("selector".to_owned(), json!(selector));
         let pods = member(spec.as_object_mut()?, "template")?;
-        extend(member(member(pods, "metadata")?, "labels")?, &ours);
+        let labels = member(member(pods, "metadata")?, "labels")?;
+        labels.remove(POOL_NAME);
+        labels.insert(REVISION_HASH.to_owned(), json!(revision.name));
         let pod = member(pods, "spec")?;
-        let tolerations = pod.get("tolerations").cloned().unwrap_or_else(|| json!([]));
-        let mut tolerations: Vec<Toleration> = serde_json::from_value(tolerations).ok()?;
-        tolerations.extend(taints::missing(&tolerations, &of.taints));
-        // An empty list, too: what is not applied would not be put back.
-        pod.insert("tolerations".to_owned(), serde_json::to_value(tolerations).ok()?);
-        extend(
-            member(pod, "nodeSelector")?,
-            &BTreeMap::from([(NODE_POOL_OF_NODE, pool)]),
-        );
-        let mut metadata = json!({
-            "name": name,
-            "namespace": self.daemon.metadata.namespace,
-            "labels": text_map(template, "labels"),
-            "annotations": text_map(template, "annotations"),
-            "ownerReferences": [self.daemon.controller_owner_ref(&())?],
-        });
-        let labels = metadata["labels"].as_object_mut()?;
-        for (key, value) in self.daemon.spec.selector.match_labels.iter().flatten() {
-            labels.insert(key.clone(), json!(value));
-        }
-        extend(labels, &ours);
-        let annotations = metadata["annotations"].as_object_mut()?;
-        extend(annotations, &BTreeMap::from([(REF_NODE_POOL, pool)]));
-        if let Some(number) = self.revision.number {
+        let tolerations = pod.remove("tolerations").unwrap_or_else(|| json!([]));
+        let tolerations: Vec<Toleration> = serde_json::from_value(tolerations).ok()?;
+        member(pod, "nodeSelector")?.remove(NODE_POOL_OF_NODE);
+        let mut labels = text_map(template, "labels");
+        let of_selector = daemon.spec.selector.match_labels.iter().flatten();
+        labels.extend(of_selector.map(|(key, value)| (key.clone(), json!(value))));
+        labels.remove(POOL_NAME);
+        labels.insert(REVISION_HASH.to_owned(), json!(revision.name));
+        let mut annotations = text_map(template, "annotations");
+        annotations.retain(|key, _| key != REF_NODE_POOL && key != APPLIED_DIGEST);
+        if let Some(number) = revision.number {
             annotations.insert(REVISION_NUMBER.to_owned(), json!(number.to_string()));
         }
-        let mut object = json!({
-            "apiVersion": "apps/v1", "kind": self.checked.kind.kind(), "metadata": metadata, "spec": spec,
+        let object = json!({
+            "apiVersion": "apps/v1", "kind": kind.kind(), "spec": spec,
+            "metadata": {
+                "namespace": daemon.metadata.namespace, "labels": labels, "annotations": annotations,
+                "ownerReferences": [daemon.controller_owner_ref(&())?],
+            },
         });
-        let digest = Digest::of(&object);
-        object["metadata"]["annotations"][APPLIED_DIGEST] = json!(digest);
-        let view = serde_json::from_value(object.clone()).ok()?;
-        Some(Rendered { object, digest, view })
+        Some(Self {
+            kind,
+            revision: revision.name.to_owned(),
+            digest: Digest::of(&object),
+            view: serde_json::from_value(object.clone()).ok()?,
+            object,
+            tolerations,
+        })
     }
 
-    /// The daemon's, with the pool, so that no two workloads have Pods in common.
-    fn selector(&self, pool: &str) -> Value {
-        let mut selector = self.daemon.spec.selector.clone();
-        let labels = selector.match_labels.get_or_insert_default();
-        labels.insert(POOL_NAME.to_owned(), pool.to_owned());
-        json!(selector)
+    /// The workload of this pool under this name.
+    pub fn in_pool<'a>(self: &Rc<Self>, name: &str, (pool, of): (&'a str, &Pool), our_name: &str) -> Rendered<'a> {
+        let mut tolerations = self.tolerations.clone();
+        tolerations.extend(taints::missing(&tolerations, &of.taints));
+        Rendered {
+            digest: Digest::of(&(&self.digest, name, pool, &tolerations)),
+            common: self.clone(),
+            name: name.to_owned(),
+            pool,
+            tolerations,
+            has_our_name: name == our_name,
+        }
+    }
+}
+
+impl Rendered<'_> {
+    pub fn kind(&self) -> TemplateType {
+        self.common.kind
+    }
+
+    /// All of it. `None`: never, as its members are where [`Common::of`] has put them.
+    pub fn object(&self) -> Option<Value> {
+        let mut object = self.common.object.clone();
+        let pool = || json!(self.pool);
+        let metadata = member(object.as_object_mut()?, "metadata")?;
+        metadata.insert("name".to_owned(), json!(self.name));
+        member(metadata, "labels")?.insert(POOL_NAME.to_owned(), pool());
+        let annotations = member(metadata, "annotations")?;
+        annotations.insert(REF_NODE_POOL.to_owned(), pool());
+        annotations.insert(APPLIED_DIGEST.to_owned(), json!(self.digest));
+        let spec = member(object.as_object_mut()?, "spec")?;
+        let labels = member(member(spec, "selector")?, "matchLabels")?;
+        labels.insert(POOL_NAME.to_owned(), pool());
+        let pods = member(spec, "template")?;
+        member(member(pods, "metadata")?, "labels")?.insert(POOL_NAME.to_owned(), pool());
+        let pod = member(pods, "spec")?;
+        member(pod, "nodeSelector")?.insert(NODE_POOL_OF_NODE.to_owned(), pool());
+        // An empty list, too: what is not applied would not be put back.
+        pod.insert("tolerations".to_owned(), json!(self.tolerations));
+        Some(object)
     }
 }
 
@@ -132,12 +174,6 @@ pub(super) fn text_map(template: &Map<String, Value>, name: &str) -> Map<String,
         .filter(|(_, value)| value.is_string())
         .map(|(key, value)| (key.clone(), value.clone()))
         .collect()
-}
-
-fn extend(map: &mut Map<String, Value>, with: &BTreeMap<&str, &str>) {
-    for (key, value) in with {
-        map.insert((*key).to_owned(), json!(value));
-    }
 }
 
 /// The member of this name, which is made if there is none. `None`: it is no object.

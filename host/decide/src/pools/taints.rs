@@ -21,15 +21,15 @@ pub(super) fn missing(tolerations: &[Toleration], taints: &[Taint]) -> Vec<Toler
 }
 
 fn tolerates(toleration: &Toleration, taint: &Taint) -> bool {
-    let text = |text: &Option<String>| text.clone().unwrap_or_default();
-    let (key, effect) = (text(&toleration.key), text(&toleration.effect));
+    let [key, effect, value] =
+        [&toleration.key, &toleration.effect, &toleration.value].map(|text| text.as_deref().unwrap_or_default());
     if !effect.is_empty() && effect != taint.effect || !key.is_empty() && key != taint.key {
         return false;
     }
     match toleration.operator.as_deref() {
         Some("Exists") => true,
         // Without a key only Exists tolerates anything.
-        None | Some("" | "Equal") => !key.is_empty() && text(&toleration.value) == text(&taint.value),
+        None | Some("" | "Equal") => !key.is_empty() && value == taint.value.as_deref().unwrap_or_default(),
         Some(_) => false,
     }
 }

@@ -12,16 +12,18 @@
 mod evidence;
 mod input;
 mod plan;
+mod question;
 mod rollout;
 mod status;
 mod updates;
 
+pub use self::question::Question;
 pub use crate::checks::answers::Compilation;
 pub use crate::checks::gate_call::{
     CombinedRef, ConfigAnswer, ConfigKey, EarlierVerdict, GateAnswer, GateCall, GateDestination, GateEvidenceRow,
     GateHealth, GateNamespaces, GateObject, GateRequest, GateVerdict, Module, ModuleFacts, Source, SourceEntry,
 };
-pub use crate::checks::question::{Evidence, Question};
+pub use crate::checks::question::Evidence;
 pub use crate::checks::reason::Reason;
 pub use crate::checks::variables::{ClusterReport, ConditionEvidence, JudgedObject, Root, Variable};
 pub use crate::checks::verdict::{Verdict, VerdictKey};
@@ -54,6 +56,7 @@ use rollout::{Rollout, placing};
 /// Facts that the watches have brought, without any answer, give the first questions:
 ///
 /// ```
+/// use stagegate_decide::checks;
 /// use stagegate_decide::staging::{Decision, Facts, Question, decide};
 ///
 /// let facts: Facts = serde_json::from_value(serde_json::json!({
@@ -73,7 +76,7 @@ use rollout::{Rollout, placing};
 ///     }},
 /// }))?;
 /// let Decision::Ask(questions) = decide(&facts) else { panic!("no plan without knowing whether the condition compiles") };
-/// assert!(matches!(questions.as_slice(), [Question::Compile { .. }]));
+/// assert!(matches!(questions.as_slice(), [Question::OfChecks(checks::Question::Compile { .. })]));
 /// # Ok::<(), serde_json::Error>(())
 /// ```
 pub fn decide(facts: &Facts) -> Decision {
@@ -111,8 +114,9 @@ enum Unaccepted {
 fn accept(rollout: &Rollout<'_>, answers: Answers<'_>) -> Result<(), Unaccepted> {
     let checked = rollout.checked;
     let gates_ahead = rollout.ahead().flat_map(|(_, stage)| &stage.gates);
-    let mut questions = expressions::compile_questions(answers, spec::expressions(checked));
-    questions.extend(gates::questions(answers, gates_ahead));
+    let of_expressions = expressions::compile_questions(answers, spec::expressions(checked));
+    let of_gates = gates::questions(answers, gates_ahead);
+    let questions: Vec<Question> = of_expressions.into_iter().chain(of_gates).map(Question::from).collect();
     if !questions.is_empty() {
         return Err(Unaccepted::Unanswered(questions));
     }

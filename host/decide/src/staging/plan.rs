@@ -8,10 +8,10 @@ use jiff::Timestamp;
 use serde::Serialize;
 use stagegate_api::{BindingPolicy, BindingPolicySpec, StagedBindingPolicyStatus, StatusCollector};
 
-use crate::checks::question::Question;
 use crate::checks::reason::Reason;
 use crate::names::PlacementName;
 use crate::precondition::Precondition;
+use crate::staging::question::Question;
 
 /// What to do about one policy now.
 #[derive(Clone, Debug, Serialize)]

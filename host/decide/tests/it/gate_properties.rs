@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde_json::json;
+use stagegate_decide::checks;
 use stagegate_decide::staging::{
     ConfigAnswer, Decision, Facts, GateAnswer, GateVerdict, Module, Question, Read, SourceEntry, decide,
 };
@@ -145,7 +146,11 @@ fn a_verdict_of_any_other_instant_is_no_answer_in_the_last_round() {
             verdict.at += jiff::SignedDuration::from_secs(seconds);
         }
         match decide(&facts) {
-            Decision::Ask(questions) => assert!(questions.iter().all(|question| matches!(question, Question::Gate(_)))),
+            Decision::Ask(questions) => assert!(
+                questions
+                    .iter()
+                    .all(|question| matches!(question, Question::OfChecks(checks::Question::Gate(_))))
+            ),
             Decision::Act(plan) => panic!("acts on a verdict {seconds} s away: {plan:?}"),
         }
     }

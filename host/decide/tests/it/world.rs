@@ -8,6 +8,7 @@ use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use stagegate_api::{DownsyncClause, EvidencePiece, StagedBindingPolicyStatus, evidence};
+use stagegate_decide::checks;
 use stagegate_decide::names::{Digest, ObjectKey, ResourceVersion};
 use stagegate_decide::staging::{
     Compilation, ConditionEvidence, ConfigAnswer, ContentDigest, Decision, Decoded, Evidence, Facts, GateAnswer,
@@ -285,14 +286,14 @@ pub fn settle(mut world: Value, known: Option<&Facts>, answers: &Answers, anew: 
                 anew.apply(&mut read)?;
                 facts = fresh_placements(&read, facts)?;
             } else {
-                if let Question::Check {
+                if let Question::OfChecks(checks::Question::Check {
                     evidence: Evidence::Clause(clause),
                     ..
-                } = &question
+                }) = &question
                 {
                     clauses.push(clause.clone());
                 }
-                if let Question::Gate(call) = &question {
+                if let Question::OfChecks(checks::Question::Gate(call)) = &question {
                     calls.push((**call).clone());
                 }
                 answer(&mut facts, question, answers);
@@ -304,17 +305,17 @@ pub fn settle(mut world: Value, known: Option<&Facts>, answers: &Answers, anew: 
 
 fn kind(question: &Question) -> &'static str {
     match question {
-        Question::Compile { root: Root::Clause, .. } => "compile filter",
-        Question::Compile { .. } => "compile condition",
+        Question::OfChecks(checks::Question::Compile { root: Root::Clause, .. }) => "compile filter",
+        Question::OfChecks(checks::Question::Compile { .. }) => "compile condition",
         Question::Object { .. } => "object",
-        Question::Check {
+        Question::OfChecks(checks::Question::Check {
             evidence: Evidence::Clause(_),
             ..
-        } => "filter",
-        Question::Check { .. } => "condition",
-        Question::Module { .. } => "module",
-        Question::Config { .. } => "config",
-        Question::Gate(_) => "gate",
+        }) => "filter",
+        Question::OfChecks(checks::Question::Check { .. }) => "condition",
+        Question::OfChecks(checks::Question::Module { .. }) => "module",
+        Question::OfChecks(checks::Question::Config { .. }) => "config",
+        Question::OfChecks(checks::Question::Gate(_)) => "gate",
         Question::Hold { .. } => "hold",
         Question::FreshRead => "read anew",
         Question::FreshPlacements => "read placements",
@@ -323,7 +324,7 @@ fn kind(question: &Question) -> &'static str {
 
 pub fn answer(facts: &mut Facts, question: Question, answers: &Answers) {
     match question {
-        Question::Compile { digest, text, root } => {
+        Question::OfChecks(checks::Question::Compile { digest, text, root }) => {
             let refused = answers.refused.get(&text).cloned();
             let named = root.variables().iter().copied();
             let mut named: BTreeSet<Variable> = named.filter(|variable| text.contains(variable.name())).collect();
@@ -342,7 +343,7 @@ pub fn answer(facts: &mut Facts, question: Question, answers: &Answers) {
             is_whole,
             ..
         } => answer_object(facts, (key, resource_version, is_whole), answers),
-        Question::Check { key, evidence, .. } => {
+        Question::OfChecks(checks::Question::Check { key, evidence, .. }) => {
             let verdict = match evidence {
                 Evidence::Clause(clause) => {
                     let name = clause["name"].as_str().unwrap_or_default();
@@ -358,7 +359,7 @@ pub fn answer(facts: &mut Facts, question: Question, answers: &Answers) {
             };
             facts.verdicts.insert(key, verdict);
         }
-        Question::Module { source, version } => {
+        Question::OfChecks(checks::Question::Module { source, version }) => {
             let loaded = || Module::Loaded {
                 digest: Digest::of(&version),
             };
@@ -366,11 +367,11 @@ pub fn answer(facts: &mut Facts, question: Question, answers: &Answers) {
             let asked_for = version;
             facts.modules.insert(source, ModuleFacts { asked_for, module });
         }
-        Question::Config { key, .. } => {
+        Question::OfChecks(checks::Question::Config { key, .. }) => {
             let answer = answers.config.clone().unwrap_or(ConfigAnswer::Fits);
             facts.configs.insert(key, answer);
         }
-        Question::Gate(call) => {
+        Question::OfChecks(checks::Question::Gate(call)) => {
             let later = answers.later.as_ref().filter(|later| later.from <= call.now);
             let gates = later.map_or(&answers.gates, |later| &later.gates);
             let gate = gates.get(&call.source.name).cloned();

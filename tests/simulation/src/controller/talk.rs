@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use stagegate_api::{BindingPolicy, CombinedStatus, CombinedStatusView, StagedBindingPolicy, evidence};
+use stagegate_decide::checks;
 use stagegate_decide::names::{Digest, ObjectKey, PlacementName, ResourceVersion, StageName};
 use stagegate_decide::staging::{
     BindingFacts, CombinedRef, Compilation, ConfigAnswer, ConfigKey, Decoded, Evidence, EvidenceCollectorFacts, Facts,
@@ -351,7 +352,7 @@ impl Talk {
         let mut answered = Answered::default();
         for question in questions {
             match question {
-                Question::Compile { digest, root, .. } => {
+                Question::OfChecks(checks::Question::Compile { digest, root, .. }) => {
                     let named = match root {
                         Root::Clause => Variable::DownsyncClause,
                         Root::CombinedStatus => Variable::CombinedStatus,
@@ -365,7 +366,7 @@ impl Talk {
                 Question::Object {
                     key, resource_version, ..
                 } => answered.wanted.push((key, resource_version)),
-                Question::Check { key, text, evidence } => {
+                Question::OfChecks(checks::Question::Check { key, text, evidence }) => {
                     let Some(verdict) = verdict(server, &text, &evidence, &key) else {
                         continue;
                     };
@@ -373,19 +374,19 @@ impl Talk {
                     self.facts.verdicts.insert(key, verdict);
                     answered.is_any = true;
                 }
-                Question::Module { source, version } => {
+                Question::OfChecks(checks::Question::Module { source, version }) => {
                     let module = gates::module(&source, &version);
                     memory.modules.insert(source.clone(), module.clone());
                     self.facts.modules.insert(source, module);
                     answered.is_any = true;
                 }
-                Question::Config { key, config, .. } => {
+                Question::OfChecks(checks::Question::Config { key, config, .. }) => {
                     let fits = gates::config(&key, &config);
                     memory.configs.insert(key.clone(), fits.clone());
                     self.facts.configs.insert(key, fits);
                     answered.is_any = true;
                 }
-                Question::Gate(call) => answered.call = Some(call),
+                Question::OfChecks(checks::Question::Gate(call)) => answered.call = Some(call),
                 // Its policies' updates are immediate.
                 Question::Hold { .. } => {}
                 // The conversation reads.

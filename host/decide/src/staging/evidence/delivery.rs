@@ -8,7 +8,6 @@ use stagegate_api::staged_status::MAX_UNPROVEN;
 use stagegate_api::{Binding, BoundObject, ContentBefore, HoldTracking, ObjectStatus, StageStatus};
 
 use crate::checks::finding::Finding;
-use crate::checks::question::Question;
 use crate::checks::reason::Reason;
 use crate::names::{Digest, ObjectKey, PlacementName};
 use crate::staging::evidence::binding::Placed;
@@ -18,6 +17,7 @@ use crate::staging::input::{
     BindingFacts, ContentDigest, Facts, ObjectMeta, SeenGeneration, StageInput, admitted, binding_view,
     recorded::{is_unbound, key_of, positions, uid},
 };
+use crate::staging::question::Question;
 use crate::time::{after, round_up_to_second};
 
 /// How long a list of admitted versions stays as it is while resourceVersions move and no version does.

@@ -12,7 +12,6 @@ use stagegate_api::staged_status::MAX_RECORDED;
 use stagegate_api::{BoundObject, EvidenceRow, ObjectStatus, PendingUpdate, StageState, StageStatus};
 
 use crate::checks::finding::Finding;
-use crate::checks::question::Question;
 use crate::checks::reason::Reason;
 use crate::names::{ClusterName, ObjectKey};
 use crate::staging::evidence::acknowledgements::{UpdateTracker, counted_generation};
@@ -21,6 +20,7 @@ use crate::staging::evidence::clusters::Clusters;
 use crate::staging::evidence::combined_status::Subject;
 use crate::staging::evidence::pending::ByCluster;
 use crate::staging::evidence::{kinds, pending};
+use crate::staging::question::Question;
 use crate::time::after;
 
 /// The objects of one placement: asks about them, and keeps their records.

@@ -8,7 +8,6 @@ use stagegate_api::{BoundObject, ObjectStatus, StageStatus};
 
 use crate::checks::finding::Finding;
 use crate::checks::health::Tally;
-use crate::checks::question::Question;
 use crate::checks::reason::Reason;
 use crate::names::ClusterName;
 use crate::staging::evidence::{Clusters, ObjectTracker, Placed, UpdateTracker, binding::destinations_of};
@@ -17,6 +16,7 @@ use crate::staging::input::{
     recorded::{key_of, positions},
 };
 use crate::staging::plan::Event;
+use crate::staging::question::Question;
 use crate::staging::rollout::judge::{StageEvaluator, sorted_destinations};
 use crate::staging::rollout::{Draft, Rollout};
 

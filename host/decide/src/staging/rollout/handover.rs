@@ -10,10 +10,10 @@ use std::collections::BTreeSet;
 use stagegate_api::{Binding, EvidenceRow, StageStatus};
 
 use crate::checks::finding::Finding;
-use crate::checks::question::Question;
 use crate::checks::reason::Reason;
 use crate::names::{ClusterName, PlacementName};
 use crate::staging::input::{Facts, binding_view, recorded::destinations};
+use crate::staging::question::Question;
 
 /// What a removal rests on.
 #[derive(Clone, Debug, PartialEq, Eq)]

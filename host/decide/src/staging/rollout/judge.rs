@@ -20,7 +20,7 @@ use crate::checks::finding::Finding;
 use crate::checks::gate_call::{CombinedRef, GateDestination, GateObject, Shown};
 use crate::checks::gates;
 use crate::checks::health::Tally;
-use crate::checks::question::{Evidence, Question};
+use crate::checks::question::Evidence;
 use crate::checks::reason::Reason;
 use crate::checks::record::{Note, Progress, note_check};
 use crate::checks::soak::Soak;
@@ -30,6 +30,7 @@ use crate::checks::variables::{ObjectReports, Seen};
 use crate::checks::verdict::Verdict;
 use crate::counted::counted;
 use crate::names::{ClusterName, Digest};
+use crate::staging::question::Question;
 use crate::staging::status::stage;
 
 /// What is known of the active stage now.
@@ -247,6 +248,7 @@ impl<'a> StageEvaluator<'a> {
         };
         let given = Given {
             digest,
+            about: None,
             complete,
             health: stage.requires_health().then(|| health.finding()),
             values: match stage.condition {
@@ -477,7 +479,7 @@ impl<'a> StageEvaluator<'a> {
         kept.iter().map(value).collect()
     }
 
-    fn evaluator(&mut self) -> Evaluator<'_, 'a> {
+    fn evaluator(&mut self) -> Evaluator<'_, 'a, Question> {
         let StageInput { facts, own, .. } = self.objects.input;
         Evaluator {
             answers: facts.answers(),

@@ -22,12 +22,12 @@ use stagegate_api::{
 };
 
 use crate::checks::finding::Finding;
-use crate::checks::question::Question;
 use crate::checks::reason::Reason;
 use crate::checks::stage::READING_IS_WORTH;
 use crate::names::{PlacementName, StageName};
 use crate::staging::input::{Checked, Facts, OwnedPlacement, Slot, StageInput, placement::is_owned};
 use crate::staging::plan::{Decision, Event, Plan, Write};
+use crate::staging::question::Question;
 use crate::staging::rollout::judge::{StageResult, follow, judge};
 use crate::staging::status;
 use crate::staging::status::{StatusDraft, stage};

@@ -3,10 +3,10 @@
 use jiff::{SignedDuration, Timestamp};
 
 use crate::checks::finding::Finding;
-use crate::checks::question::Question;
 use crate::checks::reason::Reason;
 use crate::names::PlacementName;
 use crate::staging::input::{Facts, HoldAnswer, HoldFacts};
+use crate::staging::question::Question;
 use crate::time::after;
 
 /// How old an answer may be when something is opened or released.

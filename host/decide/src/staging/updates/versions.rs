@@ -8,7 +8,6 @@ use stagegate_api::staged_status::MAX_RECORDED;
 use stagegate_api::{Binding, BindingPolicy, BindingPolicySpec, BoundObject};
 
 use crate::checks::finding::Finding;
-use crate::checks::question::Question;
 use crate::checks::reason::Reason;
 use crate::names::{Digest, ObjectKey, PlacementName};
 use crate::staging::evidence::{collector, kinds, objects::question_about};
@@ -18,6 +17,7 @@ use crate::staging::input::{
     placement::owner_of,
 };
 use crate::staging::plan::Write;
+use crate::staging::question::Question;
 use crate::time::after;
 
 /// The most that the list of admitted versions may take, in bytes: annotations of one object end at 256 KiB, and others have their part.

@@ -94,7 +94,6 @@ impl Told {
                     true
                 })
             }
-            other => panic!("asked about pools: {other:?}"),
         }
     }
 }

@@ -67,7 +67,7 @@ fn gate_says(answer: GateAnswer) -> Told {
 type Case = (&'static str, World, Told, &'static [&'static str]);
 
 fn cases_of_turns() -> Vec<Case> {
-    use Has::{New, NewByHand, NewLeaving, NewUnready, NewUnseen, Nothing, Old};
+    use Has::{New, NewByHand, NewLeaving, NewUnready, NewUnseen, NewWithoutAnnotations, Nothing, Old, Unreadable};
     let [all, two] = [
         json!({"condition": TRUE}),
         json!({"condition": TRUE, "maxConcurrent": 2}),
@@ -97,6 +97,18 @@ fn cases_of_turns() -> Vec<Case> {
             &two,
             [New, NewLeaving, Old],
             &[],
+        ),
+        case(
+            "no pool follows one whose workload cannot be read",
+            &two,
+            [New, Unreadable, Old],
+            &[],
+        ),
+        case(
+            "what lost our annotations proves nothing",
+            &all,
+            [New, New, NewWithoutAnnotations],
+            &["p-2"],
         ),
         case(
             "a group is no larger for a pool without a workload",

@@ -33,9 +33,12 @@ pub enum Has {
     NewByHand,
     /// Another controller made it from the new revision.
     NewOfOthers,
+    /// It has our name, and nothing says what was applied.
+    NewWithoutAnnotations,
     NewLeaving,
     /// It is of the new revision when that had another number.
     NewOfBefore,
+    /// It is of the new revision as far as its metadata say.
     Unreadable,
     Orphan,
     /// An old one that is there longer, and a new one.
@@ -45,7 +48,7 @@ pub enum Has {
 }
 
 impl Has {
-    const ALL: [Self; 16] = [
+    const ALL: [Self; 17] = [
         Self::Nothing,
         Self::Old,
         Self::OldByHand,
@@ -56,6 +59,7 @@ impl Has {
         Self::New,
         Self::NewByHand,
         Self::NewOfOthers,
+        Self::NewWithoutAnnotations,
         Self::NewLeaving,
         Self::NewOfBefore,
         Self::Unreadable,
@@ -67,7 +71,14 @@ impl Has {
     pub fn is_new(self) -> bool {
         matches!(
             self,
-            Self::NewUnseen | Self::NewUnready | Self::New | Self::NewByHand | Self::NewOfOthers | Self::NewLeaving
+            Self::NewUnseen
+                | Self::NewUnready
+                | Self::New
+                | Self::NewByHand
+                | Self::NewOfOthers
+                | Self::NewWithoutAnnotations
+                | Self::NewLeaving
+                | Self::Unreadable
         )
     }
 }
@@ -165,9 +176,10 @@ pub fn put(world: &mut World, pool: &str, has: Has) {
         Has::New => (new, &|_| {}),
         Has::NewByHand => (new, &change_by_hand),
         Has::NewOfOthers => (new, &|view| {
-            let annotations = view.metadata.annotations.as_mut().unwrap();
-            annotations.retain(|key, _| key != APPLIED_DIGEST && key != REVISION_NUMBER);
+            without_annotations(view);
+            view.metadata.name = view.metadata.name.take().map(|name| format!("{name}-of-others"));
         }),
+        Has::NewWithoutAnnotations => (new, &without_annotations),
         Has::NewLeaving => (new, &leaving),
         Has::NewOfBefore => (new, &|view| {
             let annotations = view.metadata.annotations.as_mut().unwrap();
@@ -193,6 +205,12 @@ pub fn put(world: &mut World, pool: &str, has: Has) {
     };
     change(&mut view);
     insert(world, view);
+}
+
+/// Those that are applied here.
+fn without_annotations(view: &mut WorkloadView) {
+    let annotations = view.metadata.annotations.as_mut().unwrap();
+    annotations.retain(|key, _| key != APPLIED_DIGEST && key != REVISION_NUMBER);
 }
 
 fn insert(world: &mut World, view: WorkloadView) {
@@ -422,8 +440,8 @@ impl Drawn {
     /// Whether the pool has the new revision. Read beside [`Has`]: what it was drawn with.
     pub fn has_revision(&self, pool: &str) -> bool {
         let has = self.has.get(pool).copied().unwrap_or(Has::Nothing);
-        // What another controller made has no number.
-        has.is_new() && (!self.is_taken_back || has == Has::NewOfOthers)
+        let has_number = !matches!(has, Has::NewOfOthers | Has::NewWithoutAnnotations);
+        has.is_new() && !(self.is_taken_back && has_number)
     }
 
     /// Whether it runs the new revision, so that checks may be asked about it.

@@ -8,6 +8,7 @@ use serde_json::Value;
 use stagegate_api::CombinedStatus;
 use stagegate_api::combined_status_view::{digest, visible_results};
 use stagegate_clock::SharedClock;
+use stagegate_decide::checks;
 use stagegate_decide::names::PlacementName;
 use stagegate_decide::staging::{
     COMBINED_STATUS_BYTES_MAX, CombinedRef, ConditionEvidence, Evidence, Facts, Question, Verdict, VerdictKey,
@@ -101,7 +102,7 @@ struct Sorted {
     work: Vec<Work>,
     whole: Vec<Whole>,
     /// Of which nothing is read here.
-    of_checks: Vec<Question>,
+    of_checks: Vec<checks::Question>,
     /// A held Binding, and how old an answer about holds may be.
     hold: Option<(PlacementName, Timestamp)>,
 }
@@ -131,29 +132,40 @@ fn sorted(questions: Vec<Question>, facts: &Facts) -> Sorted {
             }),
             // The last one asks for the youngest answer.
             Question::Hold { binding, not_before } => sorted.hold = Some((binding, not_before)),
-            Question::Check {
+            Question::OfChecks(question) => sorted.take(question, facts),
+            // The reconcile loop reads; it owns the facts that are replaced.
+            Question::FreshRead | Question::FreshPlacements => {}
+        }
+    }
+    sorted
+}
+
+impl Sorted {
+    fn take(&mut self, question: checks::Question, facts: &Facts) {
+        match question {
+            checks::Question::Check {
                 key,
                 text,
                 evidence: Evidence::Clause(value),
             } => {
                 let shown = ToShow::Clause(value);
-                sorted.work.push(Work::Check { key, text, shown });
+                self.work.push(Work::Check { key, text, shown });
             }
-            Question::Check {
+            checks::Question::Check {
                 key,
                 text,
                 evidence: Evidence::Condition(evidence),
             } => match &evidence.combined {
                 None => {
                     let shown = ToShow::Condition(None, evidence);
-                    sorted.work.push(Work::Check { key, text, shown });
+                    self.work.push(Work::Check { key, text, shown });
                 }
                 Some(place) => match kept(facts, place) {
                     Some(combined) => {
                         let shown = ToShow::Condition(Some(combined), evidence);
-                        sorted.work.push(Work::Check { key, text, shown });
+                        self.work.push(Work::Check { key, text, shown });
                     }
-                    None => sorted.whole.push(Whole {
+                    None => self.whole.push(Whole {
                         key,
                         text,
                         place: place.clone(),
@@ -161,19 +173,9 @@ fn sorted(questions: Vec<Question>, facts: &Facts) -> Sorted {
                     }),
                 },
             },
-            // The reconcile loop reads; it owns the facts that are replaced.
-            Question::FreshRead | Question::FreshPlacements => {}
-            Question::Compile { .. }
-            | Question::Check {
-                evidence: Evidence::Pools(_),
-                ..
-            }
-            | Question::Module { .. }
-            | Question::Config { .. }
-            | Question::Gate(_) => sorted.of_checks.push(question),
+            other => self.of_checks.push(other),
         }
     }
-    sorted
 }
 
 /// The CombinedStatus of that digest, where it was short enough to be kept.

@@ -5,6 +5,7 @@ mod bad_input;
 mod checks;
 mod disturbed;
 mod lifecycle;
+mod lost;
 mod revisions;
 mod stages;
 mod takeover;

@@ -60,6 +60,11 @@ async fn each_pool_that_matches_gets_a_deployment_of_its_own() {
             "app": "web", "apps.openyurt.io/pool-name": pool, "apps.openyurt.io/controller-revision-hash": revision,
         });
         assert_eq!(found["metadata"]["labels"], labels);
+        let container = &found["spec"]["template"]["spec"]["containers"][0];
+        assert_ne!(
+            container["imagePullPolicy"], "Always",
+            "the template says nothing of it"
+        );
         assert_eq!(
             found["metadata"]["annotations"]["apps.openyurt.io/ref-nodepool"],
             json!(pool)

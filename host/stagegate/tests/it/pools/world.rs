@@ -133,6 +133,11 @@ impl World {
         panic!("not completed: {:#?}", self.status(name).await);
     }
 
+    /// Decisions so far.
+    pub fn decisions(&self) -> u64 {
+        self.running.as_ref().map_or(0, |running| running.counters().reconciles)
+    }
+
     /// As `kill -9` would.
     pub fn kill_controller(&mut self) {
         drop(self.running.take());
