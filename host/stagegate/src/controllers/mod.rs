@@ -18,6 +18,7 @@ mod guarded;
 mod kinds;
 mod lateness;
 mod objects;
+mod session;
 pub mod variables;
 mod write;
 

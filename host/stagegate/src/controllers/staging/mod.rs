@@ -36,19 +36,22 @@ use stagegate_runtime::{Runtime, Tasks};
 use tokio::time::Instant;
 
 use self::announce::reference;
+use self::answer::Means;
 use self::collector_look::CollectorLooks;
 use self::fresh_read::{FreshReader, Reading};
 use self::hold_probe::HoldProbe;
 use self::index::Index;
 use self::memory::Memory;
 pub use self::options::StagingOptions;
-use self::session::{Failure, Session};
+use self::session::{Failure, PolicySession};
 use self::stores::Stores;
 use self::written::WrittenVersions;
-use super::gates::Gates;
+use super::checks::CheckMeans;
 use super::gates::sources::Sources;
+use super::gates::{GateSession, Gates};
 use super::kinds::Kinds;
 use super::lateness::ago;
+use super::session as reconcile;
 
 /// Registers what staging watches and starts it.
 pub fn spawn(runtime: &Runtime, options: StagingOptions, (kinds, gates): (&Kinds, Arc<Gates>), tasks: &mut Tasks) {
@@ -180,15 +183,25 @@ impl Controller for Staging {
         };
         reader.recover_status(policy, &mut facts).await?;
         let about = reference(&facts.policy.object);
-        let session = Session {
+        let session = PolicySession {
             policy,
             runtime: &self.runtime,
             options: &self.options,
-            gates: &self.gates,
-            probe: &self.probe,
+            means: Means {
+                client: &self.runtime.client,
+                clock: &self.runtime.clock,
+                probe: &self.probe,
+                checks: CheckMeans {
+                    evaluator: &self.options.evaluator,
+                    gates: &self.gates,
+                },
+            },
             reader,
+            reading: Reading::of_watches(facts, begun),
+            memory: &mut memory,
+            talk: GateSession::default(),
         };
-        let result = session.run(Reading::of_watches(facts, begun), &mut memory).await;
+        let result = reconcile::run(session, (&self.runtime, policy)).await;
         if result.is_err() {
             // Waiting for the watches would look like success to those who count failures in a row.
             memory.written = WrittenVersions::default();

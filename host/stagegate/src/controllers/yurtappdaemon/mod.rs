@@ -9,6 +9,7 @@ mod managed;
 mod memory;
 mod node_pools;
 mod read;
+mod session;
 mod stores;
 
 use std::collections::BTreeMap;
@@ -19,39 +20,28 @@ use k8s_openapi::api::core::v1::ObjectReference;
 use kube::{Resource, ResourceExt as _};
 use stagegate_api::workloads::{NodePool, WorkloadView, YurtAppDaemon};
 use stagegate_decide::checks::{self, GateNamespaces};
-use stagegate_decide::pools::{Decision, Facts, Plan, Write, decide};
+use stagegate_decide::pools::Plan;
 use stagegate_runtime::controller::{self, Controller, Next};
 use stagegate_runtime::events::Notice;
 use stagegate_runtime::queue::Queue;
 use stagegate_runtime::request::RequestError;
 use stagegate_runtime::store::{Change, ObjectId};
 use stagegate_runtime::{Runtime, Tasks};
-use tokio::time::Instant;
-use tracing::{debug, info};
+use tracing::info;
 
-use self::apply::{Applier, Carried};
 use self::gather::gates_of;
 use self::memory::Memory;
+use self::session::DaemonSession;
 use self::stores::Stores;
-use super::checks::CheckMeans;
 use super::evaluator::Evaluator;
+use super::gates::Gates;
 use super::gates::sources::Sources;
-use super::gates::{GateSession, Gates};
 use super::guarded::Guarded;
 use super::lateness;
+use super::session as reconcile;
 
 /// Changes of one daemon's objects that come together are one decision.
 const DEBOUNCE: Duration = Duration::from_millis(100);
-/// Decisions in one reconcile before other daemons get their turn: each of 32 stages may have its condition and 8 gates asked, once from the
-/// watches and once after a reading.
-const ROUNDS_MAX: usize = 2 * 32 * 9 + 8;
-/// Refused versions in one reconcile before it is put off.
-const CONFLICTS_MAX: usize = 8;
-/// When a reading was no answer: what it is about is on the move.
-const UNANSWERED: Duration = Duration::from_secs(1);
-/// When what did not come to a lasting answer is tried again: an evaluation that ran out of time, a ConfigMap that may not be read.
-const RETRY: Duration = Duration::from_secs(30);
-
 type DaemonQueue = Arc<Queue<ObjectId>>;
 
 /// What this controller is given beside what it watches.
@@ -192,7 +182,8 @@ impl Controller for YurtAppDaemons {
         };
         self.tell_of_pruning(&facts.daemon, &mut memory);
         let about = reference(&facts.daemon);
-        let result = self.run((key, facts), &mut memory).await;
+        let session = DaemonSession::of(self, facts, &mut memory);
+        let result = reconcile::run(session, (&self.runtime, key)).await;
         self.memories().insert(key.clone(), memory);
         result.inspect_err(|error| {
             if !error.is_outdated() && !error.is_withheld() {
@@ -204,86 +195,6 @@ impl Controller for YurtAppDaemons {
 }
 
 impl YurtAppDaemons {
-    async fn run(&self, (key, mut facts): (&ObjectId, Facts), memory: &mut Memory) -> Result<Next, RequestError> {
-        let applier = Applier {
-            client: &self.runtime.client,
-            clock: &self.runtime.clock,
-            metrics: &self.runtime.metrics,
-        };
-        let means = CheckMeans {
-            evaluator: &self.evaluator,
-            gates: &self.gates,
-        };
-        let mut talk = GateSession::default();
-        let mut begun = Instant::now();
-        let mut conflicts = 0;
-        for _round in 0..ROUNDS_MAX {
-            let mut plan = match decide(&facts) {
-                Decision::FreshRead if facts.read.is_anew() => return Ok(later()),
-                Decision::FreshRead => {
-                    begun = Instant::now();
-                    match self.read_anew(&facts.daemon, memory).await? {
-                        Some(read) => {
-                            facts = read;
-                            continue;
-                        }
-                        // It is gone, or another one of its name: its watch event tells.
-                        None => return Ok(later()),
-                    }
-                }
-                Decision::Ask(questions) => {
-                    let answers = (facts.answers_mut(), &mut memory.checks);
-                    if means.answer(questions, answers, &mut talk).await? {
-                        continue;
-                    }
-                    debug!(%key, "a question has no answer now");
-                    return Ok(later());
-                }
-                Decision::Act(plan) => plan,
-            };
-            memory.prune();
-            let left_for = memory.leave_status(&mut plan, &facts);
-            let retry_in = std::mem::take(&mut memory.checks.is_to_retry).then_some(RETRY);
-            let wake_in = earlier(plan.wake_at.map(|at| self.until(at)), earlier(left_for, retry_in));
-            if plan.writes.is_empty() {
-                self.announce(&facts.daemon, &plan);
-                return Ok(Next { wake_in });
-            }
-            match applier.carry_out((&plan, begun), &mut facts, memory).await {
-                Ok(Carried::TooLate) => return Ok(self.put_off_late(&facts.daemon, memory)),
-                Ok(Carried::Whole) => {
-                    memory.late = 0;
-                    self.announce(&facts.daemon, &plan);
-                }
-                Err(error) if error.is_outdated() && conflicts < CONFLICTS_MAX => {
-                    conflicts += 1;
-                    self.runtime.metrics.conflict();
-                    debug!(%key, error = error.chain(), "an object has changed; deciding again");
-                    begun = Instant::now();
-                    match self.read_anew(&facts.daemon, memory).await? {
-                        Some(read) => facts = read,
-                        None => return Ok(later()),
-                    }
-                    continue;
-                }
-                Err(error) if !memory.new_refusals => return Err(error),
-                Err(_) => {}
-            }
-            // What was refused goes into status at once; the watches report all else.
-            if !memory.has_new_refusals() {
-                return Ok(Next {
-                    wake_in: earlier(wake_in, plan.writes.iter().any(is_of_revisions).then_some(UNANSWERED)),
-                });
-            }
-            begun = Instant::now();
-            match self.read_anew(&facts.daemon, memory).await? {
-                Some(read) => facts = read,
-                None => return Ok(later()),
-            }
-        }
-        Ok(later())
-    }
-
     /// When to decide again after a plan that came too late. From the second in a row on, an Event reports it.
     fn put_off_late(&self, daemon: &YurtAppDaemon, memory: &mut Memory) -> Next {
         memory.late = memory.late.saturating_add(1);
@@ -294,13 +205,6 @@ impl YurtAppDaemons {
         Next {
             wake_in: Some(lateness::pause(memory.late)),
         }
-    }
-
-    fn until(&self, at: jiff::Timestamp) -> Duration {
-        let left = at.duration_since(self.runtime.clock.now());
-        Duration::try_from(left)
-            .unwrap_or_default()
-            .max(Duration::from_millis(10))
     }
 
     fn announce(&self, daemon: &YurtAppDaemon, plan: &Plan) {
@@ -346,24 +250,6 @@ impl YurtAppDaemons {
     fn memories(&self) -> MutexGuard<'_, BTreeMap<ObjectId, Memory>> {
         self.memories.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-/// Revisions are not watched.
-const fn is_of_revisions(write: &Write) -> bool {
-    matches!(
-        write,
-        Write::CreateRevision { .. } | Write::RaiseRevision { .. } | Write::DeleteRevision { .. }
-    )
-}
-
-const fn later() -> Next {
-    Next {
-        wake_in: Some(UNANSWERED),
-    }
-}
-
-fn earlier(one: Option<Duration>, other: Option<Duration>) -> Option<Duration> {
-    one.into_iter().chain(other).min()
 }
 
 fn reference(daemon: &YurtAppDaemon) -> ObjectReference {
