@@ -84,7 +84,7 @@ pub struct PlaygroundArgs {
     /// Manifests to apply: YAML files of one or many documents, or directories of them (not those below)
     #[arg(required = true, value_name = "FILE")]
     pub files: Vec<PathBuf>,
-    /// End when every applied policy is in this phase
+    /// End when every applied policy or YurtAppDaemon is in this phase
     #[arg(long, value_name = "PHASE")]
     pub until: Option<Goal>,
     /// Give up after this long (exit code 3) [default: 60s with --until, never without]

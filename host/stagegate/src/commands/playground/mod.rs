@@ -1,4 +1,4 @@
-//! `stagegate playground`: API server, simulated clusters and all controllers in this process; the files applied, the
+//! `stagegate playground`: API server, simulated clusters and nodes, and all controllers in this process; the files applied, the
 //! rollout shown until its end. Nothing outside of the process is touched but one kubeconfig file.
 
 use std::collections::BTreeSet;
@@ -9,10 +9,12 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, anyhow};
 use kube::Api;
 use stagegate_api::StagedBindingPolicy;
+use stagegate_api::workloads::YurtAppDaemon;
 use stagegate_clock::TokioClock;
 use stagegate_decide::staging::GateNamespaces;
 use stagegate_embedded::Server;
 use stagegate_embedded::clusters::{self, Clusters};
+use stagegate_embedded::nodes::{self, Nodes};
 use tokio::net::TcpListener;
 
 use self::kubeconfig::KubeconfigFile;
@@ -26,7 +28,7 @@ use crate::options::{ControllerName, Delays, Options};
 use crate::start;
 use crate::target::Kind;
 use crate::view::follow::{Guarded, Source, follow};
-use crate::view::{Counting, Rollouts, View};
+use crate::view::{Counting, Rolled, Rollouts, View};
 
 mod apply;
 mod kubeconfig;
@@ -50,7 +52,8 @@ pub async fn play(args: &PlaygroundArgs) -> Result {
 async fn rollout(args: &PlaygroundArgs, began: Instant) -> Result {
     let mut signals = Signals::catch()?;
     let manifests = manifests::read(&args.files).map_err(|error| Failure::Input(error.into()))?;
-    let until = until(args, &manifests)?;
+    let kind = kind(&manifests)?;
+    let until = until(args, kind, &manifests)?;
 
     let clock = TokioClock::shared();
     let server = Server::new(clock.clone());
@@ -76,20 +79,16 @@ async fn rollout(args: &PlaygroundArgs, began: Instant) -> Result {
     announce(address, (&kubeconfig, args), began.elapsed())?;
 
     let clusters = Clusters::start(server.client(), clock.clone(), clusters::Settings::default());
+    let nodes = Nodes::start(server.client(), clock.clone(), nodes::Settings::default());
     let running = start::start(server.client(), clock, options(args)).await;
     let mut running = running
         .context("starting the controllers")
         .map_err(Failure::Environment)?;
     apply::all(&server.client(), &manifests).await?;
 
-    let mut view = View::on_stdout(args.output, Kind::StagedBindingPolicy, Counting::FromStart);
-    let source = Source {
-        api: Api::<Guarded<StagedBindingPolicy>>::all(server.client()),
-        name: None,
-        explain: &|error| error,
-    };
+    let mut view = View::on_stdout(args.output, kind, Counting::FromStart);
     let ended = tokio::select! {
-        ended = follow(source, &mut view, |rollouts| until.reached(rollouts)) => ended?,
+        ended = show(&server, kind, (&mut view, &until)) => ended?,
         () = signals.next() => Ended::Interrupted,
         () = timeout(args, &until) => Ended::TimedOut,
         error = running.failed() => return Err(Failure::Environment(error)),
@@ -108,17 +107,51 @@ async fn rollout(args: &PlaygroundArgs, began: Instant) -> Result {
     }
     running.stop().await;
     clusters.stop().await;
+    nodes.stop().await;
     Ok(ended.outcome(&until))
 }
 
-fn until(args: &PlaygroundArgs, manifests: &[Manifest]) -> Result<Until> {
-    let policies = manifests
-        .iter()
-        .filter(|manifest| manifest.kind() == "StagedBindingPolicy");
-    let names: BTreeSet<String> = policies.map(|policy| policy.name().to_owned()).collect();
+/// Shows the rollouts of the kind until they are as they are waited for.
+async fn show(server: &Server, kind: Kind, (view, until): (&mut View<io::Stdout>, &Until)) -> io::Result<Ended> {
+    match kind {
+        Kind::StagedBindingPolicy => follow(all::<StagedBindingPolicy>(server), view, |seen| until.reached(seen)).await,
+        Kind::YurtAppDaemon => follow(all::<YurtAppDaemon>(server), view, |seen| until.reached(seen)).await,
+    }
+}
+
+fn all<K: Rolled>(server: &Server) -> Source<'static, K> {
+    Source {
+        api: Api::<Guarded<K>>::all(server.client()),
+        name: None,
+        explain: &|error| error,
+    }
+}
+
+/// Whose rollouts are shown: a view has one kind.
+fn kind(manifests: &[Manifest]) -> Result<Kind> {
+    let has = |kind: Kind| manifests.iter().any(|manifest| manifest.kind() == kind.as_str());
+    match (has(Kind::StagedBindingPolicy), has(Kind::YurtAppDaemon)) {
+        (true, true) => {
+            let advice = "the files have StagedBindingPolicies and YurtAppDaemons, but a playground shows one kind; start one for each";
+            Err(Failure::Input(anyhow!(advice)))
+        }
+        (_, false) => Ok(Kind::StagedBindingPolicy),
+        (false, true) => Ok(Kind::YurtAppDaemon),
+    }
+}
+
+fn until(args: &PlaygroundArgs, kind: Kind, manifests: &[Manifest]) -> Result<Until> {
+    let mut names = BTreeSet::new();
+    for manifest in manifests.iter().filter(|manifest| manifest.kind() == kind.as_str()) {
+        if !names.insert(manifest.name().to_owned()) && kind == Kind::YurtAppDaemon {
+            let name = manifest.name();
+            let advice =
+                format!("the files have two YurtAppDaemons {name}, which the view cannot tell apart; rename one");
+            return Err(Failure::Input(anyhow!(advice)));
+        }
+    }
     if names.is_empty() && (args.until.is_some() || !args.serve) {
-        let advice =
-            "no StagedBindingPolicy is in the files, so nothing would end; add one, or --serve without --until";
+        let advice = "no StagedBindingPolicy and no YurtAppDaemon is in the files, so nothing would end; add one, or --serve without --until";
         return Err(Failure::Input(anyhow!(advice)));
     }
     Ok(match (args.until, args.serve) {
@@ -134,6 +167,7 @@ fn options(args: &PlaygroundArgs) -> Options {
             ControllerName::Staging,
             ControllerName::Binding,
             ControllerName::Combine,
+            ControllerName::YurtAppDaemon,
         ]),
         settle_ms: super::milliseconds(args.settle),
         delays: Delays {
@@ -169,7 +203,7 @@ fn announce(
     Ok(())
 }
 
-/// Why the exit code is not 0, policy by policy.
+/// Why the exit code is not 0, rollout by rollout.
 fn explain(ended: Ended, rollouts: &Rollouts) -> io::Result<()> {
     let mut out = io::stderr();
     for (name, rollout) in rollouts {

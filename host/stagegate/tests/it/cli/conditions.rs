@@ -65,8 +65,11 @@ fn each_condition_of_an_example_is_in_the_table() {
     for example in std::fs::read_dir(examples).unwrap() {
         let example = example.unwrap();
         let name = example.file_name().into_string().unwrap();
-        for file in std::fs::read_dir(example.path()).unwrap() {
-            let text = std::fs::read_to_string(file.unwrap().path()).unwrap();
+        let files = std::fs::read_dir(example.path())
+            .unwrap()
+            .map(|file| file.unwrap().path());
+        for file in files.filter(|file| file.is_file()) {
+            let text = std::fs::read_to_string(file).unwrap();
             let documents: Vec<Value> = serde_saphyr::from_multiple(&text).unwrap_or_default();
             let stages = documents
                 .iter()

@@ -9,17 +9,23 @@ use serde_json::Value;
 use super::{repository, stagegate, text};
 use crate::guests;
 
-/// The sample, and a manifest of the ConfigMap that its gate needs, as `make demo` makes it.
+/// The sample, and a manifest of the ConfigMap that its gate needs.
 fn three_stages() -> [String; 2] {
+    [
+        repository("deploy/examples/three-stages"),
+        min_available("three-stages"),
+    ]
+}
+
+/// A manifest of the ConfigMap that the gate of a sample needs, as `make demo` makes it.
+fn min_available(sample: &str) -> String {
     let component = guests::path("gate_min_available").display().to_string();
     let made = stagegate(&["gate", "configmap", "min-available", &component]);
     assert_eq!(made.status.code(), Some(0), "{}", text(&made.stderr));
-    let manifest = std::env::temp_dir().join(format!("stagegate-test-{}-gate.yaml", std::process::id()));
+    let name = format!("stagegate-test-{}-{sample}-gate.yaml", std::process::id());
+    let manifest = std::env::temp_dir().join(name);
     std::fs::write(&manifest, made.stdout).expect("the temporary directory is writable");
-    [
-        repository("deploy/examples/three-stages"),
-        manifest.display().to_string(),
-    ]
+    manifest.display().to_string()
 }
 
 /// The JSON lines of a playground, the last of which is the summary.
@@ -110,6 +116,53 @@ fn the_three_stages_are_taken_in_order_and_within_ten_seconds() {
         summary["policies"][0]["stages"][2]["clusters"],
         serde_json::json!(["prod-1", "prod-2"])
     );
+}
+
+#[test]
+fn a_yurtappdaemon_goes_through_its_stages_on_simulated_nodes() {
+    let pools = repository("deploy/examples/pools");
+    let (nodes, gate) = (format!("{pools}/playground"), min_available("pools"));
+    let goal = ["--until", "Completed", "--timeout", "50s", "-o", "json"];
+    let mut arguments = vec!["playground", &pools, &nodes, &gate];
+    arguments.extend(goal);
+    let ended = stagegate(&arguments);
+    let said = text(&ended.stdout);
+    assert_eq!(ended.status.code(), Some(0), "{said}\n{}", text(&ended.stderr));
+    let events = events(&ended.stdout);
+    let of = |kind: &str, member: &str| -> Vec<&Value> {
+        let of_kind = events.iter().filter(|event| event["type"] == kind);
+        of_kind.filter(|event| event[member].is_string()).collect()
+    };
+    let passed: Vec<&Value> = of("state", "stage")
+        .into_iter()
+        .filter(|event| event["state"] == "Passed")
+        .map(|event| &event["stage"])
+        .collect();
+    assert_eq!(passed, ["canary", "rest"], "{said}");
+    let of_gate = of("check", "check")
+        .into_iter()
+        .filter(|event| event["check"] == "gate/min-available");
+    let mut outcomes: Vec<&Value> = of_gate.map(|check| &check["outcome"]).collect();
+    outcomes.dedup();
+    assert_eq!(outcomes, ["Hold", "Pass"], "{said}");
+    let summary = events.last().expect("a summary");
+    assert_eq!(summary["policies"][0]["phase"], "Completed");
+}
+
+#[test]
+fn a_playground_shows_rollouts_of_one_kind() {
+    let [pools, policy] = ["deploy/examples/pools", "deploy/examples/shortest"].map(repository);
+    let both = stagegate(&["playground", &pools, &policy, "--until", "Completed"]);
+    assert_eq!(both.status.code(), Some(2));
+    let said = text(&both.stderr);
+    assert!(
+        said.contains("a playground shows one kind; start one for each"),
+        "{said}"
+    );
+    let twice = format!("{pools}/yurtappdaemon.yaml");
+    let twice = stagegate(&["playground", &pools, &twice, "--until", "Completed"]);
+    let said = text(&twice.stderr);
+    assert!(said.contains("the files have two YurtAppDaemons nginx"), "{said}");
 }
 
 #[test]
