@@ -15,6 +15,7 @@ pub struct Assets {
     pub etcd: PathBuf,
     pub apiserver: PathBuf,
     pub controller_manager: PathBuf,
+    pub scheduler: PathBuf,
     pub kubectl: PathBuf,
     /// Kills what is left when the test process is gone.
     pub kubernetes: PathBuf,
@@ -61,6 +62,7 @@ impl Assets {
             apiserver: of("kube-apiserver"),
             kubectl: of("kubectl"),
             controller_manager: built.join("kube-controller-manager"),
+            scheduler: built.join("kube-scheduler"),
             kubernetes: built.join("kubernetes"),
             kubestellar: built.join("kubestellar-controller-manager"),
             transport: built.join("ocm-transport-controller"),

@@ -1,5 +1,6 @@
 //! etcd, kube-apiserver and those controllers of kube-controller-manager that rollouts and rights rest on (garbage collection, end
-//! of namespaces, sums of roles), on loopback, with RBAC and an audit log. Must not put anything into the API server.
+//! of namespaces, sums of roles), on loopback, with RBAC and an audit log; where they are wanted, also kube-scheduler and the controllers of
+//! workloads. Must not put anything into the API server.
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -31,6 +32,20 @@ rules:
 - {level: Metadata}
 ";
 
+/// Of a client of the API server that nobody asks anything.
+const WITHOUT_ADDRESS: [&str; 4] = [
+    "--kubeconfig=admin.kubeconfig",
+    "--leader-elect=false",
+    "--bind-address=127.0.0.1",
+    "--secure-port=0",
+];
+
+/// Controllers that rollouts and rights rest on.
+const CONTROLLERS: &str = "garbage-collector-controller,namespace-controller,clusterrole-aggregation-controller";
+
+/// Controllers that make Pods of workloads.
+const WORKLOAD_CONTROLLERS: &str = "deployment-controller,replicaset-controller,statefulset-controller";
+
 /// One control plane, in a folder of its own.
 pub struct ControlPlane {
     folder: PathBuf,
@@ -39,6 +54,7 @@ pub struct ControlPlane {
     etcd: Option<Process>,
     apiserver: Option<Process>,
     controller_manager: Option<Process>,
+    scheduler: Option<Process>,
     /// From when a part was killed to when the server was ready again.
     unready: Vec<Range<Timestamp>>,
     killed_at: Option<Timestamp>,
@@ -64,6 +80,23 @@ impl ControlPlane {
     /// # Errors
     /// With the end of the log of what did not come up.
     pub async fn start(folder: &Path) -> anyhow::Result<ControlPlane> {
+        let mut plane = Self::start_servers(folder).await?;
+        plane.start_controller_manager(CONTROLLERS)?;
+        Ok(plane)
+    }
+
+    /// With the controllers that make Pods of Deployments and StatefulSets, and the scheduler that binds them.
+    ///
+    /// # Errors
+    /// See [`ControlPlane::start`].
+    pub async fn start_with_workloads(folder: &Path) -> anyhow::Result<ControlPlane> {
+        let mut plane = Self::start_servers(folder).await?;
+        plane.start_controller_manager(&format!("{CONTROLLERS},{WORKLOAD_CONTROLLERS}"))?;
+        plane.start_scheduler()?;
+        Ok(plane)
+    }
+
+    async fn start_servers(folder: &Path) -> anyhow::Result<ControlPlane> {
         std::fs::create_dir_all(folder).with_context(|| format!("making {}", folder.display()))?;
         std::fs::write(folder.join("audit-policy.yaml"), AUDIT_POLICY)?;
         let mut plane = ControlPlane {
@@ -73,6 +106,7 @@ impl ControlPlane {
             etcd: None,
             apiserver: None,
             controller_manager: None,
+            scheduler: None,
             unready: Vec::new(),
             killed_at: None,
         };
@@ -80,7 +114,6 @@ impl ControlPlane {
         plane.start_part(Part::Etcd)?;
         plane.start_part(Part::ApiServer)?;
         plane.ready().await?;
-        plane.start_controller_manager()?;
         Ok(plane)
     }
 
@@ -165,18 +198,22 @@ impl ControlPlane {
         Ok(())
     }
 
-    fn start_controller_manager(&mut self) -> anyhow::Result<()> {
+    fn start_controller_manager(&mut self, controllers: &str) -> anyhow::Result<()> {
         let mut command = Command::new(&Assets::get()?.controller_manager);
-        command.current_dir(&self.folder).args([
-            "--kubeconfig=admin.kubeconfig",
-            "--controllers=garbage-collector-controller,namespace-controller,clusterrole-aggregation-controller",
-            "--leader-elect=false",
-            "--bind-address=127.0.0.1",
-            // No address of its own: nobody asks it anything.
-            "--secure-port=0",
-        ]);
+        command
+            .current_dir(&self.folder)
+            .arg(format!("--controllers={controllers}"))
+            .args(WITHOUT_ADDRESS);
         let log = self.folder.join("controller-manager.log");
         self.controller_manager = Some(Process::start("kube-controller-manager", command, &log)?);
+        Ok(())
+    }
+
+    fn start_scheduler(&mut self) -> anyhow::Result<()> {
+        let mut command = Command::new(&Assets::get()?.scheduler);
+        command.current_dir(&self.folder).args(WITHOUT_ADDRESS);
+        let log = self.folder.join("scheduler.log");
+        self.scheduler = Some(Process::start("kube-scheduler", command, &log)?);
         Ok(())
     }
 

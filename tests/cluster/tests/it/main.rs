@@ -7,6 +7,8 @@ mod kstatus;
 mod leaders;
 mod like;
 mod node_pools;
+mod pool_nodes;
+mod pool_promises;
 mod recordings;
 mod requests;
 mod restricted;
@@ -52,6 +54,11 @@ fn main() {
         Trial::test("workloads_go_through_node_pools_stage_by_stage", || {
             within("node-pools", async |folder| {
                 node_pools::workloads_go_through_node_pools(folder).await
+            })
+        }),
+        Trial::test("what_is_promised_of_node_pools_holds", || {
+            within("pool-promises", async |folder| {
+                pool_promises::promises_hold(folder).await
             })
         }),
         Trial::test("whoever_writes_policies_may_place", || {

@@ -1,9 +1,8 @@
-//! YurtAppDaemons on a real API server, under the rights that are shipped. The controllers of Deployments and StatefulSets are played by
-//! [`Player`]: there is no node.
+//! YurtAppDaemons on a real API server, under the rights that are shipped, with the controllers and the scheduler of Kubernetes: Pods run on
+//! [`PoolNodes`].
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, ensure};
@@ -16,21 +15,23 @@ use stagegate_cluster_tests::audit;
 use stagegate_cluster_tests::control_plane::ControlPlane;
 use stagegate_cluster_tests::host::Host;
 use stagegate_cluster_tests::installation::{Installation, Kind, USER};
-use tokio::task::JoinHandle;
 
+use crate::pool_nodes::PoolNodes;
 use crate::scenario::apply;
 use crate::{gates, rights};
 
 const NAMESPACE: &str = "shop";
 const WITHIN: Duration = Duration::from_secs(60);
+const POOLS: [&str; 3] = ["canary", "east", "west"];
 
 /// # Errors
 /// What is not as it should be.
 pub async fn workloads_go_through_node_pools(folder: &Path) -> anyhow::Result<()> {
-    let plane = ControlPlane::start(&folder.join("server")).await?;
+    let plane = ControlPlane::start_with_workloads(&folder.join("server")).await?;
     let installation = Installation::install(&plane, Kind::NodePools).await?;
     let mut world = World::of(&plane, folder, &installation).await?;
     world.first_version().await.context("the first version")?;
+    world.taints().await.context("a taint that comes")?;
     world.staged_update().await.context("an update by stages")?;
     world.taken_back().await.context("an update that is taken back")?;
     world.pools_and_orphans().await.context("pools, orphans and a quota")?;
@@ -52,7 +53,7 @@ struct World<'a> {
     folder: &'a Path,
     installation: &'a Installation,
     host: Option<Host>,
-    player: Player,
+    nodes: PoolNodes,
 }
 
 impl<'a> World<'a> {
@@ -65,13 +66,13 @@ impl<'a> World<'a> {
         let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}});
         apply(&client, &namespace).await?;
         apply(&client, &gates::config_map("min-available")?).await?;
-        let player = Player::start(client.clone());
+        let nodes = PoolNodes::start(client.clone()).await?;
         let mut world = World {
             client,
             folder,
             installation,
             host: None,
-            player,
+            nodes,
         };
         for (name, canary) in [("canary", "yes"), ("east", "no"), ("west", "no")] {
             world.pool(name, canary).await?;
@@ -86,13 +87,14 @@ impl<'a> World<'a> {
         Ok(())
     }
 
-    /// A definition is served a moment after it was written.
+    /// With a node. A definition is served a moment after it was written.
     async fn pool(&self, name: &str, canary: &str) -> anyhow::Result<()> {
         let pool = json!({
             "apiVersion": "apps.openyurt.io/v1beta2", "kind": "NodePool",
             "metadata": {"name": name, "labels": {"canary": canary, "proved": "yes", "tier": "edge"}},
             "spec": {"taints": [{"key": "edge", "effect": "NoSchedule"}]},
         });
+        self.nodes.add(name).await?;
         let begun = Instant::now();
         loop {
             match apply(&self.client, &pool).await {
@@ -154,12 +156,47 @@ impl<'a> World<'a> {
             ensure!(pod.tolerations.len() == 1, "{pod:?}");
             ensure!(pod.node_selector.len() == 1, "{pod:?}");
         }
-        Ok(())
+        self.nodes.have_their_pods(&POOLS, 2).await
+    }
+
+    /// The Pods of a pool tolerate it as soon as the pool has it, and go on running there.
+    async fn taints(&self) -> anyhow::Result<()> {
+        let taints = json!([{"key": "edge", "effect": "NoSchedule"}, {"key": "late", "effect": "NoSchedule"}]);
+        self.nodes.taint("east", &taints).await?;
+        let pools: Api<kube::core::DynamicObject> = Api::all_with(self.client.clone(), &resource());
+        let late = Patch::Merge(json!({"spec": {"taints": taints}}));
+        pools.patch("east", &PatchParams::default(), &late).await?;
+        self.until_tolerated("east", 2).await?;
+        for name in ["web", "db"] {
+            self.completed(name).await?;
+        }
+        self.nodes.have_their_pods(&POOLS, 2).await
+    }
+
+    async fn until_tolerated(&self, pool: &str, taints: usize) -> anyhow::Result<()> {
+        let begun = Instant::now();
+        loop {
+            let mut tolerated = Vec::new();
+            for kind in TemplateType::ALL {
+                let of_pool = views(&self.client, kind).await?.into_iter().filter(|view| {
+                    view.annotations()
+                        .get("apps.openyurt.io/ref-nodepool")
+                        .map(String::as_str)
+                        == Some(pool)
+                });
+                tolerated.extend(of_pool.map(|view| view.spec.template.spec.tolerations.len()));
+            }
+            if tolerated == [taints, taints] {
+                return Ok(());
+            }
+            ensure!(begun.elapsed() < WITHIN, "tolerations of pool {pool}: {tolerated:?}");
+            tokio::time::sleep(Duration::from_millis(200)).await;
+        }
     }
 
     /// Killed while the canary is not ready, and again after it is; held by the condition between the two.
     async fn staged_update(&mut self) -> anyhow::Result<()> {
-        self.player.hold("canary");
+        self.nodes.crash("canary", "web:2").await?;
         self.prove("canary", "no").await?;
         self.edit("web", image(2)).await?;
         for _restart in 0..2 {
@@ -170,7 +207,7 @@ impl<'a> World<'a> {
             self.host.take().context("the program runs")?.kill()?;
             self.start()?;
         }
-        self.player.release("canary");
+        self.nodes.recover("canary").await?;
         self.until("web", "the condition holds stage canary", |daemon| {
             reason(daemon) == Some("ConditionFalse")
         })
@@ -178,7 +215,7 @@ impl<'a> World<'a> {
         tokio::time::sleep(Duration::from_secs(3)).await;
         let images = self.images().await?;
         ensure!(images["east"] == "web:1" && images["west"] == "web:1", "{images:?}");
-        self.player.hold("east");
+        self.nodes.crash("east", "web:2").await?;
         self.prove("canary", "yes").await?;
         self.until("web", "stage rest is active", |daemon| active(daemon) == Some("rest"))
             .await?;
@@ -186,7 +223,7 @@ impl<'a> World<'a> {
         let images = self.images().await?;
         ensure!(images["east"] == "web:2" && images["west"] == "web:1", "{images:?}");
         self.host.take().context("the program runs")?.kill()?;
-        self.player.release("east");
+        self.nodes.recover("east").await?;
         self.start()?;
         self.completed("web").await?;
         ensure!(self.images().await?.values().all(|image| image == "web:2"));
@@ -201,7 +238,7 @@ impl<'a> World<'a> {
             passed == ["evidence", "condition", "gate/min-available", "soak"],
             "{passed:?}"
         );
-        Ok(())
+        self.nodes.have_their_pods(&POOLS, 2).await
     }
 
     async fn prove(&self, pool: &str, is_proved: &str) -> anyhow::Result<()> {
@@ -319,7 +356,6 @@ impl<'a> World<'a> {
 
     /// Nothing is written, and almost nothing asked.
     async fn idle(&mut self, plane: &ControlPlane) -> anyhow::Result<()> {
-        self.player.stop();
         tokio::time::sleep(Duration::from_secs(5)).await;
         let from = std::fs::metadata(plane.audit_log())?.len();
         tokio::time::sleep(Duration::from_secs(20)).await;
@@ -423,83 +459,4 @@ fn orphan(name: &str, kind: TemplateType) -> Value {
 async fn views(client: &Client, kind: TemplateType) -> anyhow::Result<Vec<WorkloadView>> {
     let api: Api<WorkloadView> = Api::namespaced_with(client.clone(), NAMESPACE, &kind);
     Ok(api.list(&ListParams::default()).await?.items)
-}
-
-/// Reports every workload as rolled out, but for those of pools that are held.
-struct Player {
-    held: Arc<Mutex<BTreeSet<String>>>,
-    task: JoinHandle<()>,
-}
-
-impl Player {
-    fn start(client: Client) -> Player {
-        let held: Arc<Mutex<BTreeSet<String>>> = Arc::default();
-        let seen = held.clone();
-        let task = tokio::spawn(async move {
-            loop {
-                for kind in TemplateType::ALL {
-                    // What has changed meanwhile is reported in the next round.
-                    drop(report(&client, kind, &seen).await);
-                }
-                tokio::time::sleep(Duration::from_millis(300)).await;
-            }
-        });
-        Player { held, task }
-    }
-
-    fn hold(&self, pool: &str) {
-        lock(&self.held).insert(pool.to_owned());
-    }
-
-    fn release(&self, pool: &str) {
-        lock(&self.held).remove(pool);
-    }
-
-    fn stop(&self) {
-        self.task.abort();
-    }
-}
-
-impl Drop for Player {
-    fn drop(&mut self) {
-        self.stop();
-    }
-}
-
-fn lock(held: &Mutex<BTreeSet<String>>) -> std::sync::MutexGuard<'_, BTreeSet<String>> {
-    held.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-async fn report(client: &Client, kind: TemplateType, held: &Mutex<BTreeSet<String>>) -> anyhow::Result<()> {
-    let api: Api<WorkloadView> = Api::namespaced_with(client.clone(), NAMESPACE, &kind);
-    for view in views(client, kind).await? {
-        let pool = view.annotations().get("apps.openyurt.io/ref-nodepool");
-        let is_held = pool.is_some_and(|pool| lock(held).contains(pool));
-        if is_held || view.status.observed_generation == view.metadata.generation {
-            continue;
-        }
-        let replicas = view.spec.replicas.unwrap_or(1);
-        let now = k8s_openapi::jiff::Timestamp::now()
-            .strftime("%Y-%m-%dT%H:%M:%SZ")
-            .to_string();
-        let condition = |type_: &str, reason: &str| {
-            json!({
-                "type": type_, "status": "True", "reason": reason, "message": "", "lastTransitionTime": now, "lastUpdateTime": now,
-            })
-        };
-        let mut status = json!({
-            "observedGeneration": view.metadata.generation, "replicas": replicas, "updatedReplicas": replicas, "readyReplicas": replicas,
-            "availableReplicas": replicas,
-        });
-        if kind == TemplateType::Deployment {
-            status["conditions"] = json!([
-                condition("Available", "MinimumReplicasAvailable"),
-                condition("Progressing", "NewReplicaSetAvailable"),
-            ]);
-        }
-        let patch = Patch::Merge(json!({"status": status}));
-        api.patch_status(&view.name_any(), &PatchParams::default(), &patch)
-            .await?;
-    }
-    Ok(())
 }
