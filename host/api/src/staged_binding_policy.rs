@@ -25,6 +25,7 @@ use crate::units::parse_soak;
     kind = "StagedBindingPolicy",
     plural = "stagedbindingpolicies",
     shortname = "sbp",
+    category = "kubestellar",
     status = "StagedBindingPolicyStatus",
     derive = "PartialEq",
     derive = "Default",

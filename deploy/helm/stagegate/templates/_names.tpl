@@ -1,9 +1,17 @@
 {{- /* What several templates say alike. Must not make an object. Objects have fixed names: one Stagegate serves one API
 server, and two releases in one namespace would be two. */ -}}
 
-{{- define "stagegate.labels" -}}
+{{- /* Those that kustomize gives, too; selectors use the name alone, as they cannot be changed later. */ -}}
+{{- define "stagegate.commonLabels" -}}
 app.kubernetes.io/name: stagegate
+app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/component: controller
 app.kubernetes.io/part-of: stagegate
+{{- end }}
+
+{{- define "stagegate.labels" -}}
+{{ include "stagegate.commonLabels" . }}
 app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name (.Chart.Version | replace "+" "_") }}
 {{- end }}

@@ -11,6 +11,9 @@ use super::{BASE, HOSTING, NODE_POOLS, PLAIN, Rendered, WDS, identity, printed, 
 /// Of a server that the charts are made for: without one Helm renders for a version of its own.
 const KUBE_VERSION: &str = "1.34.1";
 
+/// Each of the two says that it is the one.
+const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
+
 fn helm(chart: &str, settings: &[&str]) -> Option<Output> {
     let Some(helm) = std::env::var_os("HELM") else {
         crate::tell("SKIPPED: HELM does not name the program; the charts were not rendered");
@@ -40,7 +43,7 @@ pub fn objects(rendered: &Rendered) -> BTreeMap<String, Value> {
     for object in rendered.all() {
         let mut object = object.clone();
         if let Some(labels) = object["metadata"]["labels"].as_object_mut() {
-            labels.retain(|name, _| name != "helm.sh/chart" && name != "app.kubernetes.io/managed-by");
+            labels.retain(|name, _| name != "helm.sh/chart" && name != MANAGED_BY);
         }
         if let Some(metadata) = object["metadata"].as_object_mut() {
             let is_keep = metadata.get("annotations") == Some(&serde_json::json!({"helm.sh/resource-policy": "keep"}));
@@ -109,6 +112,10 @@ fn the_chart_renders_what_kustomize_renders() {
         // The release's own namespace is there before the chart, and definitions are not the chart's.
         left.retain(|name, _| name != "Namespace /stagegate-system" && !name.starts_with("CustomResourceDefinition"));
         let mut found = Vec::new();
+        if let Some(pods) = left.get_mut("Deployment stagegate-system/stagegate") {
+            let labels = pods["spec"]["template"]["metadata"]["labels"].as_object_mut();
+            labels.into_iter().for_each(|labels| drop(labels.remove(MANAGED_BY)));
+        }
         for name in left.keys().chain(right.keys()) {
             let (of, to) = (left.get(name), right.get(name));
             let none = Value::Null;
@@ -204,7 +211,7 @@ fn the_definitions_chart_holds_every_file_that_is_generated() {
 }
 
 /// Settings, and the kind of the object they reach, where, and as what.
-const REACHED: [(&[&str], &str, &str, &str); 15] = [
+const REACHED: [(&[&str], &str, &str, &str); 20] = [
     (
         &["image={\"repository\":\"r/s\",\"tag\":\"9\"}"],
         "Deployment",
@@ -219,7 +226,7 @@ const REACHED: [(&[&str], &str, &str, &str); 15] = [
         "/spec/template/spec/containers/0/image",
         "\"r/s@sha256:aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\"",
     ),
-    (&["replicas=3"], "Deployment", "/spec/replicas", "3"),
+    (&["replicaCount=3"], "Deployment", "/spec/replicas", "3"),
     (
         &["settle=\"5s\""],
         "Deployment",
@@ -274,6 +281,36 @@ const REACHED: [(&[&str], &str, &str, &str); 15] = [
         "Deployment",
         "/spec/template/spec/tolerations",
         "[{\"key\":\"k\",\"operator\":\"Exists\"}]",
+    ),
+    (
+        &["podAnnotations={\"a\":\"b\"}"],
+        "Deployment",
+        "/spec/template/metadata/annotations",
+        "{\"a\":\"b\"}",
+    ),
+    (
+        &["podLabels={\"team\":\"a\"}"],
+        "Deployment",
+        "/spec/template/metadata/labels/team",
+        "\"a\"",
+    ),
+    (
+        &["extraEnv=[{\"name\":\"A\",\"value\":\"b\"}]"],
+        "Deployment",
+        "/spec/template/spec/containers/0/env/1",
+        "{\"name\":\"A\",\"value\":\"b\"}",
+    ),
+    (
+        &["serviceAccount={\"annotations\":{\"a\":\"b\"}}"],
+        "ServiceAccount",
+        "/metadata/annotations",
+        "{\"a\":\"b\"}",
+    ),
+    (
+        &["affinity={\"nodeAffinity\":{}}"],
+        "Deployment",
+        "/spec/template/spec/affinity",
+        "{\"nodeAffinity\":{}}",
     ),
     (
         &["priorityClassName=\"high\""],
@@ -334,8 +371,43 @@ fn values_reach_what_they_are_for() {
 }
 
 #[test]
+fn every_object_has_the_labels_that_kubernetes_recommends() {
+    let Some(helm) = rendered(
+        "stagegate",
+        &[r#"controllers=["staging","binding","combine"]"#, "stagedUpdates=true"],
+    ) else {
+        return;
+    };
+    let kustomize = Rendered::everything().into_iter().flatten();
+    for rendered in kustomize.chain([helm]) {
+        for object in rendered
+            .all()
+            .filter(|object| object["kind"] != "CustomResourceDefinition")
+        {
+            for (label, expected) in [
+                ("name", Some("stagegate")),
+                ("instance", Some("stagegate")),
+                ("version", Some(env!("CARGO_PKG_VERSION"))),
+                ("component", Some("controller")),
+                ("part-of", Some("stagegate")),
+                ("managed-by", None),
+            ] {
+                let found = object["metadata"]["labels"][format!("app.kubernetes.io/{label}")].as_str();
+                let is_right = expected.is_none_or(|expected| found == Some(expected));
+                assert!(
+                    found.is_some() && is_right,
+                    "{}: {}: {label} is {found:?}",
+                    rendered.from,
+                    identity(object)
+                );
+            }
+        }
+    }
+}
+
+#[test]
 fn helm_refuses_what_the_schema_refuses() {
-    for setting in ["install=\"program\"", "replicas=\"two\"", "extraArgs=[\"--x\"]"] {
+    for setting in ["install=\"program\"", "replicaCount=\"two\"", "extraArgs=[\"--x\"]"] {
         let Some(output) = helm("stagegate", &[setting]) else {
             return;
         };

@@ -15,6 +15,9 @@ pub fn rights(rendered: &Rendered) -> BTreeSet<Right> {
     let mut rights = BTreeSet::new();
     for role in [rendered.of_kind("ClusterRole"), rendered.of_kind("Role")].concat() {
         let name = role["metadata"]["name"].as_str().expect("a role has a name");
+        if !of_people(role).is_empty() {
+            continue;
+        }
         for rule in role["rules"].as_array().into_iter().flatten() {
             for group in texts(&rule["apiGroups"]) {
                 let group = if group.is_empty() { "core" } else { group };
@@ -28,6 +31,48 @@ pub fn rights(rendered: &Rendered) -> BTreeSet<Right> {
         }
     }
     rights
+}
+
+/// The roles of Kubernetes that it is added up into.
+fn of_people(role: &Value) -> Vec<&'static str> {
+    let is_added =
+        |to: &&str| role["metadata"]["labels"][format!("rbac.authorization.k8s.io/aggregate-to-{to}")] == "true";
+    ["view", "edit", "admin"].into_iter().filter(is_added).collect()
+}
+
+#[test]
+fn people_who_may_view_read_what_the_controllers_are_for_and_those_who_may_edit_write_it_too() {
+    for (folder, resource, roles) in [
+        (BASE, "stagedbindingpolicies", "stagegate-policies"),
+        (WDS, "stagedbindingpolicies", "stagegate-policies"),
+        (PLAIN, "stagedbindingpolicies", "stagegate-policies"),
+        (NODE_POOLS, "yurtappdaemons", "stagegate-yurtappdaemons"),
+    ] {
+        let Some(rendered) = Rendered::by_kustomize(folder) else {
+            return;
+        };
+        let all = rendered.of_kind("ClusterRole").into_iter();
+        let all: Vec<_> = all.filter(|role| !of_people(role).is_empty()).collect();
+        assert_eq!(all.len(), 2, "{folder}");
+        for (name, to, verbs) in [
+            ("view", &["view", "edit", "admin"][..], json!(["get", "list", "watch"])),
+            (
+                "edit",
+                &["edit", "admin"],
+                json!(["create", "update", "patch", "delete", "deletecollection"]),
+            ),
+        ] {
+            let role = rendered.find("ClusterRole", &format!("{roles}-{name}")).expect(name);
+            assert_eq!(of_people(role), to, "{folder}: {name}");
+            // Not status: that is the controller's alone.
+            assert_eq!(role["rules"][0]["resources"], json!([resource]), "{folder}: {name}");
+            assert_eq!(
+                (&role["rules"][0]["verbs"], &role["rules"][1]),
+                (&verbs, &Value::Null),
+                "{folder}: {name}"
+            );
+        }
+    }
 }
 
 #[test]
@@ -63,7 +108,7 @@ fn whoever_is_bound_exists_and_is_bound_to_a_role_that_exists() {
         }
         for role in rendered.of_kind("ClusterRole") {
             assert!(
-                is_given(&rendered, role),
+                is_given(&rendered, role) || !of_people(role).is_empty(),
                 "{folder}: {} is given to nobody",
                 identity(role)
             );

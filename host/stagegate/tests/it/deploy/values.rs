@@ -79,10 +79,23 @@ fn other_values_are_taken() {
             "workloads.rules",
             json!([{"apiGroups": [""], "resources": ["secrets"], "verbs": ["get"]}]),
         )],
-        vec![("resources.limits.memory", json!("512Mi")), ("replicas", json!(1))],
+        vec![("resources.limits.memory", json!("512Mi")), ("replicaCount", json!(1))],
         vec![("networkPolicy.apiServerPorts", json!([9443]))],
         vec![("placementRights.check", json!(false))],
         vec![("stagedUpdates", json!(true))],
+        vec![
+            ("podAnnotations", json!({"a/b": "c"})),
+            ("podLabels", json!({"team": "a"})),
+        ],
+        vec![(
+            "extraEnv",
+            json!([{"name": "A", "value": "b"}, {"name": "C", "valueFrom": {"fieldRef": {"fieldPath": "status.hostIP"}}}]),
+        )],
+        vec![
+            ("serviceAccount.annotations", json!({"a": "b"})),
+            ("affinity", json!({"nodeAffinity": {}})),
+        ],
+        vec![("userRoles.create", json!(false))],
         vec![("global", json!({"any": "thing"}))],
     ];
     for changes in table {
@@ -101,8 +114,9 @@ fn wrong_values_are_refused() {
         ("controllers", json!(["YurtAppDaemon"])),
         ("controllers", json!("staging")),
         ("controllers", json!(["staging", "staging"])),
-        ("replicas", json!(-1)),
-        ("replicas", json!("2")),
+        ("replicaCount", json!(-1)),
+        ("replicaCount", json!("2")),
+        ("replicas", json!(2)),
         ("install", json!("pods")),
         // The pods need to know where the rights are, and nobody else does.
         ("install", json!("program")),
@@ -151,6 +165,14 @@ fn wrong_values_are_refused() {
         ("stagedUpdates", json!("yes")),
         ("stagedUpdates", json!({"create": true})),
         ("extraArgs", json!(["--x"])),
+        ("extraEnv", json!([{"value": "b"}])),
+        ("extraEnv", json!([{"name": "MALLOC_ARENA_MAX", "value": "8"}])),
+        // The chart's own, which selectors rest on.
+        ("podLabels", json!({"app.kubernetes.io/name": "other"})),
+        ("podAnnotations", json!({"a": 1})),
+        ("serviceAccount.name", json!("other")),
+        ("userRoles.create", json!("no")),
+        ("affinity", json!([])),
         ("nodeSelector", json!({"a": 1})),
     ];
     for (path, value) in table {
