@@ -82,9 +82,9 @@ impl Session for DaemonSession<'_> {
         let runtime = &controller.runtime;
         memory.prune();
         let left_for = memory.leave_status(&mut plan, &self.facts);
-        let retry_in = std::mem::take(&mut memory.checks.is_to_retry).then_some(RETRY);
         let wake_in = plan.wake_at.map(|at| until(at, runtime.clock.now()));
-        let wake_in = earlier(wake_in, earlier(left_for, retry_in));
+        // Those of a plan that was not carried out to its end are not of this one.
+        memory.new_refusals = false;
         let applier = Applier {
             client: &runtime.client,
             clock: &runtime.clock,
@@ -96,7 +96,10 @@ impl Session for DaemonSession<'_> {
                 return Ok(Acted::Done(next));
             }
             Ok(Carried::Whole) => {
-                memory.late = 0;
+                // A plan without a write is in time whenever it comes.
+                if !plan.writes.is_empty() {
+                    memory.late = 0;
+                }
                 controller.announce(&self.facts.daemon, &plan);
             }
             Err(error) if error.is_outdated() || !memory.new_refusals => return Err(error),
@@ -107,19 +110,23 @@ impl Session for DaemonSession<'_> {
             return Ok(Acted::ReadAgain);
         }
         let look_again = plan.writes.iter().any(is_of_revisions).then_some(UNANSWERED);
+        let retry_in = std::mem::take(&mut memory.checks.is_to_retry).then_some(RETRY);
+        let again = earlier(left_for, earlier(look_again, retry_in));
         Ok(Acted::Done(Next {
-            wake_in: earlier(wake_in, look_again),
+            wake_in: earlier(wake_in, again),
         }))
     }
 
     async fn refresh(&mut self) -> Result<Answered, RequestError> {
         self.begun = Instant::now();
-        let read = self.controller.read_anew(&self.facts.daemon, self.memory).await?;
-        let is_there = read.is_some();
-        if let Some(read) = read {
-            self.facts = read;
+        match self.controller.read_anew(&self.facts.daemon, self.memory).await? {
+            Some(read) => {
+                self.facts = read;
+                Ok(Answered::Anew)
+            }
+            // It is gone, or another one has its name: looked at again, as the watch may have told of that before.
+            None => Ok(Answered::Not),
         }
-        Ok(Answered::of_reading(is_there))
     }
 
     fn failed_to_write(error: RequestError) -> RequestError {
