@@ -99,6 +99,7 @@ pub(super) async fn run(client: kube::Client, (clock, settings): (SharedClock, S
         node_names: Mirror::default(),
         object_names: BTreeMap::new(),
         nodes: BTreeMap::new(),
+        has_begun: false,
         running: BTreeMap::new(),
         due: BTreeMap::new(),
     };
@@ -123,6 +124,8 @@ struct World {
     node_names: Mirror,
     object_names: BTreeMap<Kind, Mirror>,
     nodes: BTreeMap<String, SimulatedNode>,
+    /// There has been a node: without one, workloads are templates that run nowhere.
+    has_begun: bool,
     running: BTreeMap<(Kind, String), Running>,
     due: BTreeMap<Subject, Timestamp>,
 }
@@ -150,6 +153,7 @@ impl World {
                             let name = guarded.name_any();
                             let Some(node) = decoded(guarded) else { continue };
                             self.nodes.insert(name.clone(), node);
+                            self.has_begun = true;
                             name
                         }
                         Seen::Gone(name) => {
@@ -254,12 +258,17 @@ impl World {
             return Ok(());
         }
         let (namespace, name) = (running.played.namespace.clone(), running.played.name.clone());
+        // Another object may have the name by now.
+        let uid = running.seen.metadata.uid.clone();
         let patch = match kind {
             // The scheduler writes to it, too.
-            Kind::Pod => Patch::Merge(json!({"status": status})),
+            Kind::Pod => Patch::Merge(json!({"metadata": {"uid": uid}, "status": status})),
             // A count that a status leaves out is 0.
             _ => {
-                let whole = json!([{"op": "add", "path": "/status", "value": status}]);
+                let whole = json!([
+                    {"op": "test", "path": "/metadata/uid", "value": uid},
+                    {"op": "add", "path": "/status", "value": status},
+                ]);
                 Patch::Json(serde_json::from_value(whole).map_err(kube::Error::SerdeError)?)
             }
         };
@@ -278,7 +287,7 @@ impl World {
     fn examine(&self, kind: Kind, running: &Running, now: Timestamp) -> Option<Health> {
         let played = &running.played;
         if kind != Kind::Pod {
-            return (!self.nodes.is_empty()).then(|| played.examine(&self.nodes, now));
+            return self.has_begun.then(|| played.examine(&self.nodes, now));
         }
         let pod = BoundPod {
             namespace: played.namespace.as_deref(),
@@ -305,7 +314,11 @@ impl World {
             ..DeleteParams::default()
         };
         let api = self.api(Kind::Pod, running.played.namespace.as_deref());
-        gone_is_fine(api.delete(&running.played.name, &params).await.map(drop))
+        match api.delete(&running.played.name, &params).await {
+            // Another Pod has the name.
+            Err(kube::Error::Api(status)) if status.is_conflict() => Ok(()),
+            other => gone_is_fine(other.map(drop)),
+        }
     }
 
     fn api(&self, kind: Kind, namespace: Option<&str>) -> Api<DynamicObject> {
