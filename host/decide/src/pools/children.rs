@@ -115,12 +115,12 @@ impl<'a> Children<'a> {
             }
         };
         let candidates: Vec<Candidate<'_>> = matches.iter().map(&mut candidate).collect();
-        let is_of_gone = |(pool, metadata): (&str, &ObjectMeta)| {
-            !pools.contains_key(pool) && is_at(metadata, target) && metadata.deletion_timestamp.is_none()
+        // One that cannot be read is not deleted, so it would hold the update for ever.
+        let is_of_gone = |(pool, view): &(&str, &WorkloadView)| {
+            let metadata = &view.metadata;
+            !pools.contains_key(*pool) && is_at(metadata, target) && metadata.deletion_timestamp.is_none()
         };
-        let invalid = invalid(facts).filter_map(|child| Some((pool_named_in(child.metadata())?, child.metadata())));
-        let known = surplus.iter().map(|(pool, view)| (*pool, &view.metadata));
-        let is_one_gone = known.chain(invalid).any(is_of_gone);
+        let is_one_gone = surplus.iter().any(is_of_gone);
         let walk = stages::walk((facts, checked), aim, (&candidates, is_one_gone));
         let mut needs_revisions = false;
         let wanted = matches.iter().zip(&walk.turns).map(|(found, turn)| {
@@ -404,16 +404,15 @@ fn invalid_of<'a>(facts: &'a Facts, pool: &str) -> Option<&'a Child> {
     invalid(facts).find(|child| pool_named_in(child.metadata()) == Some(pool))
 }
 
-/// Whether a workload is as the revision and the pool say. One that another controller made from this very revision is; of one that was
-/// applied from here nothing may have been changed since, for what runs then proves nothing of the revision.
+/// Whether a workload is as the revision and the pool say. One that another controller made from this very revision is, if it has the
+/// images of that; of one that was applied from here nothing may have been changed since, for what runs then proves nothing of the revision.
 fn is_of(view: &WorkloadView, rendered: &Rendered<'_>, revision: &str) -> bool {
-    let label = view
-        .metadata
-        .labels
-        .as_ref()
-        .and_then(|labels| labels.get(REVISION_HASH));
     let is_as_applied = || applied_digest(view) == Some(rendered.digest.as_str()) && !differs(view, rendered);
-    label.is_some_and(|label| label == revision) && (is_of_others(view, rendered) || is_as_applied())
+    let is_as_said = match is_of_others(view, rendered) {
+        true => !lacks_images(view, rendered),
+        false => is_as_applied(),
+    };
+    revision_of(&view.metadata) == Some(revision) && is_as_said
 }
 
 /// Whether the workload differs from what it is to be in something that is put back. One that another controller made waits for its next
@@ -474,8 +473,7 @@ fn differs(view: &WorkloadView, wanted: &Rendered<'_>) -> bool {
             (NODE_POOL_OF_NODE, wanted.pool),
         )
         || found_pod.tolerations != wanted.tolerations
-        || lacks_image(&found_pod.containers, &pod.containers)
-        || lacks_image(&found_pod.init_containers, &pod.init_containers)
+        || lacks_images(view, wanted)
 }
 
 /// Whether one of these, or this one besides, is absent or has another value.
@@ -483,12 +481,17 @@ fn lacks(found: &BTreeMap<String, String>, wanted: &BTreeMap<String, String>, (k
     wanted.iter().any(|(key, value)| found.get(key) != Some(value)) || found.get(key).is_none_or(|it| it != value)
 }
 
-fn lacks_image(found: &[ContainerView], wanted: &[ContainerView]) -> bool {
-    let has = |container: &ContainerView| {
-        let mut of_name = found.iter().filter(|it| it.name == container.name);
-        container.image.is_none() || of_name.any(|it| it.image == container.image)
+/// Whether a container has another image than the template says, or is not there.
+fn lacks_images(view: &WorkloadView, wanted: &Rendered<'_>) -> bool {
+    let [found, wanted] = [&view.spec.template.spec, &wanted.common.view.spec.template.spec];
+    let lacks = |found: &[ContainerView], wanted: &[ContainerView]| {
+        let has = |container: &ContainerView| {
+            let mut of_name = found.iter().filter(|it| it.name == container.name);
+            container.image.is_none() || of_name.any(|it| it.image == container.image)
+        };
+        !wanted.iter().all(has)
     };
-    !wanted.iter().all(has)
+    lacks(&found.containers, &wanted.containers) || lacks(&found.init_containers, &wanted.init_containers)
 }
 
 fn applied_digest(view: &WorkloadView) -> Option<&str> {

@@ -150,8 +150,9 @@ pub(super) fn walk<'a>(
         let members: Vec<usize> = (0..candidates.len()).filter(|of| walk.stage_of[*of] == at).collect();
         let pools: Vec<&Candidate<'_>> = members.iter().map(|of| &candidates[*of]).collect();
         let recorded = stages.get(at).and_then(|stage| record_of(records, stage.name));
-        // A later one has begun, and status, which would tell, was lost.
-        let is_followed = |of: usize| walk.stage_of[of] > at && walk.items[of].has_revision;
+        // A later one has begun, and status, which would tell, was lost. What cannot be read tells nothing of that.
+        let is_known = |of: usize| candidates[of].own.is_some();
+        let is_followed = |of: usize| walk.stage_of[of] > at && walk.items[of].has_revision && is_known(of);
         let has_followers = is_lost && (0..candidates.len()).any(is_followed);
         let of = Turn {
             facts,

@@ -67,7 +67,10 @@ fn gate_says(answer: GateAnswer) -> Told {
 type Case = (&'static str, World, Told, &'static [&'static str]);
 
 fn cases_of_turns() -> Vec<Case> {
-    use Has::{New, NewByHand, NewLeaving, NewUnready, NewUnseen, NewWithoutAnnotations, Nothing, Old, Unreadable};
+    use Has::{
+        New, NewByHand, NewLeaving, NewOfOthersByHand, NewUnready, NewUnseen, NewWithoutAnnotations, Nothing, Old,
+        Unreadable,
+    };
     let [all, two] = [
         json!({"condition": TRUE}),
         json!({"condition": TRUE, "maxConcurrent": 2}),
@@ -102,6 +105,12 @@ fn cases_of_turns() -> Vec<Case> {
             "no pool follows one whose workload cannot be read",
             &two,
             [New, Unreadable, Old],
+            &[],
+        ),
+        case(
+            "what another controller made proves nothing with another image",
+            &all,
+            [New, New, NewOfOthersByHand],
             &[],
         ),
         case(

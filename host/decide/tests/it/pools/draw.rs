@@ -33,6 +33,8 @@ pub enum Has {
     NewByHand,
     /// Another controller made it from the new revision.
     NewOfOthers,
+    /// The same, with another image.
+    NewOfOthersByHand,
     /// It has our name, and nothing says what was applied.
     NewWithoutAnnotations,
     NewLeaving,
@@ -48,7 +50,7 @@ pub enum Has {
 }
 
 impl Has {
-    const ALL: [Self; 17] = [
+    const ALL: [Self; 18] = [
         Self::Nothing,
         Self::Old,
         Self::OldByHand,
@@ -59,6 +61,7 @@ impl Has {
         Self::New,
         Self::NewByHand,
         Self::NewOfOthers,
+        Self::NewOfOthersByHand,
         Self::NewWithoutAnnotations,
         Self::NewLeaving,
         Self::NewOfBefore,
@@ -76,6 +79,7 @@ impl Has {
                 | Self::New
                 | Self::NewByHand
                 | Self::NewOfOthers
+                | Self::NewOfOthersByHand
                 | Self::NewWithoutAnnotations
                 | Self::NewLeaving
                 | Self::Unreadable
@@ -175,9 +179,10 @@ pub fn put(world: &mut World, pool: &str, has: Has) {
         Has::NewUnready => (new, &unready),
         Has::New => (new, &|_| {}),
         Has::NewByHand => (new, &change_by_hand),
-        Has::NewOfOthers => (new, &|view| {
-            without_annotations(view);
-            view.metadata.name = view.metadata.name.take().map(|name| format!("{name}-of-others"));
+        Has::NewOfOthers => (new, &of_others),
+        Has::NewOfOthersByHand => (new, &|view| {
+            of_others(view);
+            change_by_hand(view);
         }),
         Has::NewWithoutAnnotations => (new, &without_annotations),
         Has::NewLeaving => (new, &leaving),
@@ -211,6 +216,12 @@ pub fn put(world: &mut World, pool: &str, has: Has) {
 fn without_annotations(view: &mut WorkloadView) {
     let annotations = view.metadata.annotations.as_mut().unwrap();
     annotations.retain(|key, _| key != APPLIED_DIGEST && key != REVISION_NUMBER);
+}
+
+/// As another controller made it.
+fn of_others(view: &mut WorkloadView) {
+    without_annotations(view);
+    view.metadata.name = view.metadata.name.take().map(|name| format!("{name}-of-others"));
 }
 
 fn insert(world: &mut World, view: WorkloadView) {
@@ -440,7 +451,10 @@ impl Drawn {
     /// Whether the pool has the new revision. Read beside [`Has`]: what it was drawn with.
     pub fn has_revision(&self, pool: &str) -> bool {
         let has = self.has.get(pool).copied().unwrap_or(Has::Nothing);
-        let has_number = !matches!(has, Has::NewOfOthers | Has::NewWithoutAnnotations);
+        let has_number = !matches!(
+            has,
+            Has::NewOfOthers | Has::NewOfOthersByHand | Has::NewWithoutAnnotations
+        );
         has.is_new() && !(self.is_taken_back && has_number)
     }
 
