@@ -18,6 +18,7 @@ use stagegate_api::{
     Binding, BindingPolicy, BindingPolicyStatus, CombinedStatusView, EvidenceRow, EvidenceView, Phase, Reported,
     evidence, label,
 };
+use stagegate_decide::checks;
 use stagegate_decide::names::{ObjectKey, PlacementName};
 use stagegate_decide::staging::{
     BindingFacts, Compilation, Decision, Decoded, EvidenceCollectorFacts, Facts, ObjectFacts, ObjectMeta, Placement,
@@ -186,11 +187,13 @@ impl World {
 
     fn answer(&mut self, question: Question) {
         match question {
-            Question::Compile { digest, .. } => {
+            Question::OfChecks(checks::Question::Compile { digest, .. }) => {
                 let named = BTreeSet::from([Variable::CombinedStatus]);
                 self.facts.compiled.insert(digest, Compilation::Compiles(named));
             }
-            Question::Check { key, .. } => drop(self.facts.verdicts.insert(key, Verdict::True)),
+            Question::OfChecks(checks::Question::Check { key, .. }) => {
+                drop(self.facts.verdicts.insert(key, Verdict::True))
+            }
             Question::Object {
                 key, resource_version, ..
             } => {
