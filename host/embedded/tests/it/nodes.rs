@@ -193,11 +193,7 @@ async fn a_pod_runs_where_it_is_bound_as_the_rules_of_its_node_say() {
 async fn where_no_controllers_run_a_deployment_has_the_status_of_the_nodes_that_it_selects() {
     let world = World::start(Workloads::Played);
     world.deployment("web:1", json!({"pool": "edge"})).await;
-    assert_eq!(
-        world.counts().await.3,
-        false,
-        "without a node a workload is only a template"
-    );
+    assert!(!world.counts().await.3, "without a node a workload is only a template");
     world.node("a", json!({})).await;
     world.node("b", json!({"unreachable": true})).await;
     assert_eq!(world.counts().await, (3, 3, 2, true));
