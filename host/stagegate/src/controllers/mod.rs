@@ -1,5 +1,5 @@
 //! The controllers: what each watches, which keys an event touches, how facts are gathered and answers carried out. What several of them
-//! ask is answered in [`checks`] and [`gates`].
+//! ask is answered in `checks` and [`gates`].
 //!
 //! [`staging`] moves StagedBindingPolicies; [`binding`] and [`combine`] do KubeStellar's work where none runs; [`yurtappdaemon`] keeps
 //! workloads in node pools.

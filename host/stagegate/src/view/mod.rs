@@ -2,7 +2,7 @@
 //! as JSON lines.
 //!
 //! Everything shown comes from the spec and status of the objects, so that `watch` sees on any cluster what the playground
-//! shows. Both kinds are read into one [`Rollout`] ([`policy`], [`daemon`]); what is shown of it is computed by pure functions ([`change`], [`frame`], [`overview`], [`revisions`], [`verdicts`]); only [`View`]
+//! shows. Both kinds are read into one [`Rollout`] (`policy`, `daemon`); what is shown of it is computed by pure functions ([`change`], [`frame`], [`overview`], [`revisions`], [`verdicts`]); only [`View`]
 //! writes, and only [`follow`] reads from a cluster.
 
 use std::io::{self, IsTerminal as _, Write};
