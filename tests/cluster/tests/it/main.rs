@@ -30,7 +30,7 @@ use crate::scenario::{Scenario, TooLate};
 use crate::world::{Backend, World};
 
 /// Scenarios wait most of their time, for delays that are KubeStellar's; the servers of each take 0.6 GiB.
-const AT_ONCE: usize = 8;
+const AT_ONCE: usize = 9;
 /// How often a scenario is run in which KubeStellar has locked itself out each time.
 const ATTEMPTS: usize = 3;
 
