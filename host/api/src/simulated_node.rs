@@ -21,7 +21,7 @@ use crate::SimulationRule;
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
 )]
 pub struct SimulatedNodeSpec {
-    /// Taints of the Node.
+    /// Taints of the Node, beside those that `unreachable` adds.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 64))]
     pub taints: Vec<SimulatedTaint>,
@@ -29,12 +29,14 @@ pub struct SimulatedNodeSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 20), regex(pattern = r"^([0-9]{1,7}(\.[0-9]{1,3})?(h|m|s|ms))+$"))]
     pub ready_after: Option<String>,
-    /// How Pods behave; of several rules that match a Pod, the first counts. The playground creates no Pods of Deployments and
-    /// StatefulSets: there the rules are about those that select the node, and `status` of a rule is about Pods alone.
+    /// How Pods behave; of several rules that match a Pod, the first counts. In the playground the rules apply to the Deployments and
+    /// StatefulSets themselves, for the replicas that `nodeSelector` and tolerations allow on this node; there `status` of a rule has no
+    /// effect.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 256))]
     pub rules: Vec<SimulationRule>,
-    /// Whether the node is unreachable: while true, it is not Ready, and no Pod on it is.
+    /// Whether the node is unreachable: while true, the Node's condition `Ready` is Unknown, it also has the taints
+    /// `node.kubernetes.io/unreachable`, Pods on it are not ready, and replicas that would run on it are not available.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub unreachable: bool,
 }

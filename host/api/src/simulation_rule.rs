@@ -20,7 +20,7 @@ pub struct SimulationRule {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 253))]
     pub name: Option<String>,
-    /// Image of a container of the object's Pod template, the exact text, for example `web:2`.
+    /// Image of a container or init container of the Pod, or of the object's Pod template: the exact text, for example `web:2`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 1024))]
     pub image: Option<String>,

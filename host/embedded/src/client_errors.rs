@@ -1,4 +1,4 @@
-//! Errors of requests that are none for whoever asked.
+//! Errors of API requests that callers treat as success.
 
 /// What was to be deleted, or to get a status, may be gone.
 pub(crate) fn gone_is_fine(result: kube::Result<()>) -> kube::Result<()> {

@@ -32,7 +32,7 @@ rules:
 - {level: Metadata}
 ";
 
-/// Of a client of the API server that nobody asks anything.
+/// Flags of a component that serves no port.
 const WITHOUT_ADDRESS: [&str; 4] = [
     "--kubeconfig=admin.kubeconfig",
     "--leader-elect=false",

@@ -107,13 +107,14 @@ impl Active<'_> {
         !self.pools.is_empty() && self.pools.iter().all(|pool| pool.item().is_settled)
     }
 
-    /// Which pools are updated.
+    /// The pools that have the new revision.
     fn about(self) -> Digest {
         let updated = self.pools.iter().filter(|pool| pool.item().has_revision);
         Digest::of(&updated.map(|pool| pool.pool).collect::<Vec<_>>())
     }
 
-    /// Whether other pools are updated than those that status recorded evidence of: one that came has not run for as long as the others.
+    /// Whether the pools that have the new revision are others than those that status recorded evidence of: a pool that came has not run as
+    /// long as the others.
     fn is_about_others(self, checks: &[CheckStatus]) -> bool {
         let last = Check::Evidence.last(checks);
         last.is_none_or(|last| last.check_digest.as_deref() != Some(self.about().as_str()))

@@ -16,7 +16,8 @@ const UNREACHABLE: [(&str, &str); 2] = [
     ("node.kubernetes.io/unreachable", "NoExecute"),
 ];
 
-/// Writes the Node as the SimulatedNode says. It is owned by that, so it goes with it also when nobody runs here.
+/// Writes the Node as the SimulatedNode says. The SimulatedNode owns the Node, so garbage collection deletes it even
+/// if this process does not run.
 pub(super) async fn keep(client: &Client, of: &SimulatedNode) -> kube::Result<()> {
     let api: Api<Node> = Api::all(client.clone());
     let name = of.name_any();

@@ -74,7 +74,7 @@ enum Subject {
 /// An object that runs, or is to.
 struct Running {
     seen: DynamicObject,
-    /// Since when it is on its node, or as it is now.
+    /// The object as it is simulated; its `changed_at` is when a Pod was first seen bound, or when a workload's generation last changed.
     played: Played,
     /// The status that was written last.
     said: Option<Value>,
@@ -228,7 +228,7 @@ impl World {
                 Subject::Object(kind, key) => self.report((*kind, key), now).await,
             };
             if let Err(error) = result {
-                tracing::warn!(?subject, %error, "not written, it is tried again");
+                tracing::warn!(?subject, %error, "the Node or the status could not be written; trying again in 1 s");
                 self.due.insert(subject, later(now, RETRY_MS));
             }
         }

@@ -1,4 +1,5 @@
-//! One node for each pool, and one of no pool that every Pod may run on. Must not know what is to run.
+//! One node for each pool, and one without taints that belongs to no pool, so that a Pod without its pool's nodeSelector could land there.
+//! Must not know what is to run.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};

@@ -23,7 +23,7 @@ use crate::scenario::apply;
 
 const NAMESPACE: &str = "shop";
 const WITHIN: Duration = Duration::from_secs(60);
-/// Within this time, what must not happen would have.
+/// How long to wait before concluding that nothing happens.
 const NOTHING_WITHIN: Duration = Duration::from_secs(4);
 const POOL: &str = "apps.openyurt.io/ref-nodepool";
 
@@ -150,7 +150,7 @@ impl World {
         .await
     }
 
-    /// A revision with the nulls and empty members of Go's encoder, a Deployment under a random name, and no word of ours.
+    /// A revision with the nulls and empty members of Go's encoder, a Deployment under a random name, and none of Stagegate's annotations.
     async fn as_openyurt_left_it(&self) -> anyhow::Result<Deployment> {
         let mut old = daemon("old", json!({"matchLabels": {"tier": "edge"}}));
         apply(&self.client, &old).await?;

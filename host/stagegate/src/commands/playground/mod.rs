@@ -132,7 +132,7 @@ fn kind(manifests: &[Manifest]) -> Result<Kind> {
     let has = |kind: Kind| manifests.iter().any(|manifest| manifest.kind() == kind.as_str());
     match (has(Kind::StagedBindingPolicy), has(Kind::YurtAppDaemon)) {
         (true, true) => {
-            let advice = "the files have StagedBindingPolicies and YurtAppDaemons, but a playground shows one kind; start one for each";
+            let advice = "the files have StagedBindingPolicies and YurtAppDaemons, but a playground shows one kind only; start one playground for each kind, with its files";
             Err(Failure::Input(anyhow!(advice)))
         }
         (_, false) => Ok(Kind::StagedBindingPolicy),
@@ -145,8 +145,9 @@ fn until(args: &PlaygroundArgs, kind: Kind, manifests: &[Manifest]) -> Result<Un
     for manifest in manifests.iter().filter(|manifest| manifest.kind() == kind.as_str()) {
         if !names.insert(manifest.name().to_owned()) && kind == Kind::YurtAppDaemon {
             let name = manifest.name();
-            let advice =
-                format!("the files have two YurtAppDaemons {name}, which the view cannot tell apart; rename one");
+            let advice = format!(
+                "the files have more than one YurtAppDaemon named {name}; the view does not show namespaces, so rename one, or give its file only once"
+            );
             return Err(Failure::Input(anyhow!(advice)));
         }
     }

@@ -124,7 +124,7 @@ impl Session for DaemonSession<'_> {
                 self.facts = read;
                 Ok(Answered::Anew)
             }
-            // It is gone, or another one has its name: looked at again, as the watch may have told of that before.
+            // It is gone, or another one has its name: looked at again, as the watch may have reported that before.
             None => Ok(Answered::Not),
         }
     }

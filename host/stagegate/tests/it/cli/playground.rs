@@ -155,14 +155,11 @@ fn a_playground_shows_rollouts_of_one_kind() {
     let both = stagegate(&["playground", &pools, &policy, "--until", "Completed"]);
     assert_eq!(both.status.code(), Some(2));
     let said = text(&both.stderr);
-    assert!(
-        said.contains("a playground shows one kind; start one for each"),
-        "{said}"
-    );
+    assert!(said.contains("start one playground for each kind"), "{said}");
     let twice = format!("{pools}/yurtappdaemon.yaml");
     let twice = stagegate(&["playground", &pools, &twice, "--until", "Completed"]);
     let said = text(&twice.stderr);
-    assert!(said.contains("the files have two YurtAppDaemons nginx"), "{said}");
+    assert!(said.contains("more than one YurtAppDaemon named nginx"), "{said}");
 }
 
 #[test]

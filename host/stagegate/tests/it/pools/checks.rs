@@ -213,7 +213,7 @@ async fn a_gate_that_fails_stops_the_update_until_its_entry_is_edited_and_all_el
     assert_eq!(
         (reason(&status), state(&status, "canary")),
         ("GateFailed", StageState::Failed),
-        "it outlives what it was said about"
+        "the gate's fail stays after the workload that it judged is deleted"
     );
     set(&world, 0, json!({"gates": [gate("hostile", &json!({"do": "pass"}))]})).await;
     world.pass(5).await;
