@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use kube::api::{ListParams, PostParams};
 use serde_json::{Value, json};
-use stagegate_api::{CheckStatus, Outcome, Phase, StageState, StagedBindingPolicyStatus};
+use stagegate_api::{CheckStatus, Outcome, Phase, StageState, StagedBindingPolicyStatus, label};
 use stagegate_embedded::{Fault, FaultAnswer};
 
 use crate::guests;
@@ -338,8 +338,10 @@ async fn evidence_that_moves_while_it_is_read_makes_the_gate_unknown_until_it_st
     });
     let combined = world.combined();
     let moving = tokio::spawn(async move {
+        // Another stage has one, too.
+        let of_dev = ListParams::default().labels(&format!("{}=web.stage.dev", label::BINDING_POLICY));
         for n in 0_u32.. {
-            let mut whole = combined.list(&ListParams::default()).await.unwrap().items.remove(0);
+            let mut whole = combined.list(&of_dev).await.unwrap().items.remove(0);
             let total = whole.results.iter_mut().find(|result| result.name == "total").unwrap();
             total.rows[0].columns[0].float = Some(n.to_string());
             let name = whole.metadata.name.clone().unwrap();
