@@ -90,13 +90,15 @@ fn is_silent(right: &Right) -> bool {
     is_applied || right.subresource == "finalizers"
 }
 
-/// Of workloads, and all others.
+/// Of workloads, and all others. Only roles that a binding grants to the program count: those for people are bound by people.
 fn granted(objects: &[Value]) -> (BTreeSet<Right>, BTreeSet<Right>) {
     let (mut of_workloads, mut others) = (BTreeSet::new(), BTreeSet::new());
-    for role in objects
-        .iter()
-        .filter(|object| object["kind"] == "Role" || object["kind"] == "ClusterRole")
-    {
+    let is_bound = |role: &Value| {
+        let (kind, name) = (&role["kind"], &role["metadata"]["name"]);
+        let refers = |object: &Value| object["roleRef"]["kind"] == *kind && object["roleRef"]["name"] == *name;
+        objects.iter().any(refers)
+    };
+    for role in objects.iter().filter(|object| is_bound(object)) {
         let is_of_workloads = role["metadata"]["name"]
             .as_str()
             .is_some_and(|name| name.starts_with(WORKLOADS));
