@@ -10,6 +10,7 @@ pub mod held_bindings;
 pub mod manifests;
 pub mod metrics;
 pub mod options;
+pub mod policy_series;
 mod scrape;
 pub mod start;
 pub mod target;

@@ -2,6 +2,7 @@
 //! anything, and must never have a label that users or clusters choose the value of: series would be without bound.
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use prometheus_client::encoding::text;
@@ -13,6 +14,8 @@ use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::Registry;
 use stagegate_api::{Outcome, Phase};
 use stagegate_runtime::metrics::seconds;
+
+use crate::policy_series::PolicySeries;
 
 /// The kinds that are told apart in numbers: those that are watched, and `events` and `leases`, which are only written or asked for.
 pub const KINDS: &[&str] = &[
@@ -47,7 +50,19 @@ pub enum CountedPhase {
 }
 
 impl CountedPhase {
-    const fn as_str(self) -> &'static str {
+    /// In the order in which a reader looks for them.
+    pub const ALL: [Self; 8] = [
+        Self::Of(Phase::Progressing),
+        Self::Of(Phase::Holding),
+        Self::Of(Phase::Paused),
+        Self::Of(Phase::Completed),
+        Self::Of(Phase::Failed),
+        Self::Of(Phase::Stalled),
+        Self::None,
+        Self::InvalidObject,
+    ];
+
+    pub const fn as_str(self) -> &'static str {
         match self {
             Self::InvalidObject => "InvalidObject",
             Self::None => "None",
@@ -77,6 +92,7 @@ pub struct RolloutMetrics {
     stages_opened: Counter,
     transition_seconds: Histogram,
     policies: GaugeBy,
+    each_policy: Option<Arc<PolicySeries>>,
 }
 
 impl fmt::Debug for RolloutMetrics {
@@ -107,10 +123,14 @@ impl Default for RolloutMetrics {
             stages_opened: Counter::default(),
             transition_seconds: seconds(),
             policies: Family::default(),
+            each_policy: None,
         };
         metrics.register();
         for outcome in [Outcome::Pass, Outcome::Hold, Outcome::Fail, Outcome::Unknown] {
             drop(metrics.gate_verdicts.get_or_create(&[("outcome", label(outcome))]));
+        }
+        for phase in CountedPhase::ALL {
+            drop(metrics.policies.get_or_create(&[("phase", phase.as_str())]));
         }
         metrics
     }
@@ -136,7 +156,7 @@ impl RolloutMetrics {
         registry.register("stages_opened", help, self.stages_opened.clone());
         let help = "From the event that completed the evidence until the next stage was opened";
         registry.register("transition_duration_seconds", help, self.transition_seconds.clone());
-        let help = "StagedBindingPolicies by phase";
+        let help = "StagedBindingPolicies by phase; None: without a status yet, InvalidObject: cannot be decoded";
         registry.register("policies", help, self.policies.clone());
     }
 
@@ -170,6 +190,18 @@ impl RolloutMetrics {
         if let Some(after) = after {
             self.transition_seconds.observe(after.as_secs_f64());
         }
+    }
+
+    /// With series of each policy besides.
+    pub fn with_each_policy(self, series: Arc<PolicySeries>) -> Self {
+        Self {
+            each_policy: Some(series),
+            ..self
+        }
+    }
+
+    pub fn each_policy(&self) -> Option<&Arc<PolicySeries>> {
+        self.each_policy.as_ref()
     }
 
     /// A policy has come to this phase, and left that one.

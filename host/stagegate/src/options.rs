@@ -35,6 +35,8 @@ pub struct Options {
     pub sandbox: Arc<Sandbox>,
     /// How several processes agree on the one that writes; `None`: this is the only one.
     pub election: Option<Election>,
+    /// Whether metrics have series of each policy; see [`crate::policy_series`].
+    pub has_series_of_each_policy: bool,
 }
 
 impl Default for Options {
@@ -48,6 +50,7 @@ impl Default for Options {
             gate_namespaces: GateNamespaces::default(),
             sandbox: Sandbox::new(SandboxOptions::default()),
             election: None,
+            has_series_of_each_policy: false,
         }
     }
 }

@@ -74,6 +74,9 @@ impl Collector for Scrape {
             ConstCounter::new(load.retries).encode(family.encode_family(&labels)?)?;
         }
         self.watches(&mut encoder)?;
+        if let Some(policies) = self.rollouts.each_policy() {
+            policies.encode(&mut encoder)?;
+        }
         let leads = *self.leadership.borrow() != Leadership::Standby;
         let help = "1 when this process may write: it holds the lease, or there is no election";
         let leader = encoder.encode_descriptor("leader", help, None, MetricType::Gauge)?;

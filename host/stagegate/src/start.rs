@@ -19,8 +19,9 @@ use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use crate::controllers::{self, ForeignWriterGuard};
-use crate::metrics::KINDS;
+use crate::metrics::{KINDS, RolloutMetrics};
 use crate::options::Options;
+use crate::policy_series::PolicySeries;
 use crate::scrape::Scrape;
 
 /// Longest wait for reconciles that have begun when the process is told to stop.
@@ -64,9 +65,13 @@ pub async fn start(client: Client, clock: SharedClock, options: Options) -> anyh
         writer.run().await;
         "writing Events"
     });
+    let mut rollouts = RolloutMetrics::default();
+    if options.has_series_of_each_policy {
+        rollouts = rollouts.with_each_policy(PolicySeries::new(clock.clone()));
+    }
     let scrape = Arc::new(Scrape {
         metrics: metrics.clone(),
-        rollouts: Arc::default(),
+        rollouts: Arc::new(rollouts),
         sandbox: options.sandbox.clone(),
         leadership: leader_state.leadership(),
     });

@@ -43,6 +43,7 @@ async fn until_signal(args: &RunArgs, suppressed: Counter) -> Result {
         gate_namespaces: GateNamespaces::Only(args.gate_namespaces.iter().cloned().collect()),
         sandbox: sandbox(args.gate_cache.as_deref())?,
         election: election(&args.lease),
+        has_series_of_each_policy: args.metrics_per_policy,
         ..Options::default()
     };
     let started = tokio::select! {

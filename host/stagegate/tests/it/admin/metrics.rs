@@ -2,10 +2,18 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
-use stagegate_api::Phase;
+use kube::Api;
+use kube::api::DeleteParams;
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::DescriptorEncoder;
+use prometheus_client::registry::Registry;
+use stagegate::policy_series::{POLICIES_MAX, PolicyProgress, PolicySeries};
+use stagegate_api::{Phase, StagedBindingPolicy};
+use stagegate_clock::TokioClock;
 
 use super::{asked, serve};
 use crate::harness::{policy, shop, workload};
@@ -67,8 +75,10 @@ fn table(families: &BTreeMap<String, Family>) -> String {
     let mut text = "\
 # Metrics
 
-What `/metrics` of the port of `--admin-address` serves, as OpenMetrics text. Written by a test from what is served. No label
-has a value that users or clusters choose: how many series there are depends on the program alone.
+What `/metrics` of the port of `--admin-address` serves, as OpenMetrics text. Written by a test from what is served. But for the
+label `policy`, and `stage` beside it, no label has a value that users or clusters choose: how many series there are depends on the
+program alone. The metrics with that label are served with `--metrics-per-policy` only, for the first 1,000 policies by name: that are
+10,000 series at most. [operations.md](../docs/operations.md#alerts) says which of all these to alert on.
 
 | metric | type | labels | what it says |
 | --- | --- | --- | --- |
@@ -106,7 +116,7 @@ async fn the_numbers_of_a_rollout_are_true_and_few_and_the_table_of_them_is_fres
         .await;
     let (code, text) = asked(port.address, "/metrics").await;
     assert_eq!(code, 200);
-    let (families, series) = parsed(&text);
+    let (_, series) = parsed(&text);
     let value = |of: &str| *series.get(of).unwrap_or_else(|| panic!("no {of} in\n{text}"));
 
     assert_eq!(value("stagegate_stages_opened_total"), 3.0);
@@ -141,14 +151,142 @@ async fn the_numbers_of_a_rollout_are_true_and_few_and_the_table_of_them_is_fres
     for chosen in ["nginx", "dev-1", "test-1", "min-available", "shop", "deployments"] {
         assert!(!text.contains(chosen), "{chosen} is a name that a user chose");
     }
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy/metrics.md");
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_table_of_metrics_has_what_is_served_and_rules_and_panels_read_nothing_else() {
+    let world = World::start_with_series_of_each_policy().await;
+    let port = serve(&world.running).await;
+    for text in three_stages() {
+        world.create(&text).await;
+    }
+    world
+        .until_phase("nginx", Phase::Completed, Duration::from_secs(60))
+        .await;
+    let (_, text) = asked(port.address, "/metrics").await;
+    let (families, _) = parsed(&text);
+    let path = root().join("deploy/metrics.md");
     let fresh = table(&families);
     if std::env::var_os("STAGEGATE_WRITE").is_some() {
         std::fs::write(&path, &fresh).unwrap();
     }
     let known = std::fs::read_to_string(&path).unwrap();
     assert_eq!(known, fresh, "STAGEGATE_WRITE=1 writes it anew");
+
+    let served: BTreeSet<String> = families
+        .iter()
+        .flat_map(|(name, family)| {
+            let of_histogram = ["_bucket", "_count", "_sum"].map(|part| format!("{name}{part}"));
+            let is_histogram = family.kind == "histogram";
+            let parts = of_histogram.into_iter().filter(move |_| is_histogram);
+            parts.chain([shown(name, &family.kind)])
+        })
+        .collect();
+    for file in ["deploy/monitoring/alerts.yaml", "deploy/monitoring/dashboard.json"] {
+        let text = std::fs::read_to_string(root().join(file)).unwrap();
+        let named = metrics_in(&text);
+        assert!(named.len() > 5, "{file} reads {named:?}");
+        let unknown: Vec<&String> = named.difference(&served).collect();
+        assert!(unknown.is_empty(), "{file} reads {unknown:?}, which are not served");
+    }
     world.stop().await;
+}
+
+/// Words that begin as the names of our metrics do.
+fn metrics_in(text: &str) -> BTreeSet<String> {
+    let words = text.split(|character: char| !character.is_ascii_alphanumeric() && character != '_');
+    let is_metric = |word: &&str| word.starts_with("stagegate_") || word.starts_with("process_");
+    words.filter(is_metric).map(str::to_owned).collect()
+}
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn each_policy_has_series_of_its_own_for_those_who_ask_until_it_is_deleted() {
+    let world = World::start_with_series_of_each_policy().await;
+    let port = serve(&world.running).await;
+    world.create(&shop()).await;
+    world.create(&workload("web")).await;
+    world.create(&policy("web")).await;
+    world.create(&policy("waits")).await;
+    world
+        .until_phase("web", Phase::Completed, Duration::from_secs(60))
+        .await;
+    let (_, text) = asked(port.address, "/metrics").await;
+    let (_, series) = parsed(&text);
+    let phase =
+        |policy: &str, phase: &str| series[&format!("stagegate_policy_phase{{policy=\"{policy}\",phase=\"{phase}\"}}")];
+    assert_eq!(
+        [
+            "Progressing",
+            "Holding",
+            "Paused",
+            "Completed",
+            "Failed",
+            "Stalled",
+            "None",
+            "InvalidObject"
+        ]
+        .map(|name| phase("web", name)),
+        [0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 0.0]
+    );
+    assert_eq!(phase("waits", "Completed"), 0.0);
+    let of_stage = |policy: &str| {
+        let prefix = format!("stagegate_policy_stage_seconds{{policy=\"{policy}\"");
+        let found = series.iter().find(|(name, _)| name.starts_with(&prefix));
+        found.map(|(_, seconds)| *seconds)
+    };
+    assert_eq!(of_stage("web"), None);
+    assert!(
+        of_stage("waits").is_some_and(|seconds| (0.0..60.0).contains(&seconds)),
+        "{text}"
+    );
+    let moved = "stagegate_policy_last_transition_timestamp_seconds";
+    assert!(series[&format!("{moved}{{policy=\"web\"}}")] > 1.7e9);
+    assert_eq!(series["stagegate_policies_without_series"], 0.0);
+
+    let policies: Api<StagedBindingPolicy> = Api::all(world.client.clone());
+    policies.delete("waits", &DeleteParams::default()).await.unwrap();
+    let gone = async {
+        while asked(port.address, "/metrics").await.1.contains("policy=\"waits\"") {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(30), gone).await.unwrap();
+    world.stop().await;
+}
+
+#[test]
+fn of_more_policies_than_the_bound_the_first_by_name_have_series_and_the_others_are_counted() {
+    let all = PolicySeries::new(TokioClock::shared());
+    for number in (0..POLICIES_MAX + 5).rev() {
+        all.set(&format!("p{number:04}"), Some(PolicyProgress::UNREADABLE));
+    }
+    let mut registry = Registry::default();
+    registry.register_collector(Box::new(Shown(all)));
+    let mut text = String::new();
+    prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
+    let (_, series) = parsed(&text);
+    assert_eq!(series["policies_without_series"], 5.0);
+    let moved = series.keys().filter(|name| name.starts_with("policy_last_transition"));
+    let moved: Vec<&String> = moved.collect();
+    assert_eq!(moved.len(), POLICIES_MAX);
+    assert!(
+        moved[0].contains("p0000") && moved[POLICIES_MAX - 1].contains("p0999"),
+        "{moved:?}"
+    );
+}
+
+#[derive(Debug)]
+struct Shown(Arc<PolicySeries>);
+
+impl Collector for Shown {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> std::fmt::Result {
+        self.0.encode(&mut encoder)
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

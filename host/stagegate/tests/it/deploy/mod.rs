@@ -12,6 +12,7 @@ mod definitions;
 mod fields;
 mod health;
 mod image;
+mod monitoring;
 mod pods;
 mod requests;
 mod rights;

@@ -61,10 +61,26 @@ impl World {
 
     /// The controllers reach the server by a client of their own.
     pub async fn start_on(server: Server, through: Client) -> Self {
+        Self::run_on(server, through, options()).await
+    }
+
+    /// With metrics of each policy.
+    pub async fn start_with_series_of_each_policy() -> Self {
+        let server = Server::new(TokioClock::shared());
+        server.install_crds(crd::all_for_playground()).unwrap();
+        let through = server.client();
+        let options = Options {
+            has_series_of_each_policy: true,
+            ..options()
+        };
+        Self::run_on(server, through, options).await
+    }
+
+    async fn run_on(server: Server, through: Client, options: Options) -> Self {
         let clock = TokioClock::shared();
         let client = server.client();
         let clusters = clusters::Clusters::start(client.clone(), clock.clone(), clusters::Settings::default());
-        let running = start::start(through, clock, options()).await.unwrap();
+        let running = start::start(through, clock, options).await.unwrap();
         Self {
             server,
             client,
