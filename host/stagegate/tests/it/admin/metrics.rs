@@ -11,6 +11,7 @@ use kube::api::DeleteParams;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::DescriptorEncoder;
 use prometheus_client::registry::Registry;
+use serde_json::{Value, json};
 use stagegate::policy_series::{POLICIES_MAX, PolicyProgress, PolicySeries};
 use stagegate_api::{Phase, StagedBindingPolicy};
 use stagegate_clock::TokioClock;
@@ -261,15 +262,11 @@ async fn each_policy_has_series_of_its_own_for_those_who_ask_until_it_is_deleted
 
 #[test]
 fn of_more_policies_than_the_bound_the_first_by_name_have_series_and_the_others_are_counted() {
-    let all = PolicySeries::new(TokioClock::shared());
+    let all = Shown(PolicySeries::new(TokioClock::shared()));
     for number in (0..POLICIES_MAX + 5).rev() {
-        all.set(&format!("p{number:04}"), Some(PolicyProgress::UNREADABLE));
+        all.0.set(&format!("p{number:04}"), Some(PolicyProgress::UNREADABLE));
     }
-    let mut registry = Registry::default();
-    registry.register_collector(Box::new(Shown(all)));
-    let mut text = String::new();
-    prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
-    let (_, series) = parsed(&text);
+    let series = all.shown();
     assert_eq!(series["policies_without_series"], 5.0);
     let moved = series.keys().filter(|name| name.starts_with("policy_last_transition"));
     let moved: Vec<&String> = moved.collect();
@@ -280,8 +277,60 @@ fn of_more_policies_than_the_bound_the_first_by_name_have_series_and_the_others_
     );
 }
 
+#[test]
+fn a_policy_waits_for_its_stage_from_its_placement_or_the_last_move_or_its_creation_on() {
+    let clock = TokioClock::starting_at("2026-01-01T01:00:00Z".parse().unwrap());
+    let all = Shown(PolicySeries::new(Arc::new(clock)));
+    let placed = json!({"name": "test", "state": "Active", "placedAt": "2026-01-01T00:30:00Z"});
+    let passed = json!({"name": "dev", "state": "Passed", "placedAt": "2026-01-01T00:10:00Z", "passedAt": "2026-01-01T00:20:00Z"});
+    let pending = json!({"name": "test", "state": "Pending"});
+    let status = |phase: &str, last: &Value| json!({"phase": phase, "activeStage": "test", "stages": [&passed, last]});
+    let table = [
+        ("new", Value::Null, Some(("", 3_600.0)), 0.0),
+        (
+            "placed",
+            status("Progressing", &placed),
+            Some(("test", 1_800.0)),
+            1_800.0,
+        ),
+        ("pending", status("Stalled", &pending), Some(("test", 2_400.0)), 2_400.0),
+        ("done", status("Completed", &placed), None, 1_800.0),
+    ];
+    for (name, status, ..) in &table {
+        let mut policy: StagedBindingPolicy = serde_saphyr::from_str(&policy(name)).unwrap();
+        policy.metadata.creation_timestamp = serde_json::from_value(json!("2026-01-01T00:00:00Z")).unwrap();
+        policy.status = serde_json::from_value(status.clone()).unwrap();
+        all.0.set(name, Some(PolicyProgress::of(&policy)));
+    }
+    let series = all.shown();
+    for (name, _, waits, moved_before) in table {
+        let prefix = format!("policy_stage_seconds{{policy=\"{name}\"");
+        let found = series.iter().find(|(of, _)| of.starts_with(&prefix));
+        let found = found.map(|(of, seconds)| (of.clone(), seconds.round()));
+        let expected = waits.map(|(stage, seconds)| (format!("{prefix},stage=\"{stage}\"}}"), seconds));
+        assert_eq!(found, expected, "{name}");
+        let moved = series[&format!("policy_last_transition_timestamp_seconds{{policy=\"{name}\"}}")];
+        let expected = if moved_before == 0.0 {
+            0.0
+        } else {
+            1_767_229_200.0 - moved_before
+        };
+        assert_eq!(moved, expected, "{name}");
+    }
+}
+
 #[derive(Debug)]
 struct Shown(Arc<PolicySeries>);
+
+impl Shown {
+    fn shown(self) -> BTreeMap<String, f64> {
+        let mut registry = Registry::default();
+        registry.register_collector(Box::new(self));
+        let mut text = String::new();
+        prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
+        parsed(&text).1
+    }
+}
 
 impl Collector for Shown {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> std::fmt::Result {
