@@ -17,12 +17,12 @@ use crate::{SimulatedCluster, SimulatedNode, StagedBindingPolicy};
 
 /// The definitions this project installs on a cluster.
 pub fn ours() -> Vec<CustomResourceDefinition> {
-    vec![refusing_nulls(StagedBindingPolicy::crd())]
+    vec![labelled(refusing_nulls(StagedBindingPolicy::crd()))]
 }
 
 /// The definitions of the workload controllers, which are installed in clusters that run workloads.
 pub fn workloads() -> Vec<CustomResourceDefinition> {
-    vec![naming_stages_of_pools(refusing_nulls(YurtAppDaemon::crd()))]
+    vec![labelled(naming_stages_of_pools(refusing_nulls(YurtAppDaemon::crd())))]
 }
 
 /// OpenYurt's definition of NodePool as if it were served in this one version, faithful in what this project reads.
@@ -53,6 +53,20 @@ pub fn all_for_playground() -> Vec<CustomResourceDefinition> {
         vec![node_pools("v1beta2")],
     ]
     .concat()
+}
+
+/// The labels that Kubernetes recommends, without `instance` and `managed-by`: whoever installs a definition knows these, and they are not
+/// the same for kubectl and Helm.
+fn labelled(mut crd: CustomResourceDefinition) -> CustomResourceDefinition {
+    let labels = [
+        ("name", "stagegate"),
+        ("version", env!("CARGO_PKG_VERSION")),
+        ("component", "definition"),
+        ("part-of", "stagegate"),
+    ];
+    let labels = labels.map(|(name, value)| (format!("app.kubernetes.io/{name}"), value.to_owned()));
+    crd.metadata.labels = Some(BTreeMap::from(labels));
+    crd
 }
 
 /// Removes `nullable`, which the schema derive puts on every optional field: a stored null would be neither absent
