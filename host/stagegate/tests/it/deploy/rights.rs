@@ -164,7 +164,13 @@ fn every_flag_has_the_rights_it_needs() {
         });
         // Objects that policies select are for the others.
         let is_of_policies = run.controllers != [Controller::Yurtappdaemon];
-        let of_policies = is_of_policies.then_some("stagegate-workloads");
+        let is_binding = run.controllers.contains(&Controller::Binding);
+        let of_policies = [
+            ("stagegate-workloads", is_of_policies),
+            ("stagegate-workloads-get", is_of_policies),
+            ("stagegate-workloads-watch", is_binding),
+        ];
+        let of_policies = of_policies.into_iter().filter(|(_, is)| *is).map(|(role, _)| role);
         let wanted: BTreeSet<&str> = wanted.chain(of_policies).collect();
         assert_eq!(roles, wanted, "{}", rights.from);
         for namespace in &run.gate_namespaces {
@@ -261,6 +267,17 @@ fn nothing_is_granted_by_a_star_and_no_secret_can_be_read() {
             );
             assert_ne!(resource, "secrets", "{folder}: {right:?}");
         }
+    }
+}
+
+/// The controller that sums roles up writes the sum again when a part is deleted, also while the sum itself is being deleted: it would stay.
+#[test]
+fn no_role_of_ours_is_part_of_the_sum_that_users_add_to() {
+    for rendered in Rendered::everything().into_iter().flatten() {
+        let label = "community.kubestellar.io/aggregate-to-stagegate-workloads";
+        let is_part = |object: &&Value| !object["metadata"]["labels"][label].is_null();
+        let parts: Vec<String> = rendered.all().filter(is_part).map(identity).collect();
+        assert_eq!(parts, Vec::<String>::new(), "{}", rendered.from);
     }
 }
 
