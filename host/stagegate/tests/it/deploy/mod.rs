@@ -7,8 +7,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde_json::Value;
 
+mod alerts;
 mod chart;
 mod definitions;
+mod every_value;
 mod fields;
 mod health;
 mod image;
@@ -18,6 +20,7 @@ mod requests;
 mod rights;
 mod staged_updates;
 mod values;
+mod values_text;
 
 /// All in one API server.
 const BASE: &str = "deploy/kustomize/base";
@@ -31,6 +34,9 @@ const KUSTOMIZATIONS: [&str; 5] = [BASE, HOSTING, WDS, PLAIN, NODE_POOLS];
 /// The component that switches staged updates on, and what it may be added to: whatever goes where the Bindings are.
 const STAGED_UPDATES: &str = "deploy/kustomize/staged-updates";
 const WITH_BINDINGS: [&str; 3] = [BASE, WDS, PLAIN];
+/// The component that has the pods monitored, and what it may be added to: whatever has pods.
+const MONITORING: &str = "deploy/kustomize/monitoring";
+const WITH_PODS: [&str; 4] = [BASE, HOSTING, PLAIN, NODE_POOLS];
 
 /// Objects as a tool printed them.
 pub struct Rendered {
@@ -45,8 +51,16 @@ impl Rendered {
         Self::kustomized(folder.to_owned(), &root().join(folder))
     }
 
-    /// The same with the component [`STAGED_UPDATES`], as a kustomization of the user's own adds it.
     fn with_staged_updates(folder: &str) -> Option<Self> {
+        Self::with_component(folder, STAGED_UPDATES)
+    }
+
+    fn with_monitoring(folder: &str) -> Option<Self> {
+        Self::with_component(folder, MONITORING)
+    }
+
+    /// With a component, as a kustomization of the user's own adds it.
+    fn with_component(folder: &str, component: &str) -> Option<Self> {
         static COUNT: AtomicUsize = AtomicUsize::new(0);
         let (process, count) = (std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
         let own = std::env::temp_dir().join(format!("stagegate-test-{process}-component-{count}"));
@@ -58,20 +72,21 @@ impl Rendered {
         let of = |folder: &str| format!("{up}{}", top.join(folder).display().to_string().trim_start_matches('/'));
         let kustomization = serde_json::json!({
             "apiVersion": "kustomize.config.k8s.io/v1beta1", "kind": "Kustomization",
-            "resources": [of(folder)], "components": [of(STAGED_UPDATES)],
+            "resources": [of(folder)], "components": [of(component)],
         });
         std::fs::write(own.join("kustomization.yaml"), kustomization.to_string())
             .expect("the temporary directory is writable");
-        let rendered = Self::kustomized(format!("{folder} with {STAGED_UPDATES}"), &own);
+        let rendered = Self::kustomized(format!("{folder} with {component}"), &own);
         drop(std::fs::remove_dir_all(own));
         rendered
     }
 
-    /// All that is shipped: each kustomization, and with the component those that it may be added to.
+    /// All that is shipped: each kustomization, and with each component those that it may be added to.
     fn everything() -> Option<Vec<Self>> {
         let plain = KUSTOMIZATIONS.into_iter().map(Self::by_kustomize);
         plain
             .chain(WITH_BINDINGS.into_iter().map(Self::with_staged_updates))
+            .chain(WITH_PODS.into_iter().map(Self::with_monitoring))
             .collect()
     }
 
