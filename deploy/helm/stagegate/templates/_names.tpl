@@ -26,7 +26,11 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name (.Chart.Version | replace "+" "_") 
 {{ .Values.lease.namespace | default (eq .Values.install "program" | ternary "stagegate-system" .Release.Namespace) }}
 {{- end }}
 
+{{- define "stagegate.serviceAccount" -}}
+{{ .Values.serviceAccount.name | default "stagegate" }}
+{{- end }}
+
 {{- /* A binding's subject: the service account, by whatever name of its namespace the rights are installed in. */ -}}
 {{- define "stagegate.subjects" -}}
-- {kind: ServiceAccount, name: stagegate, namespace: {{ .Release.Namespace }}}
+- {kind: ServiceAccount, name: {{ include "stagegate.serviceAccount" . }}, namespace: {{ .Release.Namespace }}}
 {{- end }}

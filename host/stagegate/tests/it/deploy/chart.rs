@@ -13,6 +13,8 @@ const KUBE_VERSION: &str = "1.34.1";
 
 /// Each of the two says that it is the one.
 const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
+/// The release.
+const INSTANCE: &str = "app.kubernetes.io/instance";
 
 fn helm(chart: &str, settings: &[&str]) -> Option<Output> {
     let Some(helm) = std::env::var_os("HELM") else {
@@ -30,7 +32,14 @@ fn helm(chart: &str, settings: &[&str]) -> Option<Output> {
     Some(command.output().unwrap_or_else(|error| panic!("{helm:?}: {error}")))
 }
 
-fn rendered(chart: &str, settings: &[&str]) -> Option<Rendered> {
+/// What Helm makes of the chart stagegate with these values, or says of them.
+pub fn chart_with(values: &Value) -> Option<Output> {
+    let members = values.as_object().into_iter().flatten();
+    let settings: Vec<String> = members.map(|(name, value)| format!("{name}={value}")).collect();
+    helm("stagegate", &settings.iter().map(String::as_str).collect::<Vec<_>>())
+}
+
+pub fn rendered(chart: &str, settings: &[&str]) -> Option<Rendered> {
     let output = helm(chart, settings)?;
     let from = format!("helm template {chart} {settings:?}");
     let text = printed(&output, &from);
@@ -88,8 +97,11 @@ fn the_chart_renders_what_kustomize_renders() {
     let all = r#"controllers=["staging","binding","combine"]"#;
     let pools = r#"controllers=["yurtappdaemon"]"#;
     let staged = "stagedUpdates=true";
+    let monitored =
+        r#"monitoring={"podMonitor":{"create":true},"prometheusRule":{"create":true},"dashboard":{"create":true}}"#;
     let (plain, with_component) = (Rendered::by_kustomize, Rendered::with_staged_updates);
-    let table: [(Render, &str, &[&str]); 10] = [
+    let with_monitoring = Rendered::with_monitoring;
+    let table: [(Render, &str, &[&str]); 15] = [
         (plain, BASE, &[]),
         (plain, HOSTING, &[pods, to_wds]),
         (plain, WDS, &[rights]),
@@ -98,6 +110,12 @@ fn the_chart_renders_what_kustomize_renders() {
         (with_component, BASE, &[staged]),
         (with_component, WDS, &[rights, staged]),
         (with_component, PLAIN, &[all, staged]),
+        (with_monitoring, BASE, &[monitored]),
+        (with_monitoring, HOSTING, &[pods, to_wds, monitored]),
+        (with_monitoring, PLAIN, &[all, monitored]),
+        (with_monitoring, NODE_POOLS, &[pools, monitored]),
+        // There are no pods to monitor.
+        (plain, WDS, &[rights, monitored]),
         // Nothing of it belongs where only the pods are.
         (plain, HOSTING, &[pods, to_wds, staged]),
         // Nor where there are no policies.
@@ -170,7 +188,17 @@ fn the_definitions_chart_renders_the_generated_files_that_it_is_asked_for_and_ke
         for path in files {
             generated.extend(objects(&Rendered::new((*path).to_owned(), &read(path))));
         }
-        assert_eq!(objects(&helm), generated, "{settings:?}");
+        let mut installed = objects(&helm);
+        for definition in installed.values_mut() {
+            let labels = definition["metadata"]["labels"].as_object_mut();
+            let instance = labels.and_then(|labels| labels.remove(INSTANCE));
+            assert_eq!(
+                instance,
+                Some("stagegate".into()),
+                "{settings:?}: only who installs knows it"
+            );
+        }
+        assert_eq!(installed, generated, "{settings:?}");
         for definition in helm.all() {
             assert_eq!(
                 definition["metadata"]["annotations"]["helm.sh/resource-policy"], "keep",
@@ -297,7 +325,7 @@ const REACHED: [(&[&str], &str, &str, &str); 20] = [
     (
         &["extraEnv=[{\"name\":\"A\",\"value\":\"b\"}]"],
         "Deployment",
-        "/spec/template/spec/containers/0/env/1",
+        "/spec/template/spec/containers/0/env/2",
         "{\"name\":\"A\",\"value\":\"b\"}",
     ),
     (
@@ -364,31 +392,37 @@ fn values_reach_what_they_are_for() {
         .find("ClusterRole", "stagegate-workloads-more")
         .expect("the rules have a role");
     assert_eq!(role["rules"][0]["resources"][0], "secrets");
-    assert_eq!(
-        role["metadata"]["labels"]["community.kubestellar.io/aggregate-to-stagegate-workloads"],
-        "true"
-    );
+    let binding = more
+        .find("ClusterRoleBinding", "stagegate-workloads-more")
+        .expect("the role is bound");
+    assert_eq!(binding["roleRef"]["name"], role["metadata"]["name"]);
 }
 
 #[test]
 fn every_object_has_the_labels_that_kubernetes_recommends() {
-    let Some(helm) = rendered(
-        "stagegate",
-        &[r#"controllers=["staging","binding","combine"]"#, "stagedUpdates=true"],
+    let everything = [
+        r#"controllers=["staging","binding","combine","yurtappdaemon"]"#,
+        "stagedUpdates=true",
+        r#"monitoring={"podMonitor":{"create":true},"prometheusRule":{"create":true},"dashboard":{"create":true}}"#,
+    ];
+    let (Some(helm), Some(definitions)) = (
+        rendered("stagegate", &everything),
+        rendered("stagegate-crds", &[r#"definitions=["staging","workloads"]"#]),
     ) else {
         return;
     };
     let kustomize = Rendered::everything().into_iter().flatten();
-    for rendered in kustomize.chain([helm]) {
-        for object in rendered
-            .all()
-            .filter(|object| object["kind"] != "CustomResourceDefinition")
-        {
+    for rendered in kustomize.chain([helm, definitions]) {
+        // KubeStellar's definitions are as KubeStellar has them.
+        let is_ours = |object: &&Value| object["spec"]["group"] != "control.kubestellar.io";
+        for object in rendered.all().filter(is_ours) {
+            let is_definition = object["kind"] == "CustomResourceDefinition";
+            let component = if is_definition { "definition" } else { "controller" };
             for (label, expected) in [
                 ("name", Some("stagegate")),
                 ("instance", Some("stagegate")),
                 ("version", Some(env!("CARGO_PKG_VERSION"))),
-                ("component", Some("controller")),
+                ("component", Some(component)),
                 ("part-of", Some("stagegate")),
                 ("managed-by", None),
             ] {
@@ -407,7 +441,7 @@ fn every_object_has_the_labels_that_kubernetes_recommends() {
 
 #[test]
 fn helm_refuses_what_the_schema_refuses() {
-    for setting in ["install=\"program\"", "replicaCount=\"two\"", "extraArgs=[\"--x\"]"] {
+    for setting in ["install=\"program\"", "replicaCount=\"two\"", "extraFlags=[\"--x\"]"] {
         let Some(output) = helm("stagegate", &[setting]) else {
             return;
         };

@@ -5,19 +5,19 @@ use serde_json::{Value, json};
 
 use super::read;
 
-const CHART: &str = "deploy/helm/stagegate";
-const DEFINITIONS: &str = "deploy/helm/stagegate-crds";
+pub const CHART: &str = "deploy/helm/stagegate";
+pub const DEFINITIONS: &str = "deploy/helm/stagegate-crds";
 
-fn schema(chart: &str) -> Value {
+pub fn schema(chart: &str) -> Value {
     serde_json::from_str(&read(&format!("{chart}/values.schema.json"))).expect("a schema is JSON")
 }
 
-fn validator(schema: &Value) -> Validator {
+pub fn validator(schema: &Value) -> Validator {
     jsonschema::meta::validate(schema).unwrap_or_else(|error| panic!("no JSON schema: {error}"));
     jsonschema::validator_for(schema).unwrap_or_else(|error| panic!("{error}"))
 }
 
-fn defaults(chart: &str) -> Value {
+pub fn defaults(chart: &str) -> Value {
     serde_saphyr::from_str(&read(&format!("{chart}/values.yaml"))).expect("values are YAML")
 }
 
@@ -31,30 +31,56 @@ fn with(changes: &[(&str, Value)]) -> Value {
     values
 }
 
+/// Whether every object that names its members takes no others.
+fn refusing(schema: &Value) -> bool {
+    let Some(members) = schema["properties"].as_object() else {
+        return true;
+    };
+    schema["additionalProperties"] == false && members.values().all(refusing)
+}
+
+/// The limit is the sum of the rows of the chapter, which says that it is never to be reached.
 #[test]
-fn the_defaults_satisfy_their_schemas_which_name_every_value() {
+fn the_limit_of_memory_is_what_the_sizes_add_up_to() {
+    let text = read("deploy/README.md");
+    let sizing = text.split("\n## ").find(|chapter| chapter.starts_with("Sizing\n"));
+    let sizing = sizing.expect("a chapter about sizes");
+    let number = |before: &str, after: &str| -> u32 {
+        let row = sizing.lines().find(|row| row.contains(before) && row.contains(after));
+        let row = row.unwrap_or_else(|| panic!("Sizing has no row with {before:?} and {after:?}"));
+        let (_, rest) = row.split_once(before).expect("the row contains it");
+        let (number, _) = rest
+            .split_once(after)
+            .unwrap_or_else(|| panic!("{row}: {after:?} comes first"));
+        let number = number.replace(',', "");
+        number.parse().unwrap_or_else(|error| panic!("{number:?}: {error}"))
+    };
+    let of_gate = number("by default, ", "Mi at most") + number("and some ", " MiB; never");
+    let gates = number("| ", " running gates") * of_gate;
+    let others = [
+        number("kept in memory | ", " MiB"),
+        number("at a time | ", " MiB"),
+        number("for 1,000 of them, ", " MiB for 10,000"),
+    ];
+    let sum = gates + others.into_iter().sum::<u32>();
+    let limit = &defaults(CHART)["resources"]["limits"]["memory"];
+    let limit = limit.as_str().and_then(|limit| limit.strip_suffix("Gi"));
+    let limit: u32 = limit.expect("GiB").parse().expect("a number");
+    assert!(
+        sum <= limit * 1024 && sum > (limit - 1) * 1024,
+        "the sizes add up to {sum} MiB, and the limit is {limit} GiB"
+    );
+}
+
+#[test]
+fn the_defaults_satisfy_their_schemas_which_take_nothing_else() {
     for chart in [CHART, DEFINITIONS] {
         let (schema, values) = (schema(chart), defaults(chart));
         if let Err(error) = validator(&schema).validate(&values) {
             panic!("{chart}: {error} at {}", error.instance_path());
         }
-        let of = |value: &Value| {
-            value
-                .as_object()
-                .expect("an object")
-                .keys()
-                .cloned()
-                .collect::<Vec<_>>()
-        };
-        let mut described = of(&schema["properties"]);
-        described.retain(|name| name != "global");
-        let mut defaulted = of(&values);
-        described.sort();
-        defaulted.sort();
-        assert_eq!(
-            described, defaulted,
-            "{chart}: every value has a default and a description of what it may be"
-        );
+        let refuses_others = refusing(&schema);
+        assert!(refuses_others, "{chart}: an object takes members that it does not name");
     }
 }
 
@@ -95,6 +121,23 @@ fn other_values_are_taken() {
             ("serviceAccount.annotations", json!({"a": "b"})),
             ("affinity", json!({"nodeAffinity": {}})),
         ],
+        vec![("serviceAccount.name", json!("other"))],
+        vec![
+            ("serviceAccount.create", json!(false)),
+            ("serviceAccount.name", json!("other")),
+        ],
+        vec![
+            ("extraArgs", json!(["--gate-cache=/c"])),
+            ("log.level", json!("warn,stagegate::controllers=debug")),
+        ],
+        vec![("otel.endpoint", json!("http://collector.monitoring.svc:4318"))],
+        vec![("otel.endpoint", json!("http://$(HOST_IP):4318/v1"))],
+        vec![("otel.endpoint", json!("http://[fd00::1]:4318"))],
+        vec![
+            ("monitoring.podMonitor.create", json!(true)),
+            ("monitoring.podMonitor.interval", json!("1m")),
+            ("monitoring.podMonitor.labels", json!({"release": "prometheus"})),
+        ],
         vec![("userRoles.create", json!(false))],
         vec![("global", json!({"any": "thing"}))],
     ];
@@ -107,7 +150,6 @@ fn other_values_are_taken() {
 
 #[test]
 fn wrong_values_are_refused() {
-    let validator = validator(&schema(CHART));
     let table = [
         ("controllers", json!([])),
         ("controllers", json!(["stage"])),
@@ -164,20 +206,61 @@ fn wrong_values_are_refused() {
         ("placementRights.deny", json!(true)),
         ("stagedUpdates", json!("yes")),
         ("stagedUpdates", json!({"create": true})),
-        ("extraArgs", json!(["--x"])),
+    ];
+    are_refused(&table);
+}
+
+#[test]
+fn wrong_values_of_the_pods_and_of_what_belongs_to_them_are_refused() {
+    let table = [
+        ("extraArgs", json!("--gate-cache=/c")),
+        ("extraArgs", json!(["gate-cache"])),
+        ("extraArgs", json!(["--settle=1s"])),
+        ("extraArgs", json!(["--leader-elect"])),
+        // The right to the Lease is for one name.
+        ("extraArgs", json!(["--lease-name=other"])),
         ("extraEnv", json!([{"value": "b"}])),
         ("extraEnv", json!([{"name": "MALLOC_ARENA_MAX", "value": "8"}])),
+        ("extraEnv", json!([{"name": "RUST_LOG", "value": "debug"}])),
+        (
+            "extraEnv",
+            json!([{"name": "OTEL_EXPORTER_OTLP_ENDPOINT", "value": "http://c:4318"}]),
+        ),
+        ("log.level", json!("verbose")),
+        ("log.level", json!("")),
+        ("log.level", json!("info stagegate=debug")),
+        ("log.levels", json!("info")),
+        // Plain HTTP only, and the NetworkPolicy needs the port.
+        ("otel.endpoint", json!("https://c:4318")),
+        ("otel.endpoint", json!("http://c")),
+        ("otel.endpoint", json!("http://c/4318:1")),
+        ("otel.endpoint", json!("c:4318")),
+        ("monitoring.podMonitor.interval", json!("often")),
+        ("monitoring.podMonitor.enabled", json!(true)),
+        ("monitoring.serviceMonitor", json!({"create": true})),
+        ("monitoring.prometheusRule.create", json!("yes")),
+        (
+            "monitoring.dashboard.labels",
+            json!({"app.kubernetes.io/name": "other"}),
+        ),
         // The chart's own, which selectors rest on.
         ("podLabels", json!({"app.kubernetes.io/name": "other"})),
         ("podAnnotations", json!({"a": 1})),
-        ("serviceAccount.name", json!("other")),
+        ("serviceAccount.name", json!("Upper")),
+        // Rights for whatever account is there by default would be rights for every pod of the namespace.
+        ("serviceAccount.create", json!(false)),
         ("userRoles.create", json!("no")),
         ("affinity", json!([])),
         ("nodeSelector", json!({"a": 1})),
     ];
+    are_refused(&table);
+}
+
+fn are_refused(table: &[(&str, Value)]) {
+    let validator = validator(&schema(CHART));
     for (path, value) in table {
         assert!(
-            !validator.is_valid(&with(&[(path, value.clone())])),
+            !validator.is_valid(&with(&[(*path, value.clone())])),
             "{path}: {value} is taken"
         );
     }
