@@ -5,10 +5,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, bail, ensure};
+use anyhow::{Context as _, ensure};
 use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
 use k8s_openapi::api::core::v1::ServiceAccount;
-use k8s_openapi::api::rbac::v1::ClusterRole;
 use kube::api::PostParams;
 use kube::{Api, Client};
 use serde::Deserialize;
@@ -69,7 +68,7 @@ struct Variable {
 }
 
 impl Installation {
-    /// Applies everything; returns when the rights are in force.
+    /// Applies everything.
     ///
     /// # Errors
     /// What kubectl says.
@@ -82,15 +81,19 @@ impl Installation {
         for folder in kind.folders() {
             apply(plane, &["-k", folder])?;
         }
-        let client = plane.client().await?;
-        if kind != Kind::NodePools {
-            await_aggregation(&client).await?;
-        }
-        let token = token(&client).await?;
         let deployment = rendered(kind)?
             .into_iter()
             .find(|object| object["kind"] == "Deployment")
             .context("the manifests have no Deployment")?;
+        Self::of(plane, &deployment).await
+    }
+
+    /// One that is there, with the flags and variables of this Deployment.
+    ///
+    /// # Errors
+    /// A Deployment of another form, and a service account that is not there.
+    pub async fn of(plane: &ControlPlane, deployment: &Value) -> anyhow::Result<Installation> {
+        let token = token(&plane.client().await?).await?;
         let container = &deployment["spec"]["template"]["spec"]["containers"][0];
         let environment: Vec<Variable> =
             serde_json::from_value(container["env"].clone()).context("the container's environment")?;
@@ -182,6 +185,15 @@ pub fn helm(arguments: &[&str]) -> anyhow::Result<String> {
     printed(&Assets::get()?.helm, arguments)
 }
 
+/// Helm on this API server.
+///
+/// # Errors
+/// With what it wrote to standard error.
+pub fn helm_on(plane: &ControlPlane, arguments: &[&str]) -> anyhow::Result<String> {
+    let kubeconfig = format!("--kubeconfig={}", plane.kubeconfig().display());
+    helm(&[arguments, &[&kubeconfig]].concat())
+}
+
 fn printed(program: &Path, arguments: &[&str]) -> anyhow::Result<String> {
     let mut command = Command::new(program);
     command
@@ -199,23 +211,6 @@ fn printed(program: &Path, arguments: &[&str]) -> anyhow::Result<String> {
         arguments.join(" ")
     );
     Ok(String::from_utf8(output.stdout)?)
-}
-
-async fn await_aggregation(client: &Client) -> anyhow::Result<()> {
-    let roles: Api<ClusterRole> = Api::all(client.clone());
-    let begun = Instant::now();
-    while roles
-        .get("stagegate-workloads")
-        .await?
-        .rules
-        .is_none_or(|rules| rules.is_empty())
-    {
-        if begun.elapsed() > Duration::from_secs(30) {
-            bail!("the role stagegate-workloads is not summed up");
-        }
-        tokio::time::sleep(Duration::from_millis(100)).await;
-    }
-    Ok(())
 }
 
 async fn token(client: &Client) -> anyhow::Result<String> {

@@ -3,6 +3,7 @@
 mod admission;
 mod assumptions;
 mod gates;
+mod helm;
 mod kstatus;
 mod leaders;
 mod like;
@@ -59,6 +60,11 @@ fn main() {
         Trial::test("what_is_promised_of_node_pools_holds", || {
             within("pool-promises", async |folder| {
                 pool_promises::promises_hold(folder).await
+            })
+        }),
+        Trial::test("helm_installs_upgrades_rolls_back_and_uninstalls", || {
+            within("helm", async |folder| {
+                helm::installs_and_takes_nothing_away(folder).await
             })
         }),
         Trial::test("whoever_writes_policies_may_place", || {

@@ -10,7 +10,7 @@ use stagegate_cluster_tests::control_plane::ControlPlane;
 use stagegate_cluster_tests::installation::{helm, kubectl};
 
 /// Everything that deploy/README.md has applied.
-const FOLDERS: [&str; 7] = [
+const FOLDERS: [&str; 8] = [
     "deploy/kustomize/base",
     "deploy/kustomize/overlays/beside-kubestellar/hosting",
     "deploy/kustomize/overlays/beside-kubestellar/wds",
@@ -18,15 +18,22 @@ const FOLDERS: [&str; 7] = [
     "deploy/kustomize/kubestellar-crds",
     "deploy/kustomize/inventory-crds",
     "deploy/kustomize/staged-updates",
+    "deploy/kustomize/monitoring",
 ];
+/// What monitoring has objects of.
+const DEFINITIONS: &str = "tests/cluster/definitions/monitoring.yaml";
 /// A chart and its settings, as deploy/README.md has them.
-const CHARTS: [(&str, &[&str]); 6] = [
+const CHARTS: [(&str, &[&str]); 7] = [
     ("stagegate-crds", &[]),
     ("stagegate", &[]),
     ("stagegate", &["install=rights"]),
     ("stagegate", &["install=rights,stagedUpdates=true"]),
     ("stagegate", &["install=program,kubeconfig.secret=stagegate-wds"]),
     ("stagegate", &["controllers={staging,binding,combine}"]),
+    (
+        "stagegate",
+        &["monitoring.podMonitor.create=true,monitoring.prometheusRule.create=true,monitoring.dashboard.create=true"],
+    ),
 ];
 const NAMESPACES: [&str; 2] = ["stagegate-system", "stagegate-gates"];
 /// A warning is a failure: whoever installs would see it.
@@ -72,6 +79,7 @@ fn broken() -> [(Value, &'static str); 6] {
 pub async fn manifests_are_taken(folder: &Path) -> anyhow::Result<()> {
     let plane = ControlPlane::start(&folder.join("server")).await?;
     let server = Server { plane, folder };
+    kubectl(Some(&server.plane), &["apply", "--server-side", "-f", DEFINITIONS])?;
     for namespace in NAMESPACES {
         let labels: serde_json::Map<String, Value> = ["enforce", "audit", "warn"]
             .map(|mode| (format!("pod-security.kubernetes.io/{mode}"), json!("restricted")))
@@ -95,7 +103,7 @@ pub async fn manifests_are_taken(folder: &Path) -> anyhow::Result<()> {
             deployments.push(deployment.clone());
         }
     }
-    ensure!(deployments.len() == 6, "{} Deployments in all", deployments.len());
+    ensure!(deployments.len() == 7, "{} Deployments in all", deployments.len());
     server.takes_nothing_weaker_than(&deployments[0])
 }
 
