@@ -16,6 +16,7 @@ use serde_json::json;
 
 use crate::assets::Assets;
 use crate::certificates::Certificates;
+use crate::etcd::{Etcd, Stored};
 use crate::ports;
 use crate::process::{Process, Signal};
 
@@ -51,6 +52,7 @@ pub struct ControlPlane {
     folder: PathBuf,
     certificates: Certificates,
     ports: Ports,
+    storage: Storage,
     etcd: Option<Process>,
     apiserver: Option<Process>,
     controller_manager: Option<Process>,
@@ -65,6 +67,15 @@ struct Ports {
     etcd: u16,
     peers: u16,
     apiserver: u16,
+}
+
+/// How the API server stores the kinds of Kubernetes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Storage {
+    /// As it does by itself.
+    Protobuf,
+    /// So that people can read and compare what is stored.
+    Json,
 }
 
 /// Who can be killed and started again.
@@ -85,6 +96,28 @@ impl ControlPlane {
         Ok(plane)
     }
 
+    /// With what another one has stored. All that this one stores can be read by [`ControlPlane::stored`].
+    ///
+    /// # Errors
+    /// See [`ControlPlane::start`].
+    pub async fn start_with(folder: &Path, stored: &[Stored]) -> anyhow::Result<ControlPlane> {
+        let mut plane = Self::prepare(folder, Storage::Json)?;
+        plane.start_part(Part::Etcd)?;
+        Etcd::at(plane.ports.etcd).await?.put_back(stored).await?;
+        plane.start_part(Part::ApiServer)?;
+        plane.ready().await?;
+        plane.start_controller_manager(CONTROLLERS)?;
+        Ok(plane)
+    }
+
+    /// All objects, as they are stored.
+    ///
+    /// # Errors
+    /// When it was not started by [`ControlPlane::start_with`].
+    pub async fn stored(&self) -> anyhow::Result<Vec<Stored>> {
+        Etcd::at(self.ports.etcd).await?.stored().await
+    }
+
     /// With the controllers that make Pods of Deployments and StatefulSets, and the scheduler that binds them.
     ///
     /// # Errors
@@ -97,12 +130,21 @@ impl ControlPlane {
     }
 
     async fn start_servers(folder: &Path) -> anyhow::Result<ControlPlane> {
+        let mut plane = Self::prepare(folder, Storage::Protobuf)?;
+        plane.start_part(Part::Etcd)?;
+        plane.start_part(Part::ApiServer)?;
+        plane.ready().await?;
+        Ok(plane)
+    }
+
+    fn prepare(folder: &Path, storage: Storage) -> anyhow::Result<ControlPlane> {
         std::fs::create_dir_all(folder).with_context(|| format!("making {}", folder.display()))?;
         std::fs::write(folder.join("audit-policy.yaml"), AUDIT_POLICY)?;
-        let mut plane = ControlPlane {
+        let plane = ControlPlane {
             certificates: Certificates::make(folder)?,
             folder: folder.to_owned(),
             ports: Ports::free()?,
+            storage,
             etcd: None,
             apiserver: None,
             controller_manager: None,
@@ -111,9 +153,6 @@ impl ControlPlane {
             killed_at: None,
         };
         std::fs::write(plane.kubeconfig(), plane.kubeconfig_of(&plane.admin()))?;
-        plane.start_part(Part::Etcd)?;
-        plane.start_part(Part::ApiServer)?;
-        plane.ready().await?;
         Ok(plane)
     }
 
@@ -236,7 +275,12 @@ impl ControlPlane {
     fn apiserver_flags(&self) -> Vec<String> {
         let certificates = &self.certificates;
         let file = |flag: &str, path: &Path| format!("{flag}={}", path.display());
+        let storage = match self.storage {
+            Storage::Protobuf => "application/vnd.kubernetes.protobuf",
+            Storage::Json => "application/json",
+        };
         vec![
+            format!("--storage-media-type={storage}"),
             format!("--etcd-servers=http://127.0.0.1:{}", self.ports.etcd),
             "--bind-address=127.0.0.1".to_owned(),
             "--advertise-address=127.0.0.1".to_owned(),

@@ -155,7 +155,11 @@ pub fn rendered(kind: Kind) -> anyhow::Result<Vec<Value>> {
     Ok(objects)
 }
 
-fn apply(plane: &ControlPlane, what: &[&str]) -> anyhow::Result<()> {
+/// As a server-side apply.
+///
+/// # Errors
+/// What kubectl says, when it has refused for 20 s.
+pub fn apply(plane: &ControlPlane, what: &[&str]) -> anyhow::Result<()> {
     let begun = Instant::now();
     loop {
         // A definition in the same folder is served a moment after it is applied.

@@ -11,6 +11,7 @@ pub mod certificates;
 pub mod control_plane;
 pub mod controller;
 pub mod definitions;
+pub mod etcd;
 pub mod host;
 pub mod installation;
 pub mod kubestellar;

@@ -14,6 +14,7 @@ mod lease;
 mod matrices;
 mod pools;
 mod reference;
+mod releases;
 mod repository;
 mod sandbox;
 mod scenarios;

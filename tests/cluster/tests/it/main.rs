@@ -17,6 +17,7 @@ mod rights;
 mod scenario;
 mod story;
 mod translations;
+mod upgrades;
 mod world;
 
 use std::collections::BTreeSet;
@@ -88,6 +89,7 @@ fn main() {
             trials.push(Trial::test(name, move || on(backend, &path)));
         }
     }
+    trials.extend(upgrades::trials());
     trials.extend(requests::trials());
     trials.push(recordings::trial());
     trials.push(Trial::test(
