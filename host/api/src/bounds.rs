@@ -36,12 +36,24 @@ pub(crate) fn conditions(_: &mut SchemaGenerator) -> Schema {
             "type": "object",
             "required": ["lastTransitionTime", "message", "reason", "status", "type"],
             "properties": {
-                "lastTransitionTime": {"type": "string", "format": "date-time"},
-                "message": {"type": "string", "maxLength": 1024},
-                "observedGeneration": {"type": "integer", "format": "int64"},
-                "reason": {"type": "string", "maxLength": 256},
-                "status": {"type": "string", "enum": ["True", "False", "Unknown"]},
-                "type": {"type": "string", "maxLength": 256},
+                "lastTransitionTime": {
+                    "description": "When the condition last changed its status.",
+                    "type": "string",
+                    "format": "date-time",
+                },
+                "message": {"description": "Why, for a human.", "type": "string", "maxLength": 1024},
+                "observedGeneration": {
+                    "description": "The generation of the object that the condition is about.",
+                    "type": "integer",
+                    "format": "int64",
+                },
+                "reason": {"description": "Why, in one word.", "type": "string", "maxLength": 256},
+                "status": {
+                    "description": "Whether it holds.\n\n- True: it holds.\n- False: it does not hold.\n- Unknown: it is not known whether it holds.",
+                    "type": "string",
+                    "enum": ["True", "False", "Unknown"],
+                },
+                "type": {"description": "What the condition says.", "type": "string", "maxLength": 256},
             },
         },
     })
@@ -67,11 +79,19 @@ fn selectors(value: &Schema, key: &Schema) -> Schema {
 }
 
 fn selector(value: &Schema, key: &Schema) -> Schema {
+    let mut key = key.clone();
+    key.insert("description".to_owned(), "The label's key.".into());
     json_schema!({
         "type": "object",
         "properties": {
-            "matchLabels": {"type": "object", "maxProperties": 64, "additionalProperties": value},
+            "matchLabels": {
+                "description": "Keys and values that must all be among the labels.",
+                "type": "object",
+                "maxProperties": 64,
+                "additionalProperties": value,
+            },
             "matchExpressions": {
+                "description": "Requirements that the labels must all meet.",
                 "type": "array",
                 "maxItems": 64,
                 "items": {
@@ -79,8 +99,18 @@ fn selector(value: &Schema, key: &Schema) -> Schema {
                     "required": ["key", "operator"],
                     "properties": {
                         "key": key,
-                        "operator": {"type": "string", "enum": ["In", "NotIn", "Exists", "DoesNotExist"]},
-                        "values": {"type": "array", "maxItems": 256, "items": value},
+                        "operator": {
+                            "description": "How the label is compared.\n\n- In: its value is among `values`.\n- NotIn: its value is not among \
+                                            `values`, or the label is absent.\n- Exists: the label is present.\n- DoesNotExist: the label is absent.",
+                            "type": "string",
+                            "enum": ["In", "NotIn", "Exists", "DoesNotExist"],
+                        },
+                        "values": {
+                            "description": "At least one for In and NotIn; none for Exists and DoesNotExist.",
+                            "type": "array",
+                            "maxItems": 256,
+                            "items": value,
+                        },
                     },
                 },
             },

@@ -259,7 +259,13 @@ pub struct PoolStageStatus {
     /// The stage's name.
     #[schemars(length(max = 63))]
     pub name: String,
-    /// Pending, Active, Passed, or Failed: a gate has said that this revision will never pass.
+    /// Where the stage stands.
+    ///
+    /// - Pending: its turn has not come.
+    /// - Active: its pools are being updated and evaluated.
+    /// - Passed: every pool is updated, and every check has passed.
+    /// - Outdated: never the state of a stage of pools.
+    /// - Failed: a gate has said that this revision will never pass.
     pub state: StageState,
     /// How many pools it has.
     pub pools: i32,
@@ -275,7 +281,10 @@ pub struct PoolStageStatus {
     pub checks: Vec<CheckStatus>,
 }
 
-/// The kind of a workload.
+/// The kind of the workloads.
+///
+/// - Deployment: `spec.workloadTemplate.deploymentTemplate` is given.
+/// - StatefulSet: `spec.workloadTemplate.statefulSetTemplate` is given.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 pub enum TemplateType {
     /// `apps/v1` Deployment.
@@ -323,49 +332,78 @@ pub struct WorkloadSummary {
 
 /// A template with the few fields that rules look at; all others are kept as they are.
 fn template(_: &mut SchemaGenerator) -> Schema {
-    let labels = json_schema!({
+    let labels = |of: &str| {
+        json_schema!({
+            "description": format!("Labels of {of}; `spec.selector` must match them."),
+            "type": "object",
+            "maxProperties": 64,
+            "additionalProperties": {"type": "string", "maxLength": 63},
+        })
+    };
+    let metadata = json_schema!({
+        "description": "Labels and annotations of each workload.",
         "type": "object",
-        "maxProperties": 64,
-        "additionalProperties": {"type": "string", "maxLength": 63},
+        "x-kubernetes-preserve-unknown-fields": true,
+        "properties": {
+            "labels": labels("each workload"),
+            "annotations": {
+                "description": "Annotations of each workload.",
+                "type": "object",
+                "additionalProperties": {"type": "string"},
+            },
+        },
     });
-    let annotations = json_schema!({"type": "object", "additionalProperties": {"type": "string"}});
+    let update_strategy = json_schema!({
+        "description": "Of a StatefulSet: how it replaces its Pods when the template changes.",
+        "type": "object",
+        "x-kubernetes-preserve-unknown-fields": true,
+        "properties": {
+            "rollingUpdate": {
+                "description": "How Pods are replaced one after the other.",
+                "type": "object",
+                "x-kubernetes-preserve-unknown-fields": true,
+                "properties": {
+                    "partition": {
+                        "description": "Pods with a lower number keep the earlier template.",
+                        "type": "integer",
+                        "format": "int32",
+                    },
+                },
+            },
+        },
+    });
+    let pods = json_schema!({
+        "description": "The template of the Pods, without what follows from the pool.",
+        "type": "object",
+        "x-kubernetes-preserve-unknown-fields": true,
+        "properties": {
+            "metadata": {
+                "description": "Labels and annotations of each Pod.",
+                "type": "object",
+                "x-kubernetes-preserve-unknown-fields": true,
+                "properties": {"labels": labels("each Pod")},
+            },
+        },
+    });
     json_schema!({
         "type": "object",
         "required": ["spec"],
         "properties": {
-            "metadata": {
-                "type": "object",
-                "x-kubernetes-preserve-unknown-fields": true,
-                "properties": {"labels": labels, "annotations": annotations},
-            },
+            "metadata": metadata,
             "spec": {
+                "description": "The spec of each workload, without its selector.",
                 "type": "object",
                 "x-kubernetes-preserve-unknown-fields": true,
                 "required": ["template"],
                 "properties": {
-                    "replicas": {"type": "integer", "format": "int32", "minimum": 0},
-                    "updateStrategy": {
-                        "type": "object",
-                        "x-kubernetes-preserve-unknown-fields": true,
-                        "properties": {
-                            "rollingUpdate": {
-                                "type": "object",
-                                "x-kubernetes-preserve-unknown-fields": true,
-                                "properties": {"partition": {"type": "integer", "format": "int32"}},
-                            },
-                        },
+                    "replicas": {
+                        "description": "How many Pods the workload has in each pool. Absent: 1.",
+                        "type": "integer",
+                        "format": "int32",
+                        "minimum": 0,
                     },
-                    "template": {
-                        "type": "object",
-                        "x-kubernetes-preserve-unknown-fields": true,
-                        "properties": {
-                            "metadata": {
-                                "type": "object",
-                                "x-kubernetes-preserve-unknown-fields": true,
-                                "properties": {"labels": labels},
-                            },
-                        },
-                    },
+                    "updateStrategy": update_strategy,
+                    "template": pods,
                 },
             },
         },

@@ -57,15 +57,20 @@ fn unbounded(kind: &str, schema: &Value) -> Vec<String> {
 
 /// `kubectl explain` shows descriptions, not values.
 #[test]
-fn every_value_that_a_field_of_a_policy_may_have_is_explained_where_the_field_is() {
-    for (kind, schema) in schemas(crd::ours()) {
-        let mut unexplained = Vec::new();
+fn every_field_is_described_and_so_is_every_value_that_it_may_have() {
+    for (kind, schema) in schemas([crd::ours(), crd::workloads()].concat()) {
+        let (mut undescribed, mut unexplained) = (Vec::new(), Vec::new());
         walk(&kind, &schema, &mut |path, node| {
-            // Kubernetes' own types have their own documentation.
-            if path.contains("Selectors") || path.contains("conditions") {
-                return;
-            }
             let description = node["description"].as_str().unwrap_or_default();
+            // What stands in lists and maps is described where these are.
+            let is_field = !path.ends_with([']', '}']);
+            // The rest of every object is Kubernetes' own.
+            let is_of_kubernetes = ["apiVersion", "kind", "metadata"]
+                .iter()
+                .any(|field| path == format!("{kind}.{field}"));
+            if is_field && !is_of_kubernetes && description.trim().is_empty() {
+                undescribed.push(path.to_owned());
+            }
             for value in node["enum"].as_array().into_iter().flatten().filter_map(Value::as_str) {
                 let is_explained = ["", " (default)"]
                     .iter()
@@ -75,6 +80,7 @@ fn every_value_that_a_field_of_a_policy_may_have_is_explained_where_the_field_is
                 }
             }
         });
+        assert_eq!(undescribed, Vec::<String>::new());
         assert_eq!(unexplained, Vec::<String>::new());
     }
 }
