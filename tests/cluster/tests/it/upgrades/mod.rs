@@ -85,6 +85,11 @@ async fn upgrade(folder: &Path, fixture: &Fixture) -> anyhow::Result<()> {
 
     let mut rollouts = Rollouts::of(&client, kind);
     rollouts.look().await?;
+    let unread = rollouts.differing(&stored);
+    ensure!(
+        unread.is_empty(),
+        "today's definition does not serve all that was stored: {unread:?}"
+    );
     let expected = rollouts.left();
     ensure!(!rollouts.have_ended(), "nothing is in the middle of a rollout");
     let mut reports = Reports::of(&client, kind);

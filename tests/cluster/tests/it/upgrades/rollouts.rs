@@ -8,6 +8,7 @@ use kube::api::{DynamicObject, ListParams};
 use kube::core::{ApiResource, GroupVersionKind};
 use kube::{Api, Client, ResourceExt as _};
 use serde_json::{Value, json};
+use stagegate_cluster_tests::etcd::Stored;
 use stagegate_cluster_tests::installation::Kind;
 
 use super::LOOK;
@@ -17,6 +18,7 @@ const WITHIN: Duration = Duration::from_secs(240);
 
 pub struct Rollouts {
     api: Api<DynamicObject>,
+    resource: ApiResource,
     kind: Kind,
     /// By name, as they were when last looked at.
     seen: BTreeMap<String, Value>,
@@ -32,8 +34,10 @@ impl Rollouts {
                 GroupVersionKind::gvk("community.kubestellar.io", "v1alpha1", "StagedBindingPolicy")
             }
         };
+        let resource = ApiResource::from_gvk(&kind_of_rollout);
         Rollouts {
-            api: Api::all_with(client.clone(), &ApiResource::from_gvk(&kind_of_rollout)),
+            api: Api::all_with(client.clone(), &resource),
+            resource,
             kind,
             seen: BTreeMap::new(),
             went: BTreeMap::new(),
@@ -74,6 +78,18 @@ impl Rollouts {
             (name.clone(), left.map(str::to_owned).collect())
         });
         left.collect()
+    }
+
+    /// Names of those that are served otherwise than they are stored: the definition drops what it does not know.
+    pub fn differing(&self, stored: &[Stored]) -> Vec<&str> {
+        let is_as_stored = |name: &str, served: &Value| {
+            let found = stored
+                .iter()
+                .find(|one| one.object["kind"] == self.resource.kind && one.object["metadata"]["name"] == name);
+            found.is_some_and(|found| ["spec", "status"].iter().all(|part| found.object[part] == served[part]))
+        };
+        let differing = self.seen.iter().filter(|(name, served)| !is_as_stored(name, served));
+        differing.map(|(name, _)| name.as_str()).collect()
     }
 
     /// Whether all had, when last looked at.
