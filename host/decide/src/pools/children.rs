@@ -1,35 +1,29 @@
 //! The workloads that there are, each with its pool, and what each pool's is to be. Must not decide what goes.
 
-use std::cell::RefCell;
+use std::cell::LazyCell;
 use std::collections::BTreeMap;
-use std::rc::Rc;
+use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
 use kube::Resource as _;
 use kube::core::ObjectMeta;
-use stagegate_api::workloads::{
-    APPLIED_DIGEST, ContainerView, NODE_POOL_OF_NODE, POOL_NAME, REF_NODE_POOL, REVISION_HASH, REVISION_NUMBER,
-    WorkloadView, YurtAppDaemon,
-};
+use stagegate_api::workloads::{POOL_NAME, REF_NODE_POOL, REVISION_HASH, REVISION_NUMBER, WorkloadView, YurtAppDaemon};
 
+use super::compare::Compared;
 use super::facts::{Child, Facts, Pool};
 use super::judge::Aim;
+use super::memo::Memo;
 use super::plan::{ChildRef, Draft, Write};
 use super::render::{CREATE_VERSION, Common, Rendered, Source, child_name};
 use super::revisions::recorded;
 use super::spec::Checked;
 use super::stages::{self, Candidate, PoolEvidence, Walk};
-use crate::checks::variables::PoolReport;
-use crate::health::{Health, health};
 use crate::precondition::Precondition;
 use crate::selector::is_label_value;
 use crate::time::after;
 
 /// When a pool is looked at again that something is in the way of.
 const LOOK_AGAIN: SignedDuration = SignedDuration::from_secs(60);
-
-/// What keeps a pool's workload from being of the revision, or from being as it was applied.
-const OTHER: &str = "has a workload that is not as the revision says: it is of an older one, or was changed";
 
 /// What keeps a pool's workload from being of the revision.
 const OLDER: &str = "has the workload of an older revision";
@@ -59,9 +53,9 @@ pub(super) struct Wanted<'a> {
 /// What there is in a pool.
 pub(super) enum State<'a> {
     /// Nothing.
-    Missing(Box<Rendered<'a>>),
+    Missing(Box<Rendered>),
     /// The daemon's workload.
-    Own(&'a WorkloadView, Box<Rendered<'a>>),
+    Own(&'a WorkloadView, Arc<Compared>),
     /// The daemon's workload, whose revision is not known: it stays as it is.
     Kept,
     /// Nothing, until the turn of the pool's stage comes.
@@ -78,43 +72,45 @@ pub(super) enum State<'a> {
 struct Match<'a> {
     pool: &'a str,
     of: &'a Pool,
-    own: Option<&'a WorkloadView>,
-    /// That a workload gets here.
-    our_name: String,
+    own: Option<&'a Arc<WorkloadView>>,
 }
 
 impl<'a> Children<'a> {
     /// With what each pool's workload is to be made from: that of `aim`, or, before the pool's turn has come, what it was made from.
-    pub fn of(facts: &'a Facts, checked: &Checked<'_>, pools: &'a BTreeMap<String, Pool>, aim: Aim<'_>) -> Self {
-        let (matches, surplus, stray) = sorted(facts, checked, pools);
-        let look = Look {
+    pub fn of(
+        (facts, checked): (&'a Facts, &Checked<'_>),
+        pools: &'a Arc<BTreeMap<String, Pool>>,
+        aim: Aim<'_>,
+        memo: &mut Memo,
+    ) -> Self {
+        let target = aim.source;
+        let common = Common::of(&facts.daemon, checked.kind, target).map(Arc::new);
+        memo.renew(facts, pools, (target, common));
+        let (matches, surplus, stray) = sorted((facts, checked), pools, memo);
+        let mut look = Look {
             facts,
             checked,
-            commons: RefCell::default(),
+            target,
+            memo,
+            commons: BTreeMap::new(),
         };
-        let target = aim.source;
         // A workload that has the revision is compared with it once.
-        let mut compared: BTreeMap<&str, Wanted<'a>> = BTreeMap::new();
-        let mut candidate = |found: &Match<'a>| {
-            let own = found.own.map(|view| &view.metadata);
-            let metadata = own.or_else(|| Some(invalid_of(facts, found.pool)?.metadata()));
-            let is_at = metadata.is_some_and(|metadata| is_at(metadata, target));
-            Candidate {
+        let mut compared: Vec<Option<Wanted<'a>>> = Vec::new();
+        let mut candidates: Vec<Candidate<'_>> = Vec::new();
+        for found in &matches {
+            let is_at = match found.own {
+                Some(view) => look.memo.place(view).is_some_and(|place| place.is_at),
+                None => invalid_of(facts, found.pool).is_some_and(|child| is_at(child.metadata(), target)),
+            };
+            let wanted = is_at.then(|| look.aimed(found));
+            candidates.push(Candidate {
                 pool: found.pool,
                 of: found.of,
-                own: found.own,
-                evidence: match is_at {
-                    true => {
-                        let wanted = look.wanted(found, target);
-                        let evidence = wanted.evidence(target.name, found.of);
-                        compared.insert(found.pool, wanted);
-                        evidence
-                    }
-                    false => PoolEvidence::Older,
-                },
-            }
-        };
-        let candidates: Vec<Candidate<'_>> = matches.iter().map(&mut candidate).collect();
+                own: found.own.map(|view| &**view),
+                evidence: wanted.as_ref().map_or(PoolEvidence::Older, Wanted::evidence),
+            });
+            compared.push(wanted);
+        }
         // One that cannot be read is not deleted, so it would hold the update for ever.
         let is_of_gone = |(pool, view): &(&str, &WorkloadView)| {
             let metadata = &view.metadata;
@@ -123,10 +119,10 @@ impl<'a> Children<'a> {
         let is_one_gone = surplus.iter().any(is_of_gone);
         let walk = stages::walk((facts, checked), aim, (&candidates, is_one_gone));
         let mut needs_revisions = false;
-        let wanted = matches.iter().zip(&walk.turns).map(|(found, turn)| {
+        let turns = walk.turns.iter().zip(compared);
+        let wanted = matches.iter().zip(turns).map(|(found, (turn, known))| {
             if *turn {
-                let known = compared.remove(found.pool);
-                return known.unwrap_or_else(|| look.wanted(found, target));
+                return known.unwrap_or_else(|| look.aimed(found));
             }
             let current = facts
                 .daemon
@@ -141,7 +137,7 @@ impl<'a> Children<'a> {
             let state = match (kept, kept.and_then(|name| recorded(facts, checked, name))) {
                 (_, Some(source)) => {
                     let number = found.own.map_or(source.number, |view| number_of(&view.metadata));
-                    return look.wanted(found, Source { number, ..source });
+                    return look.older(found, Source { number, ..source });
                 }
                 (None, None) => found.own.map_or(State::Waiting, |_| State::Kept),
                 (Some(name), None) => {
@@ -149,11 +145,7 @@ impl<'a> Children<'a> {
                     found.own.map_or_else(|| lost(name), |_| State::Kept)
                 }
             };
-            Wanted {
-                pool: found.pool,
-                own: found.own,
-                state,
-            }
+            found.with(state)
         });
         let wanted = wanted.collect();
         Self {
@@ -177,14 +169,14 @@ impl<'a> Children<'a> {
         for Wanted { pool, state, .. } in &self.wanted {
             match state {
                 State::Missing(rendered) if may_be_tried(facts, pool, rendered, draft) => {
-                    draft.writes.extend(apply(pool, rendered, None));
+                    draft.writes.extend(apply(pool, rendered, (CREATE_VERSION, None)));
                 }
-                State::Own(view, rendered)
-                    if is_to_be_applied(view, rendered) && may_be_tried(facts, pool, rendered, draft) =>
+                State::Own(view, compared)
+                    if compared.is_to_be_applied && may_be_tried(facts, pool, &compared.rendered, draft) =>
                 {
-                    match left_until(facts, view, rendered) {
+                    match left_until(facts, view, &compared.rendered) {
                         Some(until) => draft.wake(until),
-                        None => draft.writes.extend(apply(pool, rendered, Some(view))),
+                        None => draft.writes.extend(apply_over(pool, view, compared)),
                     }
                 }
                 State::Orphan(view) => draft.writes.extend(adopt(&facts.daemon, pool, view)),
@@ -197,63 +189,74 @@ impl<'a> Children<'a> {
 }
 
 impl Wanted<'_> {
-    /// What keeps the workload from being of the revision and rolled out, as the predicate of a sentence about the pool.
-    pub fn obstacle(&self, revision: &str) -> Option<String> {
-        match self.proven(revision) {
-            Err(why) => Some(why),
-            Ok((view, plural)) => match health("apps", plural, &view.row(self.pool)) {
-                Health::Healthy => None,
-                Health::Progressing(text) | Health::Failed(text) => Some(text.into_owned()),
-            },
+    /// What keeps the workload from being of the revision that is aimed at and rolled out, as the predicate of a sentence about the pool.
+    pub fn obstacle(&self) -> Option<&str> {
+        match &self.state {
+            State::Own(_, compared) => compared.unproven.or(compared.unhealthy.as_deref()),
+            other => Some(other.unproven()),
         }
     }
 
     /// What the workload, which is of the revision, tells of it.
-    fn evidence(&self, revision: &str, of: &Pool) -> PoolEvidence {
-        match self.proven(revision) {
-            Err(why) => PoolEvidence::Unproven(why),
-            Ok((view, plural)) => {
-                PoolEvidence::Proven(PoolReport::of(plural, (self.pool, &of.labels), &view.row(self.pool)))
-            }
+    fn evidence(&self) -> PoolEvidence {
+        match &self.state {
+            State::Own(_, compared) => match compared.unproven {
+                Some(why) => PoolEvidence::Unproven(why.to_owned()),
+                None => PoolEvidence::Proven {
+                    is_healthy: compared.unhealthy.is_none(),
+                },
+            },
+            other => PoolEvidence::Unproven(other.unproven().to_owned()),
         }
     }
+}
 
-    /// The workload and the plural of its kind, if it is as the revision says and its status is about that; or what it is instead.
-    fn proven(&self, revision: &str) -> Result<(&WorkloadView, &'static str), String> {
-        let (view, rendered) = match &self.state {
-            State::Missing(_) => return Err("has no workload yet".to_owned()),
-            State::Leaving => return Err("has a workload that is being deleted".to_owned()),
-            State::Orphan(_) => return Err("has a workload that nothing controls yet".to_owned()),
-            State::Skipped(why) => return Err(why.clone()),
-            State::Waiting => return Err("has no workload until the turn of its stage comes".to_owned()),
-            State::Kept => return Err(OLDER.to_owned()),
-            State::Own(view, rendered) => (view, rendered),
-        };
-        if !is_of(view, rendered, revision) {
-            return Err(OTHER.to_owned());
+impl State<'_> {
+    /// What it is instead of a workload of the revision.
+    fn unproven(&self) -> &str {
+        match self {
+            Self::Missing(_) => "has no workload yet",
+            Self::Leaving => "has a workload that is being deleted",
+            Self::Orphan(_) => "has a workload that nothing controls yet",
+            Self::Skipped(why) => why,
+            Self::Waiting => "has no workload until the turn of its stage comes",
+            Self::Kept | Self::Own(..) => OLDER,
         }
-        if view.status.observed_generation.is_none() || view.status.observed_generation != view.metadata.generation {
-            return Err("has a workload whose last change its controller has not seen yet".to_owned());
+    }
+}
+
+impl<'a> Match<'a> {
+    fn with(&self, state: State<'a>) -> Wanted<'a> {
+        Wanted {
+            pool: self.pool,
+            own: self.own.map(|view| &**view),
+            state,
         }
-        Ok((view, rendered.kind().plural()))
     }
 }
 
 /// All workloads of the daemon: those of pools that match, those that are too many, with their pools, and those of no known pool.
 type Sorted<'a> = (Vec<Match<'a>>, Vec<(&'a str, &'a WorkloadView)>, Vec<&'a WorkloadView>);
 
-fn sorted<'a>(facts: &'a Facts, checked: &Checked<'_>, pools: &'a BTreeMap<String, Pool>) -> Sorted<'a> {
+fn sorted<'a>(
+    (facts, checked): (&'a Facts, &Checked<'_>),
+    pools: &'a BTreeMap<String, Pool>,
+    memo: &Memo,
+) -> Sorted<'a> {
     let matching = || pools.iter().filter(|(_, pool)| checked.pools.matches(&pool.labels));
-    let names: BTreeMap<&str, String> = matching()
-        .map(|(pool, _)| (pool.as_str(), name_of(&facts.daemon, checked, pool)))
-        .collect();
-    let named: BTreeMap<&str, &str> = names.iter().map(|(pool, name)| (name.as_str(), *pool)).collect();
-    let mut by_pool: BTreeMap<&str, Vec<&WorkloadView>> = BTreeMap::new();
+    let names = LazyCell::new(|| -> BTreeMap<String, &str> {
+        let named = matching().map(|(pool, _)| (name_of(&facts.daemon, checked, pool), pool.as_str()));
+        named.collect()
+    });
+    let mut by_pool: BTreeMap<&str, Vec<&'a Arc<WorkloadView>>> = BTreeMap::new();
     let mut stray = Vec::new();
-    for view in known(facts).filter(|view| is_own(&facts.daemon, view)) {
-        match pool_of(view).or_else(|| named.get(name(view)).copied()) {
+    for view in known(facts) {
+        let Some(place) = memo.place(view) else {
+            continue;
+        };
+        match place.pool.as_deref().or_else(|| names.get(name(view)).copied()) {
             Some(pool) => by_pool.entry(pool).or_default().push(view),
-            None => stray.push(view),
+            None => stray.push(&**view),
         }
     }
     let mut surplus = Vec::new();
@@ -271,13 +274,12 @@ fn sorted<'a>(facts: &'a Facts, checked: &Checked<'_>, pools: &'a BTreeMap<Strin
             pool,
             of,
             own: own.next(),
-            our_name: names.get(pool.as_str()).cloned().unwrap_or_default(),
         });
-        surplus.extend(own.map(|view| (pool.as_str(), view)));
+        surplus.extend(own.map(|view| (pool.as_str(), &**view)));
     }
-    for (pool, views) in by_pool {
-        surplus.extend(views.into_iter().map(|view| (pool, view)));
-    }
+    // Those that are known by their name alone are in a pool that matches.
+    let rest = by_pool.into_values().flatten();
+    surplus.extend(rest.filter_map(|view| Some((pool_of(view)?, &**view))));
     (matches, surplus, stray)
 }
 
@@ -288,18 +290,18 @@ fn lost(revision: &str) -> State<'static> {
 }
 
 /// The revision that a workload was made from.
-fn revision_of(workload: &ObjectMeta) -> Option<&str> {
+pub(super) fn revision_of(workload: &ObjectMeta) -> Option<&str> {
     Some(workload.labels.as_ref()?.get(REVISION_HASH)?.as_str())
 }
 
 /// The number that its revision had then. `None`: another controller made the workload.
-fn number_of(workload: &ObjectMeta) -> Option<i64> {
+pub(super) fn number_of(workload: &ObjectMeta) -> Option<i64> {
     let number = workload.annotations.as_ref()?.get(REVISION_NUMBER)?;
     Some(number.parse().unwrap_or_default())
 }
 
 /// Whether it was made from this revision since that became the newest.
-fn is_at(workload: &ObjectMeta, target: Source<'_>) -> bool {
+pub(super) fn is_at(workload: &ObjectMeta, target: Source<'_>) -> bool {
     let number = number_of(workload);
     revision_of(workload) == Some(target.name) && (number.is_none() || number == target.number)
 }
@@ -308,39 +310,45 @@ fn is_at(workload: &ObjectMeta, target: Source<'_>) -> bool {
 struct Look<'a, 'c> {
     facts: &'a Facts,
     checked: &'c Checked<'c>,
-    /// What workloads have in common, by what they are made from. `None`: it is no template.
-    commons: RefCell<BTreeMap<SourceKey, Option<Rc<Common>>>>,
+    /// What is aimed at.
+    target: Source<'c>,
+    memo: &'c mut Memo,
+    /// What workloads of older revisions have in common, by what they are made from. `None`: it is no template.
+    commons: BTreeMap<SourceKey, Option<Arc<Common>>>,
 }
 
 /// Where its template is, its name and its number.
 type SourceKey = (usize, String, Option<i64>);
 
 impl<'a> Look<'a, '_> {
-    /// What there is in the pool, beside what is to be there by this revision.
-    fn wanted(&self, found: &Match<'a>, revision: Source<'_>) -> Wanted<'a> {
-        Wanted {
-            pool: found.pool,
-            own: found.own,
-            state: state(self, found, revision),
+    /// What there is in the pool, beside what is to be there by the revision that is aimed at.
+    fn aimed(&mut self, found: &Match<'a>) -> Wanted<'a> {
+        let known = found
+            .own
+            .and_then(|view| Some((view, self.memo.compared(view, found.pool)?)));
+        if let Some((view, compared)) = known {
+            return found.with(State::Own(view, compared.clone()));
         }
+        let state = state(self, found, self.memo.common());
+        if let (Some(view), State::Own(_, compared)) = (found.own, &state) {
+            self.memo.keep(view, compared);
+        }
+        found.with(state)
     }
 
-    fn common(&self, revision: Source<'_>) -> Option<Rc<Common>> {
+    /// The same by this revision.
+    fn older(&mut self, found: &Match<'a>, revision: Source<'_>) -> Wanted<'a> {
         let template = std::ptr::from_ref(revision.template).addr();
         let key = (template, revision.name.to_owned(), revision.number);
-        let made = || Common::of(&self.facts.daemon, self.checked.kind, revision).map(Rc::new);
-        self.commons.borrow_mut().entry(key).or_insert_with(made).clone()
+        let made = || Common::of(&self.facts.daemon, self.checked.kind, revision).map(Arc::new);
+        let common = self.commons.entry(key).or_insert_with(made).clone();
+        found.with(state(self, found, common))
     }
 }
 
-fn state<'a>(look: &Look<'a, '_>, found: &Match<'a>, revision: Source<'_>) -> State<'a> {
+fn state<'a>(look: &Look<'a, '_>, found: &Match<'a>, common: Option<Arc<Common>>) -> State<'a> {
     let Look { facts, checked, .. } = *look;
-    let Match {
-        pool,
-        of,
-        own,
-        ref our_name,
-    } = *found;
+    let Match { pool, of, own } = *found;
     if !is_label_value(pool) {
         return State::Skipped(
             "has a name of more than 63 characters, which is no label value: give it a shorter one".to_owned(),
@@ -349,21 +357,21 @@ fn state<'a>(look: &Look<'a, '_>, found: &Match<'a>, revision: Source<'_>) -> St
     if of.is_invalid {
         return State::Skipped("cannot be read, so its taints are not known: correct its spec".to_owned());
     }
-    let its_name = own.map_or(our_name.as_str(), name);
-    let Some(common) = look.common(revision) else {
+    let Some(common) = common else {
         return State::Skipped(format!(
             "cannot have a workload: spec.workloadTemplate is no template of a {}",
             checked.kind.kind()
         ));
     };
-    let rendered = Box::new(common.in_pool(its_name, (pool, of), our_name));
+    let our_name = name_of(&facts.daemon, checked, pool);
     if let Some(view) = own {
-        return if view.metadata.deletion_timestamp.is_some() {
-            State::Leaving
-        } else {
-            State::Own(view, rendered)
-        };
+        if view.metadata.deletion_timestamp.is_some() {
+            return State::Leaving;
+        }
+        let rendered = common.in_pool(name(view), (pool, of), &our_name);
+        return State::Own(view, Arc::new(Compared::of(view, rendered, look.target.name)));
     }
+    let its_name = our_name.as_str();
     let kind = checked.kind.kind();
     match facts.children.get(its_name) {
         None => {}
@@ -375,12 +383,12 @@ fn state<'a>(look: &Look<'a, '_>, found: &Match<'a>, revision: Source<'_>) -> St
             ));
         }
     }
-    let is_its = |view: &&WorkloadView| is_orphan(checked, view, pool);
+    let is_its = |view: &&Arc<WorkloadView>| is_orphan(checked, view, pool);
     match known(facts).find(is_its) {
         Some(view) => State::Orphan(view),
         None => match invalid_of(facts, pool) {
             Some(child) => unreadable(kind, child.metadata().name.as_deref().unwrap_or_default()),
-            None => State::Missing(rendered),
+            None => State::Missing(Box::new(common.in_pool(its_name, (pool, of), its_name))),
         },
     }
 }
@@ -394,8 +402,8 @@ fn invalid(facts: &Facts) -> impl Iterator<Item = &Child> {
     let uid = facts.daemon.metadata.uid.as_ref();
     facts.children.values().filter(move |child| {
         let mut owners = child.metadata().owner_references.iter().flatten();
-        let is_own = owners.any(|owner| owner.controller == Some(true) && Some(&owner.uid) == uid);
-        matches!(child, Child::Invalid { .. }) && is_own
+        let mut is_own = || owners.any(|owner| owner.controller == Some(true) && Some(&owner.uid) == uid);
+        matches!(child, Child::Invalid { .. }) && is_own()
     })
 }
 
@@ -404,39 +412,13 @@ fn invalid_of<'a>(facts: &'a Facts, pool: &str) -> Option<&'a Child> {
     invalid(facts).find(|child| pool_named_in(child.metadata()) == Some(pool))
 }
 
-/// Whether a workload is as the revision and the pool say. One that another controller made from this very revision is, if it has the
-/// images of that; of one that was applied from here nothing may have been changed since, for what runs then proves nothing of the revision.
-fn is_of(view: &WorkloadView, rendered: &Rendered<'_>, revision: &str) -> bool {
-    let is_as_applied = || applied_digest(view) == Some(rendered.digest.as_str()) && !differs(view, rendered);
-    let is_as_said = match is_of_others(view, rendered) {
-        true => !lacks_images(view, rendered),
-        false => is_as_applied(),
-    };
-    revision_of(&view.metadata) == Some(revision) && is_as_said
-}
-
-/// Whether the workload differs from what it is to be in something that is put back. One that another controller made waits for its next
-/// revision, so that a takeover restarts nothing.
-fn is_to_be_applied(view: &WorkloadView, rendered: &Rendered<'_>) -> bool {
-    if is_of_others(view, rendered) {
-        return revision_of(&view.metadata) != Some(&rendered.common.revision);
-    }
-    applied_digest(view) != Some(rendered.digest.as_str()) || differs(view, rendered)
-}
-
-/// Whether another controller made it: it has none of the annotations that are applied from here, nor the name that is given here. Without
-/// the name, one of ours that lost both annotations would be proof of its revision whatever it runs.
-fn is_of_others(view: &WorkloadView, rendered: &Rendered<'_>) -> bool {
-    applied_digest(view).is_none() && number_of(&view.metadata).is_none() && !rendered.has_our_name
-}
-
 /// The pause before a workload is applied once more as it was: another client changes it all the time, or an apply changes nothing. Doubled by
 /// each further one in a row.
 const PAUSE_FIRST: SignedDuration = SignedDuration::from_secs(1);
 const PAUSE_MAX: SignedDuration = SignedDuration::from_secs(60);
 
 /// Until when it is left as it is found.
-fn left_until(facts: &Facts, view: &WorkloadView, rendered: &Rendered<'_>) -> Option<Timestamp> {
+fn left_until(facts: &Facts, view: &WorkloadView, rendered: &Rendered) -> Option<Timestamp> {
     let applied = facts
         .applied
         .get(name(view))
@@ -446,60 +428,8 @@ fn left_until(facts: &Facts, view: &WorkloadView, rendered: &Rendered<'_>) -> Op
     Some(after(applied.at, pause)).filter(|until| facts.now < *until)
 }
 
-/// In labels, replicas, nodes or images.
-fn differs(view: &WorkloadView, wanted: &Rendered<'_>) -> bool {
-    let common = &wanted.common.view;
-    let none = BTreeMap::new();
-    let of = |map: &Option<BTreeMap<String, String>>, key: &str| -> Option<String> { map.as_ref()?.get(key).cloned() };
-    let labels = view.metadata.labels.as_ref().unwrap_or(&none);
-    let (found_pod, pod) = (&view.spec.template.spec, &common.spec.template.spec);
-    let annotations = [&view.metadata.annotations, &common.metadata.annotations];
-    let [found_number, number] = annotations.map(|all| of(all, REVISION_NUMBER));
-    lacks(
-        labels,
-        common.metadata.labels.as_ref().unwrap_or(&none),
-        (POOL_NAME, wanted.pool),
-    ) || of(&view.metadata.annotations, REF_NODE_POOL).as_deref() != Some(wanted.pool)
-        || found_number != number
-        || common.spec.replicas.is_some() && common.spec.replicas != view.spec.replicas
-        || lacks(
-            &view.spec.template.metadata.labels,
-            &common.spec.template.metadata.labels,
-            (POOL_NAME, wanted.pool),
-        )
-        || lacks(
-            &found_pod.node_selector,
-            &pod.node_selector,
-            (NODE_POOL_OF_NODE, wanted.pool),
-        )
-        || found_pod.tolerations != wanted.tolerations
-        || lacks_images(view, wanted)
-}
-
-/// Whether one of these, or this one besides, is absent or has another value.
-fn lacks(found: &BTreeMap<String, String>, wanted: &BTreeMap<String, String>, (key, value): (&str, &str)) -> bool {
-    wanted.iter().any(|(key, value)| found.get(key) != Some(value)) || found.get(key).is_none_or(|it| it != value)
-}
-
-/// Whether a container has another image than the template says, or is not there.
-fn lacks_images(view: &WorkloadView, wanted: &Rendered<'_>) -> bool {
-    let [found, wanted] = [&view.spec.template.spec, &wanted.common.view.spec.template.spec];
-    let lacks = |found: &[ContainerView], wanted: &[ContainerView]| {
-        let has = |container: &ContainerView| {
-            let mut of_name = found.iter().filter(|it| it.name == container.name);
-            container.image.is_none() || of_name.any(|it| it.image == container.image)
-        };
-        !wanted.iter().all(has)
-    };
-    lacks(&found.containers, &wanted.containers) || lacks(&found.init_containers, &wanted.init_containers)
-}
-
-fn applied_digest(view: &WorkloadView) -> Option<&str> {
-    Some(view.metadata.annotations.as_ref()?.get(APPLIED_DIGEST)?.as_str())
-}
-
 /// A workload that was refused is tried again after a while, and at once when it is another one.
-fn may_be_tried(facts: &Facts, pool: &str, rendered: &Rendered<'_>, draft: &mut Draft) -> bool {
+fn may_be_tried(facts: &Facts, pool: &str, rendered: &Rendered, draft: &mut Draft) -> bool {
     let refusal = facts
         .refused
         .get(pool)
@@ -513,22 +443,30 @@ fn may_be_tried(facts: &Facts, pool: &str, rendered: &Rendered<'_>, draft: &mut 
     }
 }
 
-/// `None`: never, see [`Rendered::object`].
-fn apply(pool: &str, rendered: &Rendered<'_>, over: Option<&WorkloadView>) -> Option<Write> {
+/// `None`: never, see [`Rendered::object`]. Over the object of this version and uid, or none.
+fn apply(pool: &str, rendered: &Rendered, (version, uid): (&str, Option<&str>)) -> Option<Write> {
     let mut object = rendered.object()?;
-    match over {
-        None => object["metadata"]["resourceVersion"] = CREATE_VERSION.into(),
-        Some(view) => {
-            object["metadata"]["uid"] = view.metadata.uid.clone().unwrap_or_default().into();
-            object["metadata"]["resourceVersion"] = view.metadata.resource_version.clone().unwrap_or_default().into();
-        }
+    object["metadata"]["resourceVersion"] = version.into();
+    if let Some(uid) = uid {
+        object["metadata"]["uid"] = uid.into();
     }
     Some(Write::ApplyChild {
         pool: pool.to_owned(),
         object,
         digest: rendered.digest.clone(),
-        takes_over: over.is_some_and(|view| is_of_others(view, rendered)),
+        takes_over: false,
     })
+}
+
+/// The same over what there is.
+fn apply_over(pool: &str, view: &WorkloadView, compared: &Compared) -> Option<Write> {
+    let [version, uid] =
+        [&view.metadata.resource_version, &view.metadata.uid].map(|text| text.as_deref().unwrap_or_default());
+    let mut write = apply(pool, &compared.rendered, (version, Some(uid)))?;
+    if let Write::ApplyChild { takes_over, .. } = &mut write {
+        *takes_over = compared.is_of_others;
+    }
+    Some(write)
 }
 
 /// `None`: one of the two did not come from a server.
@@ -548,9 +486,9 @@ pub(super) fn child_ref(pool: &str, view: &WorkloadView) -> Option<ChildRef> {
     })
 }
 
-fn known(facts: &Facts) -> impl Iterator<Item = &WorkloadView> {
+fn known(facts: &Facts) -> impl Iterator<Item = &Arc<WorkloadView>> {
     facts.children.values().filter_map(|child| match child {
-        Child::Known(view) => Some(&**view),
+        Child::Known(view) => Some(view),
         Child::Invalid { .. } => None,
     })
 }
@@ -568,7 +506,7 @@ fn name_of(daemon: &YurtAppDaemon, checked: &Checked<'_>, pool: &str) -> String 
     child_name(checked.kind, named, pool)
 }
 
-fn is_own(daemon: &YurtAppDaemon, view: &WorkloadView) -> bool {
+pub(super) fn is_own(daemon: &YurtAppDaemon, view: &WorkloadView) -> bool {
     view.controller_uid()
         .is_some_and(|uid| daemon.metadata.uid.as_deref() == Some(uid))
 }

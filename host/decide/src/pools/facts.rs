@@ -34,7 +34,7 @@ pub struct Facts {
     /// NodePools that are not there although a workload was made for them, and since when, as far as this process has seen.
     pub gone_since: BTreeMap<String, Timestamp>,
     /// Workloads of the daemon's kind in its namespace, by name: those with a pool's label or, after a reading, all.
-    pub children: BTreeMap<String, Child>,
+    pub children: Arc<BTreeMap<String, Child>>,
     /// ControllerRevisions: after a reading all of the namespace, else the daemon's of the last reading, of which only what they record still
     /// counts; before there was one, none.
     pub revisions: Vec<Revision>,
@@ -119,7 +119,7 @@ impl Read {
 #[derive(Clone, Debug, PartialEq)]
 pub enum NodePools {
     /// All of them, by name.
-    Known(BTreeMap<String, Pool>),
+    Known(Arc<BTreeMap<String, Pool>>),
     /// They were not listed yet, or cannot be.
     Unread {
         /// Why not.

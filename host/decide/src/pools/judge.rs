@@ -131,7 +131,7 @@ impl Active<'_> {
 
     fn run(self, judged: &mut Judged) -> Result<Finding, Finding> {
         let facts = self.facts;
-        let mut updated: Vec<(&Candidate<'_>, &PoolReport)> = Vec::new();
+        let mut updated: Vec<(&Candidate<'_>, PoolReport)> = Vec::new();
         for &pool in self.pools {
             match &pool.evidence {
                 PoolEvidence::Older => {}
@@ -146,7 +146,13 @@ impl Active<'_> {
                     note_check(&mut judged.checks, Check::Evidence, &finding, note);
                     return Err(finding);
                 }
-                PoolEvidence::Proven(report) => updated.push((pool, report)),
+                PoolEvidence::Proven { .. } => updated.extend(pool.own.map(|view| {
+                    let of = (pool.pool, &pool.of.labels);
+                    (
+                        pool,
+                        PoolReport::of(self.checked.kind.plural(), of, &view.row(pool.pool)),
+                    )
+                })),
             }
         }
         if updated.is_empty() {
@@ -154,7 +160,7 @@ impl Active<'_> {
             judged.proof = Proof::Passed;
             return Ok(nothing_yet());
         }
-        let reports: Vec<PoolReport> = updated.iter().map(|(_, report)| (*report).clone()).collect();
+        let reports: Vec<PoolReport> = updated.iter().map(|(_, report)| report.clone()).collect();
         let recorded = self.recorded.map(|recorded| recorded.checks.as_slice());
         let passed = self.evaluate((&updated, &reports), judged)?;
         judged.proof = Proof::Passed;
@@ -179,7 +185,7 @@ impl Active<'_> {
     /// Condition and gates over what runs in the pools that are updated.
     fn evaluate(
         self,
-        (updated, reports): (&[(&Candidate<'_>, &PoolReport)], &[PoolReport]),
+        (updated, reports): (&[(&Candidate<'_>, PoolReport)], &[PoolReport]),
         judged: &mut Judged,
     ) -> Result<Finding, Finding> {
         let Self { facts, stage, aim, .. } = self;
@@ -241,7 +247,7 @@ impl Active<'_> {
     /// The YurtAppDaemon, and what runs in each updated pool.
     fn shown(
         self,
-        updated: &[(&Candidate<'_>, &PoolReport)],
+        updated: &[(&Candidate<'_>, PoolReport)],
     ) -> Result<(Vec<GateObject>, Vec<GateDestination>), Finding> {
         let metadata = &self.facts.daemon.metadata;
         let object = GateObject {
@@ -265,7 +271,7 @@ impl Active<'_> {
             namespace: None,
             name: String::new(),
         };
-        let shown = |(pool, report): &(&Candidate<'_>, &PoolReport)| {
+        let shown = |(pool, report): &(&Candidate<'_>, PoolReport)| {
             let row = pool.own.map(|view| view.row(pool.pool));
             let row = gates::row_of(&workload, row.as_ref(), ClusterName::of(pool.pool))?;
             // The workload's controller has counted, so what its status leaves out is 0, as conditions see it.

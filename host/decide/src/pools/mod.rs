@@ -4,8 +4,10 @@
 //! pool's taints. What is created, changed or deleted rests on a reading of the API server ([`Read::Anew`]), and each write is conditional.
 
 mod children;
+mod compare;
 mod facts;
 mod judge;
+mod memo;
 mod plan;
 mod reason;
 mod removal;
@@ -22,6 +24,7 @@ use stagegate_api::workloads::{PoolStageStatus, YurtAppDaemon, YurtAppDaemonStat
 use stagegate_api::{Digest, Outcome, StageState};
 
 pub use self::facts::{Applied, Child, Facts, NodePools, Pool, Read, Refusal, Revision};
+pub use self::memo::Memo;
 pub use self::plan::{ChildRef, Decision, Event, Plan, Write};
 pub use self::reason::Reason;
 pub use self::render::{CREATE_VERSION, child_name};
@@ -38,7 +41,10 @@ use crate::names::StageName;
 use crate::selector::Selector;
 
 /// What to do about one YurtAppDaemon now: a reading, or the writes that bring the world one step closer to it.
-pub fn decide(facts: &Facts) -> Decision {
+///
+/// `memo` holds what earlier decisions about whatever facts found out; the decision is the same with an empty one. What was just read is
+/// decided on without it, and does not go into it: only what the watches hold is in memory anyway.
+pub fn decide(facts: &Facts, memo: &mut Memo) -> Decision {
     let metadata = &facts.daemon.metadata;
     if metadata.deletion_timestamp.is_some() {
         // What it owns goes with it, by the garbage collector.
@@ -87,7 +93,9 @@ pub fn decide(facts: &Facts) -> Decision {
         },
         uid: target.uid.borrowed(),
     };
-    let mut children = Children::of(facts, &checked, pools, aim);
+    let mut of_reading = Memo::default();
+    let memo = if facts.read.is_anew() { &mut of_reading } else { memo };
+    let mut children = Children::of((facts, &checked), pools, aim, memo);
     let questions = children.walk.questions();
     if !questions.is_empty() {
         return Decision::Ask(questions);
@@ -98,7 +106,7 @@ pub fn decide(facts: &Facts) -> Decision {
     };
     children.draft(facts, &mut draft);
     removal::draft(facts, (&children, pools), &mut draft);
-    let progress = Progress::of(facts, &checked, &children, &target);
+    let progress = Progress::of(facts, &checked, &children);
     let is_settled_now = progress.is_settled() && current_revision(facts.daemon.status.as_ref()) != Some(&target.name);
     let is_moving = is_settled_now || children.walk.passes_now || children.needs_revisions;
     let is_writing = draft.is_writing() || target.write.is_some() || is_moving;
@@ -170,13 +178,14 @@ pub fn has_pools(daemon: &YurtAppDaemon, pools: &BTreeMap<String, Pool>) -> bool
 }
 
 /// The NodePools that workloads of the daemon were made for and that are not there.
-pub fn gone_pools(facts: &Facts, pools: &BTreeMap<String, Pool>) -> BTreeSet<String> {
-    let uid = facts.daemon.metadata.uid.as_deref();
-    let own = facts.children.values().filter_map(|child| match child {
-        Child::Known(view) => Some(view).filter(|view| uid.is_some() && view.controller_uid() == uid),
+pub fn gone_pools(facts: &Facts, pools: &BTreeMap<String, Pool>, memo: &Memo) -> BTreeSet<String> {
+    let of = facts.children.values().filter_map(|child| match child {
+        Child::Known(view) => match memo.place_in(&facts.daemon, view) {
+            Some(place) => place.pool.as_deref(),
+            None => children::pool_of(view).filter(|_| children::is_own(&facts.daemon, view)),
+        },
         Child::Invalid { .. } => None,
     });
-    let of = own.filter_map(|view| children::pool_of(view));
     of.filter(|pool| !pools.contains_key(*pool))
         .map(str::to_owned)
         .collect()
@@ -215,9 +224,8 @@ pub fn is_recount(found: &YurtAppDaemonStatus, wanted: &YurtAppDaemonStatus) -> 
             status.collision_count,
             status.current_revision.clone(),
             status.update_revision.clone(),
-            status.nodepools.clone(),
             stages(status),
         )
     };
-    states(found) == states(wanted) && words(found) == words(wanted)
+    states(found) == states(wanted) && words(found) == words(wanted) && found.nodepools == wanted.nodepools
 }

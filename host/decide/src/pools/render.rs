@@ -1,6 +1,6 @@
 //! The workload of one pool: everything that the template says, and what follows from the pool. Must not look at what is there.
 
-use std::rc::Rc;
+use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Toleration;
 use kube::Resource as _;
@@ -44,7 +44,7 @@ pub fn child_name(kind: TemplateType, (daemon, uid): (&str, &str), pool: &str) -
 }
 
 /// What all workloads of one revision have in common.
-#[derive(Debug)]
+#[derive(Debug, PartialEq)]
 pub(super) struct Common {
     kind: TemplateType,
     pub revision: String,
@@ -60,10 +60,10 @@ pub(super) struct Common {
 
 /// A workload as it is to be, without a version.
 #[derive(Clone, Debug)]
-pub(super) struct Rendered<'a> {
-    pub common: Rc<Common>,
+pub(super) struct Rendered {
+    pub common: Arc<Common>,
     name: String,
-    pub pool: &'a str,
+    pub pool: String,
     pub tolerations: Vec<Toleration>,
     /// Of all that it is to be.
     pub digest: Digest,
@@ -124,21 +124,21 @@ impl Common {
     }
 
     /// The workload of this pool under this name.
-    pub fn in_pool<'a>(self: &Rc<Self>, name: &str, (pool, of): (&'a str, &Pool), our_name: &str) -> Rendered<'a> {
+    pub fn in_pool(self: &Arc<Self>, name: &str, (pool, of): (&str, &Pool), our_name: &str) -> Rendered {
         let mut tolerations = self.tolerations.clone();
         tolerations.extend(taints::missing(&tolerations, &of.taints));
         Rendered {
             digest: Digest::of(&(&self.digest, name, pool, &tolerations)),
             common: self.clone(),
             name: name.to_owned(),
-            pool,
+            pool: pool.to_owned(),
             tolerations,
             has_our_name: name == our_name,
         }
     }
 }
 
-impl Rendered<'_> {
+impl Rendered {
     pub fn kind(&self) -> TemplateType {
         self.common.kind
     }

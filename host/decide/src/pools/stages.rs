@@ -12,7 +12,6 @@ use crate::checks::finding::Finding;
 use crate::checks::question::Question;
 use crate::checks::spec::{CheckedGate, Expression};
 use crate::checks::steps::{self, Item, Proof};
-use crate::checks::variables::PoolReport;
 use crate::selector::Selector;
 
 /// A stage of the spec.
@@ -43,7 +42,10 @@ pub(super) enum PoolEvidence {
     /// Nothing: it is of the revision, but not known to run what that says. The predicate of a sentence about the pool.
     Unproven(String),
     /// It runs what the revision says, and its status is about that.
-    Proven(PoolReport),
+    Proven {
+        /// Whether it is rolled out.
+        is_healthy: bool,
+    },
 }
 
 impl Candidate<'_> {
@@ -52,7 +54,7 @@ impl Candidate<'_> {
         let (has_revision, is_settled) = match &self.evidence {
             PoolEvidence::Older => (false, false),
             PoolEvidence::Unproven(_) => (true, false),
-            PoolEvidence::Proven(report) => (true, report.healthy),
+            PoolEvidence::Proven { is_healthy } => (true, *is_healthy),
         };
         Item {
             has_revision,

@@ -51,7 +51,7 @@ pub(super) struct Progress {
 }
 
 impl Progress {
-    pub fn of(facts: &Facts, checked: &Checked<'_>, children: &Children<'_>, target: &Target) -> Self {
+    pub fn of(facts: &Facts, checked: &Checked<'_>, children: &Children<'_>) -> Self {
         let walk = &children.walk;
         let stage = |at: usize| checked.stages.get(at).map(|stage| stage.name);
         let mut progress = Self {
@@ -72,12 +72,13 @@ impl Progress {
         };
         for (at, wanted) in children.wanted.iter().enumerate() {
             let pool = wanted.pool;
-            let of_stage = stage(walk.stage_of[at]).map_or_else(String::new, |stage| format!(" of stage {stage}"));
             let is_of_active = walk.active.is_none_or(|active| walk.stage_of[at] <= active);
             progress.pools.push(pool.to_owned());
-            match wanted.obstacle(&target.name) {
+            match wanted.obstacle() {
                 None => progress.updated += 1,
                 Some(obstacle) => {
+                    let of_stage =
+                        stage(walk.stage_of[at]).map_or_else(String::new, |stage| format!(" of stage {stage}"));
                     let in_way = format!("pool {pool}{of_stage} {obstacle}");
                     if matches!(wanted.state, State::Skipped(_)) {
                         progress.fail(Reason::PoolSkipped, &in_way);
@@ -89,11 +90,12 @@ impl Progress {
                     }
                 }
             }
-            if let State::Own(view, rendered) = &wanted.state {
+            if let State::Own(_, compared) = &wanted.state {
                 progress.provisioned += 1;
-                progress.ready += usize::from(is_ready(view));
-                progress.summary.push(summary(view));
-                let refusal = facts.refused.get(pool).filter(|known| known.digest == rendered.digest);
+                progress.ready += usize::from(compared.is_ready);
+                progress.summary.push(compared.summary.clone());
+                let digest = &compared.rendered.digest;
+                let refusal = facts.refused.get(pool).filter(|known| known.digest == *digest);
                 progress.refuse(pool, refusal);
             }
             if let State::Missing(rendered) = &wanted.state {
@@ -379,7 +381,7 @@ fn write_conditions<const N: usize>(
     status.conditions = states.into_iter().map(condition).collect();
 }
 
-fn summary(view: &WorkloadView) -> WorkloadSummary {
+pub(super) fn summary(view: &WorkloadView) -> WorkloadSummary {
     let available = view
         .status
         .conditions
@@ -394,7 +396,7 @@ fn summary(view: &WorkloadView) -> WorkloadSummary {
     }
 }
 
-fn is_ready(view: &WorkloadView) -> bool {
+pub(super) fn is_ready(view: &WorkloadView) -> bool {
     view.status.observed_generation.is_some()
         && view.status.ready_replicas.unwrap_or_default() >= view.spec.replicas.unwrap_or(1)
 }

@@ -28,7 +28,7 @@ pub trait Session: Send {
     /// Decisions before other objects get their turn.
     const ROUNDS_MAX: usize;
 
-    fn decide(&self) -> Decided<Self::Asked, Self::Plan>;
+    fn decide(&mut self) -> Decided<Self::Asked, Self::Plan>;
 
     /// Puts answers among the facts, or reads them again.
     fn answer(&mut self, asked: Self::Asked) -> impl Future<Output = Result<Answered, Self::Failure>> + Send;

@@ -6,7 +6,7 @@ use stagegate_decide::checks::{
     Compilation, ConfigAnswer, GateAnswer, GateVerdict, Module, ModuleFacts, Question, Verdict,
 };
 use stagegate_decide::names::Digest;
-use stagegate_decide::pools::{Decision, Facts, Plan, decide};
+use stagegate_decide::pools::{Decision, Facts, Memo, Plan, decide};
 
 use super::world::World;
 
@@ -101,7 +101,7 @@ impl Told {
 /// Asks and answers, and reads when that is wanted, until there is a plan, with the facts that it rests on. `None`: a question has no answer.
 pub fn settle(world: &World, mut facts: Facts, told: &Told) -> Option<(Plan, Facts)> {
     for _ in 0..ROUNDS_MAX {
-        match decide(&facts) {
+        match decide(&facts, &mut Memo::default()) {
             Decision::Act(plan) => return Some((plan, facts)),
             Decision::FreshRead => {
                 assert!(!facts.read.is_anew(), "asked to read anew twice");

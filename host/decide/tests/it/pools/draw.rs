@@ -192,7 +192,7 @@ pub fn put(world: &mut World, pool: &str, has: Has) {
         }),
         Has::Unreadable => {
             let (name, metadata) = (new.metadata.name.clone().unwrap(), Box::new(new.metadata));
-            world.facts.children.insert(name, Child::Invalid { metadata });
+            world.children().insert(name, Child::Invalid { metadata });
             return;
         }
         Has::Orphan => (old, &|view| view.metadata.owner_references = None),
@@ -226,14 +226,14 @@ fn of_others(view: &mut WorkloadView) {
 
 fn insert(world: &mut World, view: WorkloadView) {
     let name = view.metadata.name.clone().unwrap();
-    world.facts.children.insert(name, Child::Known(Arc::new(view)));
+    world.children().insert(name, Child::Known(Arc::new(view)));
 }
 
 /// A world that has the second template, with these stages and without a pool.
 pub fn bare(strategy: Value) -> World {
     let mut world = BASE.new.clone();
     world.facts.now = start();
-    world.facts.children.clear();
+    world.children().clear();
     world.pools().clear();
     world.daemon().status.clone_from(&BASE.old.facts.daemon.status);
     world.set_strategy(strategy);

@@ -3,6 +3,7 @@
 mod answers;
 mod cases;
 mod draw;
+mod memo;
 mod properties;
 mod rollouts;
 mod server;

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use serde_json::json;
 use stagegate_api::workloads::{REVISION_HASH, REVISION_NUMBER, YurtAppDaemonStatus};
 use stagegate_api::{Gate, StageState};
-use stagegate_decide::pools::{Decision, Facts, NodePools, Plan, Read, Write, decide};
+use stagegate_decide::pools::{Decision, Facts, Memo, NodePools, Plan, Read, Write, decide};
 
 use super::answers::{Told, settle};
 use super::draw::{Drawn, Has, one_in, stages, target};
@@ -16,7 +16,7 @@ use crate::seeded::{Seeded, budget};
 /// More plans in a row than any world needs.
 const PLANS_MAX: usize = 40;
 
-fn seeds(first: u64, count: usize) -> impl Iterator<Item = Seeded> {
+pub fn seeds(first: u64, count: usize) -> impl Iterator<Item = Seeded> {
     let count = u64::try_from(count * budget()).unwrap();
     (first..first + count).map(Seeded::new)
 }
@@ -475,6 +475,6 @@ fn facts_that_no_server_would_give_are_decided_on_without_a_panic() {
         spoil(&mut world, &mut seeded);
         let _plan = settle(&world, world.read(), &told);
         // As they are, without an answer.
-        let _first: Decision = decide(&world.seen());
+        let _first: Decision = decide(&world.seen(), &mut Memo::default());
     }
 }

@@ -57,7 +57,7 @@ impl World {
             }
             Write::DeleteChild(child) => {
                 self.require(child);
-                self.facts.children.remove(&child.name);
+                self.children().remove(&child.name);
             }
             Write::Status { precondition, status } => {
                 require(&self.facts.daemon.metadata, precondition);
@@ -112,7 +112,7 @@ impl World {
             }
         }
         applied.metadata.resource_version = Some(self.version.to_string());
-        self.facts.children.insert(name, Child::Known(Arc::new(applied)));
+        self.children().insert(name, Child::Known(Arc::new(applied)));
     }
 }
 

@@ -7,7 +7,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 use stagegate_api::workloads::{ConditionView, WorkloadStatusView, WorkloadView, YurtAppDaemon, YurtAppDaemonStatus};
 use stagegate_decide::checks::{GateNamespaces, Source};
-use stagegate_decide::pools::{Child, Facts, NodePools, Pool, Read, gone_pools, has_pools};
+use stagegate_decide::pools::{Child, Facts, Memo, NodePools, Pool, Read, gone_pools, has_pools};
 
 use super::answers::{Told, settle};
 
@@ -96,10 +96,10 @@ impl World {
             now: start() - seconds(500),
             read: Read::Cached,
             daemon: Arc::new(daemon),
-            pools: NodePools::Known(pools.collect()),
+            pools: NodePools::Known(Arc::new(pools.collect())),
             no_pools_since: None,
             gone_since: BTreeMap::new(),
-            children: BTreeMap::new(),
+            children: Arc::default(),
             revisions: Vec::new(),
             refused: BTreeMap::new(),
             refused_revision: None,
@@ -177,15 +177,19 @@ impl World {
 
     pub fn pools(&mut self) -> &mut BTreeMap<String, Pool> {
         match &mut self.facts.pools {
-            NodePools::Known(pools) => pools,
+            NodePools::Known(pools) => Arc::make_mut(pools),
             _ => panic!("this world has no pools that are known"),
         }
+    }
+
+    pub fn children(&mut self) -> &mut BTreeMap<String, Child> {
+        Arc::make_mut(&mut self.facts.children)
     }
 
     /// Changes the workload of this name as anybody may.
     pub fn change(&mut self, name: &str, change: impl FnOnce(&mut WorkloadView)) {
         self.version += 1;
-        if let Some(Child::Known(view)) = self.facts.children.get_mut(name) {
+        if let Some(Child::Known(view)) = self.children().get_mut(name) {
             let view = Arc::make_mut(view);
             change(view);
             view.metadata.resource_version = Some(self.version.to_string());
@@ -215,7 +219,10 @@ impl World {
     fn with_absence(&self) -> Facts {
         let mut facts = self.facts.clone();
         let (is_without, gone) = match &facts.pools {
-            NodePools::Known(pools) => (!has_pools(&facts.daemon, pools), gone_pools(&facts, pools)),
+            NodePools::Known(pools) => (
+                !has_pools(&facts.daemon, pools),
+                gone_pools(&facts, pools, &Memo::default()),
+            ),
             _ => (false, BTreeSet::new()),
         };
         facts.no_pools_since = is_without.then(|| facts.no_pools_since.unwrap_or(facts.now));

@@ -61,7 +61,7 @@ impl Session for PolicySession<'_> {
 
     const ROUNDS_MAX: usize = ROUNDS_MAX;
 
-    fn decide(&self) -> Decided<Vec<Question>, Plan> {
+    fn decide(&mut self) -> Decided<Vec<Question>, Plan> {
         match decide(&self.reading.facts) {
             Decision::Ask(questions) => Decided::Ask(questions),
             Decision::Act(plan) => Decided::Act(plan),

@@ -30,7 +30,10 @@ pub(super) fn gates_of(daemon: &YurtAppDaemon) -> impl Iterator<Item = &Gate> {
 impl YurtAppDaemons {
     /// `None`: it is gone, cannot be read, or NodePools are about to be listed.
     pub(super) fn facts(&self, key: &ObjectId, memory: &mut Memory) -> Option<Facts> {
-        let stored = self.stores.daemons.get(key)?;
+        let Some(stored) = self.stores.daemons.get(key) else {
+            self.forget_workloads(key);
+            return None;
+        };
         let daemon = match &stored.0 {
             Ok(daemon) => daemon,
             Err(_) => {
@@ -47,11 +50,24 @@ impl YurtAppDaemons {
         memory.note_stored(daemon);
         let kind = daemon.spec.workload_template.chosen().map(|(kind, _)| kind);
         let namespace = daemon.namespace().unwrap_or_default();
-        let children = kind.map(|kind| self.stores.workloads(kind).in_namespace(&namespace));
+        let children = kind.map(|kind| {
+            let mut gathered = self.gathered();
+            let of = gathered
+                .workloads
+                .entry((kind.plural(), namespace.clone()))
+                .or_default();
+            // The facts share the objects with the store, so that there is no second one of them.
+            of.of(
+                self.stores.workloads(kind).in_namespace(&namespace),
+                named_child,
+                |_, _| false,
+            )
+        });
         let pools = match (self.stores.served.answer(), &*self.stores.pools.listing().borrow()) {
             (Answer::No, _) => NodePools::Unserved,
             (Answer::In(_), Listing::At(_)) => {
-                NodePools::Known(self.stores.pools.all().iter().map(|pool| named_pool(pool)).collect())
+                let mut gathered = self.gathered();
+                NodePools::Known(gathered.pools.of(self.stores.pools.all(), named_pool, Pool::eq))
             }
             (_, Listing::Missing { cause: Some(cause) }) => NodePools::Unread { why: cause.clone() },
             // The first list queues every daemon.
@@ -59,12 +75,20 @@ impl YurtAppDaemons {
         };
         let facts = Facts {
             pools,
-            children: children.iter().flatten().map(|child| named_child(child)).collect(),
+            children: children.unwrap_or_default(),
             revisions: memory.revisions.clone(),
             sources: self.stores.sources.facts(gates_of(daemon)),
             ..self.remembered(daemon.clone(), memory)
         };
         Some(with_absence(facts, memory))
+    }
+
+    /// Of a namespace without a daemon nothing is kept.
+    fn forget_workloads(&self, gone: &ObjectId) {
+        let namespace = gone.namespace.as_deref().unwrap_or_default();
+        if self.stores.daemons.in_namespace(namespace).is_empty() {
+            self.gathered().workloads.retain(|(_, of), _| of != namespace);
+        }
     }
 
     /// What is known of the daemon without its pools, workloads, revisions and the ConfigMaps of its gates.
@@ -79,7 +103,7 @@ impl YurtAppDaemons {
             pools: NodePools::Unserved,
             no_pools_since: None,
             gone_since: BTreeMap::new(),
-            children: BTreeMap::new(),
+            children: Arc::default(),
             revisions: Vec::new(),
             refused: memory.refused.clone(),
             refused_revision: memory.refused_revision.clone(),
@@ -104,7 +128,10 @@ pub(super) fn with_absence(facts: Facts, memory: &mut Memory) -> Facts {
     let now = facts.now;
     // While nothing is known no time goes by.
     let (is_without, gone) = match &facts.pools {
-        NodePools::Known(pools) => (!has_pools(&facts.daemon, pools), gone_pools(&facts, pools)),
+        NodePools::Known(pools) => (
+            !has_pools(&facts.daemon, pools),
+            gone_pools(&facts, pools, &memory.found),
+        ),
         NodePools::Unread { .. } | NodePools::Unserved => (false, BTreeSet::new()),
     };
     memory.no_pools_since = is_without.then(|| memory.no_pools_since.unwrap_or(now));

@@ -7,7 +7,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 use stagegate_api::Digest;
 use stagegate_api::workloads::YurtAppDaemon;
-use stagegate_decide::pools::{Applied, Facts, Plan, Refusal, Revision, Write, is_recount};
+use stagegate_decide::pools::{Applied, Facts, Memo, Plan, Refusal, Revision, Write, is_recount};
 use tokio::time::Instant;
 
 use crate::controllers::checks::memory::CheckMemory;
@@ -48,12 +48,16 @@ pub struct Memory {
     pub checks: CheckMemory,
     /// Plans in a row that came too late to be carried out.
     pub late: u32,
+    /// What decisions found out.
+    pub found: Memo,
 }
 
 impl Memory {
-    /// Forgets verdicts over evidence that has long moved on.
-    pub fn prune(&mut self) {
+    /// Forgets verdicts over evidence that has long moved on, and applies that no row goes on from.
+    pub fn prune(&mut self, now: Timestamp) {
         self.checks.verdicts.shorten(VERDICTS_MAX);
+        self.applied
+            .retain(|_, applied| now.duration_since(applied.at) < ROW_GAP_MAX);
     }
 
     pub fn has_new_refusals(&mut self) -> bool {
@@ -92,6 +96,8 @@ impl Memory {
                 .as_ref()
                 .is_some_and(|status| Digest::of(status) == *written);
             self.pruned = (!is_whole).then(|| written.clone());
+            // What is stored in this version is known now.
+            self.written = None;
         }
     }
 
@@ -106,7 +112,7 @@ impl Memory {
             Write::Status { status, .. } => Some(status),
             _ => None,
         })?;
-        let pause = if self.pruned.as_ref() == Some(&Digest::of(status)) {
+        let pause = if self.pruned.as_ref().is_some_and(|pruned| *pruned == Digest::of(status)) {
             None
         } else {
             let found = facts.daemon.status.as_ref();

@@ -5,6 +5,7 @@
 
 mod apply;
 mod gather;
+mod gathered;
 mod managed;
 mod memory;
 mod node_pools;
@@ -20,7 +21,7 @@ use k8s_openapi::api::core::v1::ObjectReference;
 use kube::{Resource, ResourceExt as _};
 use stagegate_api::workloads::{NodePool, WorkloadView, YurtAppDaemon};
 use stagegate_decide::checks::{self, GateNamespaces};
-use stagegate_decide::pools::Plan;
+use stagegate_decide::pools::{Child, Plan, Pool};
 use stagegate_runtime::controller::{self, Controller, Next};
 use stagegate_runtime::events::Notice;
 use stagegate_runtime::queue::Queue;
@@ -30,6 +31,7 @@ use stagegate_runtime::{Runtime, Tasks};
 use tracing::info;
 
 use self::gather::gates_of;
+use self::gathered::Gathered;
 use self::memory::Memory;
 use self::session::DaemonSession;
 use self::stores::Stores;
@@ -64,6 +66,7 @@ pub fn spawn(runtime: &Runtime, options: PoolOptions, tasks: &mut Tasks) {
         evaluator: options.evaluator,
         gates: options.gates,
         memories: Mutex::default(),
+        gathered: Mutex::default(),
     };
     let runtime = runtime.clone();
     tasks.spawn(async move {
@@ -154,6 +157,15 @@ struct YurtAppDaemons {
     evaluator: Arc<Evaluator>,
     gates: Arc<Gates>,
     memories: Mutex<BTreeMap<ObjectId, Memory>>,
+    gathered: Mutex<AllGathered>,
+}
+
+/// What the stores hold, as facts.
+#[derive(Default)]
+struct AllGathered {
+    pools: Gathered<NodePool, Pool>,
+    /// By the plural of their kind and their namespace.
+    workloads: BTreeMap<(&'static str, String), Gathered<WorkloadView, Child>>,
 }
 
 impl Controller for YurtAppDaemons {
@@ -173,6 +185,7 @@ impl Controller for YurtAppDaemons {
 
     fn forget(&self) {
         self.memories().clear();
+        *self.gathered() = AllGathered::default();
     }
 
     async fn reconcile(&self, key: &ObjectId) -> Result<Next, RequestError> {
@@ -245,6 +258,10 @@ impl YurtAppDaemons {
             reason,
             note,
         });
+    }
+
+    fn gathered(&self) -> MutexGuard<'_, AllGathered> {
+        self.gathered.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn memories(&self) -> MutexGuard<'_, BTreeMap<ObjectId, Memory>> {

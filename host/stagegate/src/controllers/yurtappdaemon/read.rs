@@ -68,7 +68,7 @@ impl YurtAppDaemons {
         let facts = Facts {
             read: Read::Anew { began_at },
             pools,
-            children: workloads.iter().map(named_child).collect(),
+            children: Arc::new(workloads.iter().map(named_child).collect()),
             revisions: revisions.into_iter().map(revision).collect(),
             sources,
             ..self.remembered(found, memory)
@@ -113,7 +113,7 @@ impl YurtAppDaemons {
         };
         let api: Api<Guarded<NodePool>> = Api::all_with(client.clone(), &version);
         match whole((&api, "nodepools"), self.stores.pools.seen()).await {
-            Ok(pools) => Ok(NodePools::Known(pools.iter().map(named_pool).collect())),
+            Ok(pools) => Ok(NodePools::Known(Arc::new(pools.iter().map(named_pool).collect()))),
             Err(error) if error.is_not_found() => Ok(NodePools::Unserved),
             Err(RequestError::Refused { code, reason, .. }) => Ok(NodePools::Unread {
                 why: format!("{code} {reason}"),

@@ -53,8 +53,8 @@ impl Session for DaemonSession<'_> {
 
     const ROUNDS_MAX: usize = ROUNDS_MAX;
 
-    fn decide(&self) -> Decided<Asked, Plan> {
-        match decide(&self.facts) {
+    fn decide(&mut self) -> Decided<Asked, Plan> {
+        match decide(&self.facts, &mut self.memory.found) {
             Decision::FreshRead => Decided::Ask(Asked::Reading),
             Decision::Ask(questions) => Decided::Ask(Asked::OfChecks(questions)),
             Decision::Act(plan) => Decided::Act(plan),
@@ -80,7 +80,7 @@ impl Session for DaemonSession<'_> {
     async fn act(&mut self, mut plan: Plan) -> Result<Acted, RequestError> {
         let Self { controller, memory, .. } = self;
         let runtime = &controller.runtime;
-        memory.prune();
+        memory.prune(runtime.clock.now());
         let left_for = memory.leave_status(&mut plan, &self.facts);
         let wake_in = plan.wake_at.map(|at| until(at, runtime.clock.now()));
         // Those of a plan that was not carried out to its end are not of this one.
