@@ -1,12 +1,13 @@
 //! What earlier decisions found out changes no decision, whatever happens between them.
 
+use k8s_openapi::api::core::v1::Taint;
 use serde_json::json;
 use stagegate_decide::pools::{Child, Facts, Memo, NodePools, Read, decide, gone_pools};
 
 use super::answers::settle;
 use super::draw::{Drawn, Has, add_pool, one_in, put};
 use super::properties::seeds;
-use super::world::{POOLS, World, change_by_hand, roll_out, seconds};
+use super::world::{POOLS, World, change_by_hand, roll_out, seconds, template};
 use crate::seeded::Seeded;
 
 /// Decisions that share a memo.
@@ -33,7 +34,7 @@ fn happen(world: &mut World, seeded: &mut Seeded) {
         8 => add_pool(world, pool, json!({"tier": "edge", "s": seeded.below(4).to_string()})),
         9 => {
             let taint = json!({"key": "late", "effect": "NoExecute"});
-            let taint = serde_json::from_value(taint).unwrap();
+            let taint: Taint = serde_json::from_value(taint).unwrap();
             world
                 .pools()
                 .values_mut()
@@ -44,11 +45,10 @@ fn happen(world: &mut World, seeded: &mut Seeded) {
             // Another one with its name: what is there is not its own.
             world.daemon().metadata.uid = Some("another-uid".to_owned());
         }
+        // The template of another revision under the name of this one.
         _ => {
-            let labels = &mut world.daemon().spec.selector.match_labels;
-            labels
-                .get_or_insert_default()
-                .insert("more".to_owned(), seeded.below(3).to_string());
+            let template = serde_json::from_value(template(1 + seeded.below(3))).unwrap();
+            world.daemon().spec.workload_template = template;
         }
     }
     world.facts.now += seconds(20);

@@ -189,10 +189,11 @@ impl World {
     /// Changes the workload of this name as anybody may.
     pub fn change(&mut self, name: &str, change: impl FnOnce(&mut WorkloadView)) {
         self.version += 1;
+        let version = self.version.to_string();
         if let Some(Child::Known(view)) = self.children().get_mut(name) {
             let view = Arc::make_mut(view);
             change(view);
-            view.metadata.resource_version = Some(self.version.to_string());
+            view.metadata.resource_version = Some(version);
         }
     }
 
