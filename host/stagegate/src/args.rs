@@ -1,10 +1,11 @@
 //! What the user typed: subcommands, flags, their bounds and help texts. Must not act on them.
 
+use std::ffi::OsStr;
 use std::ops::RangeInclusive;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
+use clap::{Args as ClapArgs, CommandFactory as _, FromArgMatches as _, Parser, Subcommand, ValueEnum};
 
 use stagegate_api::parse_mebibytes;
 use stagegate_evaluate::gate::limits;
@@ -20,6 +21,9 @@ Results go to standard output, everything else to standard error.";
 
 /// Where the controller takes gates from by default.
 pub const GATE_NAMESPACE: &str = "stagegate-gates";
+
+/// The file name by which kubectl finds a plugin, and what people type then.
+const PLUGIN: (&str, &str) = ("kubectl-stagegate", "kubectl stagegate");
 
 const STATUS_EXIT_CODES: &str = "\
 Exit codes:
@@ -37,6 +41,20 @@ Exit codes:
 pub struct Args {
     #[command(subcommand)]
     pub command: Command,
+}
+
+impl Args {
+    /// Reads the command line of this process. Ends it where that is wrong or asks for help, in whose texts the program is
+    /// called what the user has typed: kubectl starts a plugin by its file name.
+    pub fn of_process() -> Self {
+        let mut command = Self::command();
+        let called = std::env::args_os().next().unwrap_or_default();
+        if Path::new(&called).file_name() == Some(OsStr::new(PLUGIN.0)) {
+            command = command.bin_name(PLUGIN.1);
+        }
+        let read = Self::from_arg_matches(&command.get_matches_mut());
+        read.unwrap_or_else(|error| error.format(&mut command).exit())
+    }
 }
 
 #[derive(Debug, Subcommand)]
@@ -71,6 +89,11 @@ pub enum Command {
     Completions {
         /// The shell it is for
         shell: clap_complete::Shell,
+    },
+    /// Write the man pages, one for each command
+    Man {
+        /// Where to; made if it is missing
+        directory: PathBuf,
     },
     /// Print the version
     Version,

@@ -2,8 +2,6 @@
 
 use std::process::ExitCode;
 
-use clap::Parser as _;
-
 fn main() -> ExitCode {
-    stagegate::commands::execute(stagegate::args::Args::parse())
+    stagegate::commands::execute(stagegate::args::Args::of_process())
 }

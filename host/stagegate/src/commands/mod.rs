@@ -18,6 +18,7 @@ mod goal;
 mod lint;
 mod log;
 mod lookup;
+mod man;
 mod outcome;
 #[cfg(feature = "playground")]
 mod playground;
@@ -47,6 +48,7 @@ pub fn execute(args: Args) -> ExitCode {
         Command::Lint(args) => lint::check(&args),
         Command::Crds { workloads } => crds::print(workloads),
         Command::Completions { shell } => completions::print(shell),
+        Command::Man { directory } => man::write(&directory),
         Command::Version => version::print(),
         Command::Sandbox(child) => return stagegate_sandbox::child::main(child),
     };

@@ -95,6 +95,11 @@ pub enum Step {
         within_s: u64,
     },
     Has(Has),
+    /// The exit code of `kubectl stagegate status` is 0, and these texts are in what it prints.
+    Status {
+        of: String,
+        says: Vec<String>,
+    },
     /// The ManifestWork that brings an object of this name to the cluster.
     DeleteCarrier {
         cluster: String,
@@ -226,6 +231,12 @@ impl Step {
                 within_s,
             } => ran(world, (cluster, name, images), *within_s).await,
             Step::Has(has) => has.wait(world).await,
+            Step::Status { of, says } => {
+                let printed = world.plugin(&["status", of])?;
+                let missing: Vec<&String> = says.iter().filter(|text| !printed.contains(*text)).collect();
+                ensure!(missing.is_empty(), "{missing:?} is not in:\n{printed}");
+                Ok(())
+            }
             Step::DeleteCarrier { cluster, name } => delete_carrier(&client, cluster, name).await,
             Step::Contend(policy) => contend(&client, policy, world).await,
             Step::Kill(part) => {

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,10 +12,11 @@ use kube::api::ListParams;
 use kube::{Api, Client, ResourceExt as _};
 use serde::Deserialize;
 use serde_json::{Value, json};
+use stagegate_cluster_tests::assets::Assets;
 use stagegate_cluster_tests::audit::{self, Used};
 use stagegate_cluster_tests::control_plane::{self, ControlPlane};
 use stagegate_cluster_tests::controller::{Controller, Pace};
-use stagegate_cluster_tests::host::Host;
+use stagegate_cluster_tests::host::{self, Host};
 use stagegate_cluster_tests::installation::{Kind, USER};
 use stagegate_cluster_tests::kubestellar::KubeStellar;
 use stagegate_cluster_tests::servers::{Beside, Servers};
@@ -157,6 +159,32 @@ impl World {
             apply(&self.client, &object).await?;
         }
         Ok(())
+    }
+
+    /// What `kubectl stagegate` prints: kubectl finds the program by its other name, and hands on nothing but the environment.
+    ///
+    /// # Errors
+    /// With what it wrote to standard error, where its exit code is not 0.
+    pub fn plugin(&self, arguments: &[&str]) -> anyhow::Result<String> {
+        let kubeconfig = match &self.servers {
+            Some(servers) => servers.plane.kubeconfig(),
+            None => self.folder.join("kubeconfig"),
+        };
+        let path = self.folder.join("path");
+        std::fs::create_dir_all(&path)?;
+        let plugin = path.join("kubectl-stagegate");
+        if !plugin.exists() {
+            std::os::unix::fs::symlink(host::program(), plugin)?;
+        }
+        let mut command = Command::new(&Assets::get()?.kubectl);
+        command.arg("stagegate").args(arguments);
+        let output = command.env("KUBECONFIG", kubeconfig).env("PATH", path).output()?;
+        let (printed, said) = (
+            String::from_utf8(output.stdout)?,
+            String::from_utf8_lossy(&output.stderr),
+        );
+        ensure!(output.status.success(), "{}: {printed}{said}", output.status);
+        Ok(printed)
     }
 
     /// # Errors

@@ -3,6 +3,7 @@
 //! rollout waits in stage test for a gate that is not there.
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -72,6 +73,9 @@ impl Playground {
             .stderr(Stdio::null())
             .spawn()
             .expect("the binary was built with this test");
+        let plugin = folder.join("kubectl-stagegate");
+        std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_stagegate"), plugin)
+            .expect("the temporary directory is writable");
         let playground = Playground { process, folder };
         let ready = Step {
             kubectl: "wait sbp/nginx --for=jsonpath='{.status.reason}'=GateModuleMissing --timeout=20s".to_owned(),
@@ -107,6 +111,7 @@ impl Playground {
             .current_dir(room)
             .env("KUBECONFIG", room.join("kubeconfig"))
             .env("HOME", &self.folder)
+            .env("PATH", path_with(&self.folder))
             .envs(env)
             .stdin(Stdio::null());
         command.output().expect("sh exists")
@@ -153,6 +158,13 @@ impl Step {
         }
         faults
     }
+}
+
+/// Where programs are looked for, with a folder before all others.
+fn path_with(folder: &Path) -> OsString {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let folders = std::iter::once(folder.to_owned()).chain(std::env::split_paths(&path));
+    std::env::join_paths(folders).expect("the temporary directory has no colon in its name")
 }
 
 #[test]

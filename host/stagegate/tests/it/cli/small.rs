@@ -1,5 +1,10 @@
 //! The commands that only print, and what is common to all: usage errors and exit codes.
 
+use std::collections::BTreeMap;
+
+use clap::CommandFactory as _;
+use stagegate::args::Args;
+
 use super::{repository, stagegate, text};
 
 #[test]
@@ -32,11 +37,44 @@ fn completions_name_every_subcommand() {
             "cel",
             "crds",
             "completions",
+            "man",
             "version",
         ] {
             assert!(script.contains(command), "{shell} completes no {command}");
         }
     }
+}
+
+#[test]
+fn each_command_that_people_may_use_has_a_man_page() {
+    fn pages(of: &clap::Command, name: &str, all: &mut BTreeMap<String, String>) {
+        let about = of.get_about().expect("each command says what it does").to_string();
+        all.insert(format!("{name}.1"), about);
+        let visible = of.get_subcommands().filter(|command| !command.is_hide_set());
+        visible.for_each(|command| pages(command, &format!("{name}-{}", command.get_name()), all));
+    }
+    let mut expected = BTreeMap::new();
+    pages(&Args::command(), "stagegate", &mut expected);
+    assert!(expected.contains_key("stagegate-gate-check.1"));
+    let folder = std::env::temp_dir().join(format!("stagegate-test-{}-man", std::process::id()));
+    let written = stagegate(&["man", &folder.join("made/on/the/way").display().to_string()]);
+    assert_eq!(written.status.code(), Some(0), "{}", text(&written.stderr));
+    let files = std::fs::read_dir(folder.join("made/on/the/way")).expect("it was made");
+    let files = files.map(|file| file.expect("a readable entry").path());
+    let read = files.map(|path| (path.file_name().expect("a file").to_string_lossy().into_owned(), path));
+    let mut found: BTreeMap<String, String> = read
+        .map(|(name, path)| (name, std::fs::read_to_string(path).expect("a page is text")))
+        .collect();
+    drop(std::fs::remove_dir_all(folder));
+    for (name, about) in expected {
+        let page = found.remove(&name).unwrap_or_else(|| panic!("{name} is missing"));
+        // Hyphens are written with a backslash there.
+        assert!(
+            page.replace("\\-", "-").contains(&about),
+            "{name} does not say {about:?}"
+        );
+    }
+    assert!(found.is_empty(), "pages for no command: {:?}", found.keys());
 }
 
 #[test]
