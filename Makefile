@@ -11,16 +11,22 @@ export RUSTUP_AUTO_INSTALL = 0
 # Where cargo builds to, as a command.
 TARGET = $(CARGO) metadata --format-version 1 --no-deps | sed -E 's/.*"target_directory":"([^"]*)".*/\1/'
 # One set of features for everything, so that nothing is built twice and none of them goes untested. What is shipped is built
-# without: `cargo build --release --bin stagegate`, with `--features otel` for traces.
+# without (`make dist`); for traces: `cargo build --release --bin stagegate --features otel`.
 ALL = --workspace --all-features
 STAGEGATE = "$$($(TARGET))/debug/stagegate"
 BUILD = $(CARGO) build $(ALL) --bin stagegate
+
+# Where `dist` writes to, as a shell word.
+DIST ?= $$($(TARGET))/dist
+# The image that is built, and on which one.
+IMAGE ?= stagegate:$$($(CARGO) pkgid --package stagegate | sed 's/.*[\#@]//')
+BASE ?= scratch
 
 # Some tests wait for processes and real time. With one test per processor a third of the processors would idle; with two, the
 # sandboxes would time out.
 AT_ONCE = $$(( 3 * $$(nproc 2>/dev/null || sysctl -n hw.ncpu) / 2 ))
 
-.PHONY: demo quick test servers answers kills soak simulate mutants gates lint bench crds deny coverage toolchain help
+.PHONY: demo quick test dist image servers answers kills soak simulate mutants gates lint bench crds deny coverage toolchain help
 
 help: ## Show the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -37,6 +43,19 @@ test: toolchain gates servers ## Run every test, the gates' cases also through t
 	$(CARGO) test $(ALL) --no-run
 	servers="$$(tests/cluster/servers/build)" && RUST_TEST_THREADS=$(AT_ONCE) \
 	  STAGEGATE=$(STAGEGATE) PATH="$$PATH:$$servers" HELM="$$servers/helm" $(CARGO) test $(ALL) --no-fail-fast
+
+dist: toolchain ## Build what is shipped into target/dist, or DIST: archive, image's files, bills of materials, checksums (needs python3)
+	CARGO="$(CARGO)" deploy/dist/build "$(DIST)"
+
+# An engine counts if it answers: docker is often there without its daemon.
+image: toolchain ## Build the container image of `make dist` with docker, podman or buildah: BASE=scratch IMAGE=stagegate:0.1.0
+	@for engine in docker podman buildah none; do $$engine version >/dev/null 2>&1 && break; done; \
+	if [ $$engine = none ]; then \
+	  echo "the image needs docker, podman or buildah, and none of them answers to \`version\`; \`make dist\` needs none of them" >&2; \
+	  exit 1; \
+	fi; \
+	CARGO="$(CARGO)" deploy/dist/build "$(DIST)" && \
+	$$engine build --file deploy/Dockerfile --build-arg BASE="$(BASE)" --tag "$(IMAGE)" "$(DIST)/image"
 
 servers: ## Build the servers that the cluster tests start, once, into the user's cache
 	@tests/cluster/servers/build > /dev/null

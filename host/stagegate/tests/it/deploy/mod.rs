@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use serde_json::Value;
 
 mod alerts;
+mod bill;
 mod chart;
 mod definitions;
 mod every_value;
