@@ -44,7 +44,7 @@ test: toolchain gates servers ## Run every test, the gates' cases also through t
 	servers="$$(tests/cluster/servers/build)" && RUST_TEST_THREADS=$(AT_ONCE) \
 	  STAGEGATE=$(STAGEGATE) PATH="$$PATH:$$servers" HELM="$$servers/helm" $(CARGO) test $(ALL) --no-fail-fast
 
-dist: toolchain ## Build what is shipped into target/dist, or DIST: archive, image's files, bills of materials, checksums (needs python3)
+dist: toolchain ## Build what is shipped into target/dist, or DIST: archive, image's files, SBOMs, checksums (needs python3)
 	CARGO="$(CARGO)" deploy/dist/build "$(DIST)"
 
 # An engine counts if it answers: docker is often there without its daemon.

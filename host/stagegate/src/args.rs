@@ -148,7 +148,7 @@ pub struct RunArgs {
     /// Where to serve /livez, /readyz and /metrics, such as 0.0.0.0:8080 [default: nowhere]
     #[arg(long, value_parser = host_port, value_name = "HOST:PORT")]
     pub admin_address: Option<String>,
-    /// Serve series of each StagedBindingPolicy in /metrics, for the first 1,000 of them by name
+    /// Add metrics of each StagedBindingPolicy to /metrics, for the first 1,000 by name
     #[arg(long, requires = "admin_address")]
     pub metrics_per_policy: bool,
     /// How the log on standard error is written

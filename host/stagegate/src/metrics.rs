@@ -1,5 +1,5 @@
 //! What this program counts beside what any controller counts: expressions, gates, stages and policies. Must not influence
-//! anything, and must never have a label that users or clusters choose the value of: series would be without bound.
+//! anything, and must never have a label that users or clusters choose the value of: series would be without bound. Those of each policy are the exception, and have a bound: see [`PolicySeries`].
 
 use std::fmt;
 use std::sync::Arc;

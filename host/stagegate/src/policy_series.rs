@@ -15,7 +15,7 @@ use stagegate_clock::SharedClock;
 
 use crate::metrics::CountedPhase;
 
-/// Policies that have series; of more, the first by name. Each has one for every phase and two besides.
+/// Policies that have series: if there are more, the first by name. Each has one series for every phase, and two more.
 pub const POLICIES_MAX: usize = 1_000;
 
 /// Where the policies stand, kept by what the watch reports.
@@ -122,7 +122,7 @@ impl PolicySeries {
             let waited = now.duration_since(*since).max(SignedDuration::ZERO);
             Some((labels(policy, ("stage", stage)), waited.as_secs_f64()))
         });
-        let help = "For how long it has been the turn of the stage that has not passed yet; none while the policy is Completed";
+        let help = "How long the policy has waited for its current stage to pass; none while it is Completed";
         gauges(encoder, ("policy_stage_seconds", help), waiting)?;
         let moved = shown.iter().map(|(policy, progress)| {
             let at = progress.moved_at.unwrap_or(Timestamp::UNIX_EPOCH);
@@ -131,7 +131,7 @@ impl PolicySeries {
                 at.duration_since(Timestamp::UNIX_EPOCH).as_secs_f64(),
             )
         });
-        let help = "When a stage of the policy was last placed or passed, since 1970; 0: none was";
+        let help = "When a stage of the policy was last placed or passed, since 1970; 0: never";
         gauges(encoder, ("policy_last_transition_timestamp_seconds", help), moved)?;
         let help = "Policies beyond the first 1,000 by name, which have no series of their own";
         let rest = encoder.encode_descriptor("policies_without_series", help, None, MetricType::Gauge)?;

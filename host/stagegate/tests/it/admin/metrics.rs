@@ -76,10 +76,10 @@ fn table(families: &BTreeMap<String, Family>) -> String {
     let mut text = "\
 # Metrics
 
-What `/metrics` of the port of `--admin-address` serves, as OpenMetrics text. Written by a test from what is served. But for the
-label `policy`, and `stage` beside it, no label has a value that users or clusters choose: how many series there are depends on the
-program alone. The metrics with that label are served with `--metrics-per-policy` only, for the first 1,000 policies by name: that are
-10,000 series at most. [operations.md](../docs/operations.md#alerts) says which of all these to alert on.
+What `/metrics` of the port of `--admin-address` serves, as OpenMetrics text. Written by a test from what is served. Except for
+`policy`, and for `stage` beside it, no label has a value that users or clusters choose: how many series there are depends on the
+program alone. The metrics with the label `policy` are served with `--metrics-per-policy` only, for the first 1,000 policies by name: at
+most 10,000 series. [operations.md](../docs/operations.md#alerts) says which of all these to alert on.
 
 | metric | type | labels | what it says |
 | --- | --- | --- | --- |
@@ -164,6 +164,10 @@ async fn the_table_of_metrics_has_what_is_served_and_rules_and_panels_read_nothi
     }
     world
         .until_phase("nginx", Phase::Completed, Duration::from_secs(60))
+        .await;
+    world.create(&policy("waits")).await;
+    world
+        .until("waits", Duration::from_secs(30), |policy| policy.status.is_some())
         .await;
     let (_, text) = asked(port.address, "/metrics").await;
     let (families, _) = parsed(&text);

@@ -75,8 +75,12 @@ async fn the_image_starts_with_no_library_and_not_as_root() {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("loopback");
     let address = listener.local_addr().expect("it is bound");
     let kubeconfig = server.kubeconfig(address).replace("127.0.0.1", "wds.example");
+    // The empty base has no certificates, so a kubeconfig has to name an authority; nothing here is signed by it.
+    let of_authority = "    certificate-authority: /etc/authority.pem\n    server:";
+    let kubeconfig = kubeconfig.replace("    server:", of_authority);
     let of_cluster = [
         ("kubeconfig", kubeconfig.as_str()),
+        ("authority.pem", include_str!("authority.pem")),
         ("hosts", "127.0.0.1 wds.example\n"),
         ("nsswitch.conf", "hosts: files\n"),
     ];

@@ -8,7 +8,6 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use serde_json::Value;
 
 mod alerts;
-mod bill;
 mod chart;
 mod definitions;
 mod every_value;
@@ -19,6 +18,7 @@ mod monitoring;
 mod pods;
 mod requests;
 mod rights;
+mod sbom;
 mod staged_updates;
 mod values;
 mod values_text;

@@ -1,4 +1,4 @@
-//! The bill of materials that `make dist` writes: whether it names what is linked, and that no folder is in it.
+//! The SBOM that `make dist` writes: whether it names what is linked, and that no folder is in it.
 
 use std::collections::BTreeSet;
 use std::io::ErrorKind;
@@ -27,7 +27,7 @@ fn bill(features: &[&str]) -> Option<Value> {
         printed => Some(printed.expect("the script can be started")),
     };
     let Some(printed) = printed else {
-        crate::tell("SKIPPED: python3 is not on PATH; the bill of materials was not written");
+        crate::tell("SKIPPED: python3 is not on PATH; the SBOM was not written");
         return None;
     };
     let said = String::from_utf8_lossy(&printed.stderr);
