@@ -13,7 +13,6 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc;
 use std::time::Duration;
 
-use serde_json::Value;
 use stagegate_clock::TokioClock;
 use stagegate_embedded::Server;
 use tokio::net::TcpListener;
@@ -223,27 +222,12 @@ fn context(folder: &Path) -> Option<PathBuf> {
     Some(context)
 }
 
-/// Compiles `main` once more and links it with the library that was built for this test; says what went wrong.
+/// Compiles `main` once more and links it with the library that was built for this test; says what went wrong. Must not ask cargo: without
+/// the features of development dependencies it would build most of the libraries anew, and the program that other tests run.
 fn link(to: &Path) -> String {
-    let build = "build --offline --workspace --all-features --bin stagegate --message-format json";
-    let cargo = Path::new(env!("CARGO"));
-    let built = Command::new(cargo)
-        .args(build.split(' '))
-        .current_dir(root())
-        .output()
-        .expect("cargo");
-    let (messages, said) = (text(&built.stdout), text(&built.stderr));
-    let messages = messages
-        .lines()
-        .filter_map(|line| serde_json::from_str::<Value>(line).ok());
-    let mut ours =
-        messages.filter(|message| message["target"]["name"] == "stagegate" && message["target"]["kind"][0] == "lib");
-    let library = ours
-        .next()
-        .unwrap_or_else(|| panic!("cargo {build}: no library\n{said}"))["filenames"][0]
-        .clone();
-    let library = Path::new(library.as_str().expect("a path"));
-    let linked = Command::new(cargo.with_file_name("rustc"))
+    let libraries = Path::new(env!("CARGO_BIN_EXE_stagegate")).with_file_name("deps");
+    let library = newest_library(&libraries);
+    let linked = Command::new(Path::new(env!("CARGO")).with_file_name("rustc"))
         .args([
             "--edition",
             "2024",
@@ -252,15 +236,29 @@ fn link(to: &Path) -> String {
             "host/stagegate/src/main.rs",
         ])
         .arg(format!("--extern=stagegate={}", library.display()))
-        .arg(format!(
-            "-Ldependency={}",
-            library.parent().expect("a folder").display()
-        ))
+        .arg(format!("-Ldependency={}", libraries.display()))
         .args(["-C", "target-feature=+crt-static", "-C", "strip=symbols", "-o"])
         .arg(to)
         .current_dir(root())
         .output();
     text(&linked.expect("rustc is beside cargo").stderr)
+}
+
+/// Of those that were there when this test was linked, for it is made of one of them.
+fn newest_library(folder: &Path) -> PathBuf {
+    let made = |path: &Path| fs::metadata(path).and_then(|file| file.modified()).expect("a file");
+    let test = made(&std::env::current_exe().expect("this program has a path"));
+    let files = fs::read_dir(folder).expect("the folder of libraries");
+    let paths = files.map(|file| file.expect("a readable entry").path());
+    let libraries = paths.filter(|path| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let hash = name
+            .strip_prefix("libstagegate-")
+            .and_then(|rest| rest.strip_suffix(".rlib"));
+        hash.is_some() && made(path) <= test
+    });
+    let newest = libraries.max_by_key(|path| made(path));
+    newest.unwrap_or_else(|| panic!("{} holds no library that this test was linked with", folder.display()))
 }
 
 /// Interpreters and shared libraries that an ELF file of 64 bits asks for, by the numbers of its program headers and dynamic entries.
