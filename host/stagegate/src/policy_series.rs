@@ -42,7 +42,7 @@ impl PolicyProgress {
         moved_at: None,
     };
 
-    /// As status has it. A policy without a status waits since it was created: nobody has looked at it.
+    /// As status has it. A policy without a status waits since it was created: no replica has looked at it.
     pub fn of(policy: &StagedBindingPolicy) -> Self {
         let nothing = StagedBindingPolicyStatus::default();
         let status = policy.status.as_ref().unwrap_or(&nothing);

@@ -83,12 +83,14 @@ impl YurtAppDaemons {
         Some(with_absence(facts, memory))
     }
 
-    /// Of a namespace without a daemon nothing is kept.
+    /// Keeps nothing of a kind in a namespace in which no daemon has that kind.
     fn forget_workloads(&self, gone: &ObjectId) {
         let namespace = gone.namespace.as_deref().unwrap_or_default();
-        if self.stores.daemons.in_namespace(namespace).is_empty() {
-            self.gathered().workloads.retain(|(_, of), _| of != namespace);
-        }
+        let daemons = self.stores.daemons.in_namespace(namespace);
+        let daemons = daemons.iter().filter_map(|daemon| daemon.object());
+        let kinds: BTreeSet<&str> = daemons.map(|daemon| kind_of(daemon).plural()).collect();
+        let is_kept = |kind: &str, of: &str| of != namespace || kinds.contains(kind);
+        self.gathered().workloads.retain(|(kind, of), _| is_kept(kind, of));
     }
 
     /// What is known of the daemon without its pools, workloads, revisions and the ConfigMaps of its gates.

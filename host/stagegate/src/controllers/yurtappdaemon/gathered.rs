@@ -50,3 +50,68 @@ impl<K, F: Clone> Gathered<K, F> {
         self.facts.clone()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::sync::Arc;
+
+    use serde_json::json;
+    use stagegate_api::workloads::NodePool;
+
+    use super::Gathered;
+    use crate::controllers::guarded::Guarded;
+
+    type Pool = Arc<Guarded<NodePool>>;
+
+    /// `version` is what the fact about it is made of.
+    fn pool(name: &str, version: &str) -> Pool {
+        let object = json!({
+            "apiVersion": "apps.openyurt.io/v1beta1", "kind": "NodePool",
+            "metadata": {"name": name, "resourceVersion": version}, "spec": {},
+        });
+        Arc::new(Guarded(Ok(Arc::new(serde_json::from_value(object).unwrap()))))
+    }
+
+    fn fact(pool: &Guarded<NodePool>) -> (String, String) {
+        let metadata = &pool.object().unwrap().metadata;
+        let text = |text: &Option<String>| text.clone().unwrap();
+        (text(&metadata.name), text(&metadata.resource_version))
+    }
+
+    #[test]
+    fn facts_are_those_of_the_newest_objects_whatever_has_come_and_gone_since_the_last_time() {
+        let (a, b, c) = (pool("a", "1"), pool("b", "1"), pool("c", "1"));
+        let table: [(&str, Vec<Pool>, Vec<Pool>); 7] = [
+            (
+                "nothing has changed",
+                vec![a.clone(), b.clone()],
+                vec![a.clone(), b.clone()],
+            ),
+            (
+                "one has changed",
+                vec![a.clone(), b.clone()],
+                vec![a.clone(), pool("b", "2")],
+            ),
+            (
+                "one has gone and another one has come",
+                vec![a.clone(), b.clone()],
+                vec![b.clone(), c.clone()],
+            ),
+            ("all have gone and others have come", vec![a.clone()], vec![c.clone()]),
+            ("one has come", vec![a.clone()], vec![a.clone(), b.clone()]),
+            ("one has gone", vec![a.clone(), b.clone()], vec![b.clone()]),
+            ("all have gone", vec![a, b, c], vec![]),
+        ];
+        for (what, before, now) in table {
+            let mut gathered = Gathered::default();
+            let first = gathered.of(before, fact, String::eq);
+            let kept = (*first).clone();
+            let newest: BTreeMap<String, String> = now.iter().map(|pool| fact(pool)).collect();
+            let second = gathered.of(now, fact, String::eq);
+            assert_eq!(*second, newest, "{what}");
+            assert_eq!(*first, kept, "{what}: whoever has the earlier facts keeps them");
+            assert_eq!(Arc::ptr_eq(&first, &second), kept == newest, "{what}");
+        }
+    }
+}

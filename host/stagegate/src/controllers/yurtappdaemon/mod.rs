@@ -83,8 +83,9 @@ fn listen(stores: &Stores, queue: &DaemonQueue) {
         sources.set(&change.id.to_string(), daemon.into_iter().flat_map(gates_of));
     });
     let to = queue.clone();
+    // Also when it is gone: what is kept of it goes then.
     stores.daemons.listen(move |change| {
-        if change.after.is_some() && differs(change, |daemon| daemon.object().map(seen_of_daemon)) {
+        if differs(change, |daemon| daemon.object().map(seen_of_daemon)) {
             to.add(change.id.clone());
         }
     });

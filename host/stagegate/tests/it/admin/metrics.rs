@@ -105,16 +105,21 @@ most 10,000 series. [operations.md](../docs/operations.md#alerts) says which of 
     text
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_numbers_of_a_rollout_are_true_and_few_and_the_table_of_them_is_fresh() {
-    let world = World::start().await;
-    let port = serve(&world.running).await;
+/// The three-stage sample, to its end.
+async fn roll_out(world: &World) {
     for text in three_stages() {
         world.create(&text).await;
     }
     world
         .until_phase("nginx", Phase::Completed, Duration::from_secs(60))
         .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_numbers_of_a_rollout_are_true_and_few_and_the_table_of_them_is_fresh() {
+    let world = World::start().await;
+    let port = serve(&world.running).await;
+    roll_out(&world).await;
     let (code, text) = asked(port.address, "/metrics").await;
     assert_eq!(code, 200);
     let (_, series) = parsed(&text);
@@ -159,12 +164,7 @@ async fn the_numbers_of_a_rollout_are_true_and_few_and_the_table_of_them_is_fres
 async fn the_table_of_metrics_has_what_is_served_and_rules_and_panels_read_nothing_else() {
     let world = World::start_with_series_of_each_policy().await;
     let port = serve(&world.running).await;
-    for text in three_stages() {
-        world.create(&text).await;
-    }
-    world
-        .until_phase("nginx", Phase::Completed, Duration::from_secs(60))
-        .await;
+    roll_out(&world).await;
     world.create(&policy("waits")).await;
     world
         .until("waits", Duration::from_secs(30), |policy| policy.status.is_some())

@@ -241,6 +241,19 @@ async fn a_daemon_that_is_deleted_takes_its_workloads_with_it_or_leaves_them_as_
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_daemon_without_workloads_is_looked_at_once_more_when_it_is_gone_so_that_nothing_is_kept_of_it() {
+    let world = World::start().await;
+    world.create(&daemon("web")).await.unwrap();
+    world.pass(5).await;
+    let before = world.decisions();
+    assert_eq!(world.writes_in(60).await, 0);
+    assert_eq!(world.decisions(), before, "it is idle");
+    delete(&world.daemons(), "web").await;
+    assert_eq!(world.writes_in(5).await, 0);
+    assert_eq!(world.decisions(), before + 1);
+}
+
+#[tokio::test(start_paused = true)]
 async fn orphans_are_adopted_and_what_belongs_to_others_is_left_alone() {
     let world = World::start().await;
     world.pool("hangzhou", edge()).await;

@@ -30,7 +30,7 @@ use rollouts::Rollouts;
 const UPDATE: &str = "UPDATE_RELEASE";
 /// How long nothing may be written.
 const IDLE: Duration = Duration::from_secs(10);
-/// From the start of the program until it leads: somebody else's lease has to run out.
+/// From the start of the program until it leads: the lease of the earlier holder has to run out.
 const LEADS_MAX: Duration = Duration::from_secs(30);
 /// How often is looked.
 const LOOK: Duration = Duration::from_millis(200);
