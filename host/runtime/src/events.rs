@@ -24,6 +24,7 @@ use tokio::time::Instant;
 use tracing::debug;
 
 use super::bounded::BoundedMap;
+use super::machine::machine;
 use super::metrics::RuntimeMetrics;
 use super::request::{RequestError, request};
 
@@ -43,6 +44,8 @@ const MILESTONE_TRIES: u32 = 8;
 const MILESTONE_PAUSE: Duration = Duration::from_secs(1);
 /// events.k8s.io/v1: longest note.
 const NOTE_CHARS_MAX: usize = 1024;
+/// And the longest name of an instance.
+const INSTANCE_CHARS_MAX: usize = 128;
 /// Events about cluster-scoped objects live here.
 const NAMESPACE: &str = "default";
 /// Who reports: the field manager's name too.
@@ -80,6 +83,7 @@ impl Events {
             receiver,
             passed,
             metrics: metrics.clone(),
+            instance: machine().chars().take(INSTANCE_CHARS_MAX).collect(),
             series: HashMap::new(),
             tokens: BoundedMap::new(OBJECTS_MAX),
             written: 0,
@@ -113,6 +117,8 @@ pub struct Writer {
     /// The milestones.
     passed: mpsc::UnboundedReceiver<Notice>,
     metrics: Arc<RuntimeMetrics>,
+    /// Which of several processes reports.
+    instance: String,
     series: HashMap<SeriesKey, Series>,
     /// By the object's uid.
     tokens: BoundedMap<String, Tokens>,
@@ -212,7 +218,7 @@ impl Writer {
         self.written = self.written.wrapping_add(1);
         let stamp = format!("{:x}{:04x}", now.as_nanosecond(), self.written % 65_536);
         let event_name = format!("{}.{stamp}", notice.about.name.as_deref().unwrap_or("unnamed"));
-        let event = event(event_name.clone(), notice, now);
+        let event = self.event(event_name.clone(), notice, now);
         let params = PostParams::default();
         let namespace = event.metadata.namespace.as_deref().unwrap_or(NAMESPACE);
         let api: Api<Event> = Api::namespaced(self.client.clone(), namespace);
@@ -226,6 +232,26 @@ impl Writer {
         };
         self.series.insert(key, series);
         Ok(())
+    }
+
+    fn event(&self, name: String, notice: Notice, now: Timestamp) -> Event {
+        Event {
+            metadata: ObjectMeta {
+                name: Some(name),
+                namespace: Some(namespace(&notice.about).to_owned()),
+                ..ObjectMeta::default()
+            },
+            action: Some(notice.reason.clone()),
+            event_time: Some(MicroTime(now)),
+            // What an API server or a webhook answered may be in it.
+            note: Some(printable_cut(&notice.note, NOTE_CHARS_MAX)),
+            reason: Some(notice.reason),
+            regarding: Some(notice.about),
+            reporting_controller: Some(format!("community.kubestellar.io/{REPORTER}")),
+            reporting_instance: Some(self.instance.clone()),
+            type_: Some(if notice.warning { "Warning" } else { "Normal" }.to_owned()),
+            ..Event::default()
+        }
     }
 
     fn forget_oldest_series(&mut self) {
@@ -282,24 +308,4 @@ impl Tokens {
 /// Where Events about the object live.
 fn namespace(about: &ObjectReference) -> &str {
     about.namespace.as_deref().unwrap_or(NAMESPACE)
-}
-
-fn event(name: String, notice: Notice, now: Timestamp) -> Event {
-    Event {
-        metadata: ObjectMeta {
-            name: Some(name),
-            namespace: Some(namespace(&notice.about).to_owned()),
-            ..ObjectMeta::default()
-        },
-        action: Some(notice.reason.clone()),
-        event_time: Some(MicroTime(now)),
-        // What an API server or a webhook answered may be in it.
-        note: Some(printable_cut(&notice.note, NOTE_CHARS_MAX)),
-        reason: Some(notice.reason),
-        regarding: Some(notice.about),
-        reporting_controller: Some(format!("community.kubestellar.io/{REPORTER}")),
-        reporting_instance: Some(REPORTER.to_owned()),
-        type_: Some(if notice.warning { "Warning" } else { "Normal" }.to_owned()),
-        ..Event::default()
-    }
 }

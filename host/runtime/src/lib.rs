@@ -13,6 +13,7 @@ pub mod health;
 mod instrumented_client;
 pub mod leader;
 pub mod links;
+mod machine;
 pub mod metrics;
 mod order;
 pub mod progress;

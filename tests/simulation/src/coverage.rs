@@ -120,11 +120,13 @@ impl Coverage {
 /// The other reasons stand in Events, conditions and checks alone, or are about gates, which no policy of this world has.
 fn is_of_a_policy(reason: Reason) -> bool {
     use Reason::{
-        Accepted, Complete, ConditionTrue, EditedAfterCompletion, Healthy, NoConflict, Soaked, StageOpened, StagePassed,
+        Accepted, Complete, ConditionTrue, EditedAfterCompletion, Healthy, NoConflict, SecondController, Soaked,
+        StageOpened, StagePassed,
     };
     let elsewhere = [
         Accepted,
         NoConflict,
+        SecondController,
         StageOpened,
         StagePassed,
         EditedAfterCompletion,

@@ -121,6 +121,9 @@ reasons! {
     KubeStellarSilent => false,
         "All checks pass, but KubeStellar has written nothing for 30 s: Stagegate makes a change that moves no workload and waits until KubeStellar has processed it.",
         "Wait for a minute. If it lasts, check whether KubeStellar's controller-manager runs.";
+    SecondController => true,
+        "Something else writes the status of the policy as well: the reason of condition `Contested`.",
+        "Find the other process: each reports an Event with its host as the reporting instance. Let one run, or start all with `--leader-elect` and the same `--lease-namespace` and `--lease-name`.";
     // What stalls it until a person acts.
     BindingPolicyNotOwned => true,
         "A BindingPolicy that this policy does not own has the name that a stage needs.",

@@ -42,6 +42,7 @@ pub use input::placement::{bindings_to_read, open_placements};
 pub use plan::{Decision, Event, Hold, Placement, Plan, Write};
 pub use rollout::placing::newest_lease;
 pub use rollout::stages::{placements_to_judge, placements_to_read};
+pub use status::contested::{CONTESTED, CONTESTED_FOR, SECOND_CONTROLLER};
 pub use status::is_news;
 pub use status::wording::is_rewording;
 
@@ -50,6 +51,7 @@ use crate::checks::finding::Finding;
 use crate::checks::{expressions, gates};
 use input::{placement, spec};
 use rollout::{Rollout, placing};
+use status::contested::contested_until;
 
 /// What to do about one policy now.
 ///
@@ -80,6 +82,17 @@ use rollout::{Rollout, placing};
 /// # Ok::<(), serde_json::Error>(())
 /// ```
 pub fn decide(facts: &Facts) -> Decision {
+    match decide_uncontested(facts) {
+        Decision::Act(plan) => Decision::Act(Plan {
+            wake_at: [plan.wake_at, contested_until(facts)].into_iter().flatten().min(),
+            ..plan
+        }),
+        asked @ Decision::Ask(_) => asked,
+    }
+}
+
+/// The same, but for when to look whether the policy is still contested.
+fn decide_uncontested(facts: &Facts) -> Decision {
     let policy = &facts.policy.object;
     if policy.metadata.deletion_timestamp.is_some() || !placement::is_identified(&policy.metadata) {
         return Decision::Act(Plan::default());

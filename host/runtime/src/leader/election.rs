@@ -3,6 +3,8 @@
 use std::fmt;
 use std::time::Duration;
 
+use crate::machine::machine;
+
 /// Which Lease, and how fast.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Election {
@@ -16,9 +18,7 @@ pub struct Election {
 impl Election {
     /// An identity that says for people on which machine it is.
     pub fn identity() -> String {
-        let host = std::fs::read_to_string("/proc/sys/kernel/hostname").or_else(|_other| std::env::var("HOSTNAME"));
-        let host = host.unwrap_or_else(|_unset| "stagegate".to_owned());
-        format!("{}_{}", host.trim(), uuid::Uuid::new_v4())
+        format!("{}_{}", machine(), uuid::Uuid::new_v4())
     }
 }
 

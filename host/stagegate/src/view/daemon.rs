@@ -50,6 +50,7 @@ impl Rolled for YurtAppDaemon {
                 has_status: self.status.is_some(),
             },
             is_ready: times::is_true(&status.conditions, "Ready"),
+            is_contested: false,
             // Status does not record when an update that is over has begun.
             began: since("False"),
             ended: since("True"),

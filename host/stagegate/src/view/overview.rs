@@ -204,10 +204,13 @@ fn ago(since: Timestamp, now: Timestamp) -> String {
     span(times::between(since, now))
 }
 
-/// About the rollout's own reason first, then about each other reason of the active stage's checks.
+/// About the rollout's own reason first, then about a second controller and each other reason of the active stage's checks.
 fn advice(rollout: &Rollout) -> Vec<Advice<'_>> {
     let mut advice: Vec<Advice<'_>> = unseen(rollout).into_iter().collect();
     let own = rollout.reason.as_deref().map(|reason| (reason, None));
+    let second = rollout
+        .is_contested
+        .then_some((staging::Reason::SecondController.as_str(), None));
     let checks = rollout
         .active()
         .map(|stage| stage.checks.as_slice())
@@ -216,7 +219,7 @@ fn advice(rollout: &Rollout) -> Vec<Advice<'_>> {
         .iter()
         .filter(|check| check.outcome != Outcome::Pass)
         .map(|check| (check.reason.as_str(), Some(check.name.as_str())));
-    for (reason, check) in own.into_iter().chain(others) {
+    for (reason, check) in own.into_iter().chain(second).chain(others) {
         let is_known = advice.iter().any(|known| known.reason == Some(reason));
         if let Some(text) = advice_of(rollout.kind, reason).filter(|_| !is_known) {
             advice.push(Advice {

@@ -3,6 +3,7 @@
 use stagegate_api::{
     ObjectStatus, PendingUpdate, StageState, StageStatus, StagedBindingPolicy, StagedBindingPolicyStatus, Updates,
 };
+use stagegate_decide::staging::CONTESTED;
 
 use super::rollout::{Place, Rolled, Rollout, RolloutStage, Versions};
 use super::text::clusters;
@@ -41,6 +42,7 @@ impl Rolled for StagedBindingPolicy {
                 has_status: self.status.is_some(),
             },
             is_ready: times::is_true(&status.conditions, "Ready"),
+            is_contested: times::is_true(&status.conditions, CONTESTED),
             began: times::began(self),
             ended: times::completed(status),
         }

@@ -56,6 +56,9 @@ pub struct Rollout {
     /// Whether condition `Ready` is True.
     #[serde(skip)]
     pub is_ready: bool,
+    /// Whether something else than the controller writes status, too.
+    #[serde(skip)]
+    pub is_contested: bool,
     /// `None`: not known.
     #[serde(skip)]
     pub began: Option<Timestamp>,

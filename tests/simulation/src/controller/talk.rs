@@ -126,6 +126,7 @@ impl Talk {
             configs: memory.configs.clone(),
             gate_verdicts: memory.gate_verdicts.clone(),
             hold: None,
+            contested_at: None,
             late_plans: memory.late,
         };
         collectors(&mut facts, seen, |name| seen.collectors.objects.get(name).cloned());

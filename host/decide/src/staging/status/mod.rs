@@ -2,13 +2,16 @@
 //! decide what happens; the same state gives the same status, so nothing is written when nothing changed.
 //!
 //! `Ready`, `Reconciling` and `Stalled` are what kstatus reads: at most one of the last two is True, and `Ready` only when
-//! neither is. Phase and reason of the printer columns follow from the conditions.
+//! neither is. `Contested` is there only while it is True. Phase and reason of the printer columns follow from the conditions.
 
+pub(crate) mod contested;
 pub(crate) mod refused;
 pub(crate) mod stage;
 pub(crate) mod wording;
 
 pub(crate) use self::refused::refused;
+
+use self::contested::{CONTESTED, SECOND_CONTROLLER, contested_until};
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
@@ -166,6 +169,7 @@ pub fn announce(facts: &Facts, mut status_draft: StatusDraft) -> (Write, Vec<Eve
         Stamped {
             generation,
             now: facts.now,
+            is_contested: contested_until(facts).is_some(),
         },
     );
     let mut events = passed(&status_draft, old, &policy.spec.stages);
@@ -198,6 +202,7 @@ fn make_printable(stage: &mut StageStatus) {
 struct Stamped {
     generation: Option<i64>,
     now: Timestamp,
+    is_contested: bool,
 }
 
 fn conditions(status_draft: &StatusDraft, old: &[Condition], stamped: Stamped) -> Vec<Condition> {
@@ -221,6 +226,9 @@ fn conditions(status_draft: &StatusDraft, old: &[Condition], stamped: Stamped) -
     } else {
         (Reason::NoConflict, "no conflicting objects")
     };
+    let contested = stamped
+        .is_contested
+        .then_some((CONTESTED, true, Reason::SecondController, SECOND_CONTROLLER));
     [
         ("Accepted", accepted, accepted_reason, accepted_message),
         ("Progressing", progressing, reason, message),
@@ -230,6 +238,7 @@ fn conditions(status_draft: &StatusDraft, old: &[Condition], stamped: Stamped) -
         ("Reconciling", !is_done && !is_stalled, reason, message),
     ]
     .into_iter()
+    .chain(contested)
     .map(|(type_, is_true, reason, message)| {
         let status = if is_true { "True" } else { "False" };
         let before = old.iter().find(|condition| condition.type_ == type_);
@@ -388,6 +397,7 @@ mod tests {
         let stamped = Stamped {
             generation: Some(3),
             now: Timestamp::UNIX_EPOCH,
+            is_contested: false,
         };
         let said = |status_draft: &StatusDraft| {
             let all = conditions(status_draft, &[], stamped).into_iter();

@@ -3,13 +3,13 @@
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::{Resource as _, ResourceExt as _};
 use stagegate_api::StagedBindingPolicy;
-use stagegate_decide::staging::{Decision, Event, Facts, Plan, Reason, Write, decide};
+use stagegate_decide::staging::{Decision, Event, Facts, Plan, Reason, SECOND_CONTROLLER, Write, decide};
 use stagegate_runtime::Runtime;
 use stagegate_runtime::controller::Next;
 use stagegate_runtime::events::Notice;
-use tracing::{debug, info};
+use tracing::{debug, info, warn};
 
-use super::apply;
+use super::execute::carry_out;
 use super::memory::Memory;
 use crate::controllers::lateness;
 
@@ -54,18 +54,15 @@ pub(super) fn announce<'a>(runtime: &Runtime, facts: &Facts, events: impl Iterat
 }
 
 /// Of a plan that came too late, writes only the status. If that fails, the next try writes it.
-pub(super) async fn tell_of_late_plans(runtime: &Runtime, policy: &str, facts: &Facts) {
+pub(super) async fn tell_of_late_plans(runtime: &Runtime, policy: &str, (facts, memory): (&Facts, &mut Memory)) {
     let Decision::Act(plan) = decide(facts) else { return };
     let is_placing = plan.writes.iter().any(Write::places);
     let mut announced = plan.writes.iter().filter(|write| matches!(write, Write::Status { .. }));
     let Some(status) = announced.next().filter(|_| is_placing) else {
         return;
     };
-    match apply::write(&runtime.client, policy, status).await {
-        Ok(_version) => {
-            runtime.metrics.write();
-            announce(runtime, facts, of_status(&plan));
-        }
+    match carry_out(runtime, policy, (status, memory)).await {
+        Ok(()) => announce(runtime, facts, of_status(&plan)),
         Err(error) => debug!(policy, error = error.chain(), "status does not tell of a late plan yet"),
     }
 }
@@ -85,6 +82,19 @@ pub(super) fn put_off_late(runtime: &Runtime, facts: &Facts, memory: &mut Memory
     Next {
         wake_in: Some(lateness::pause(memory.late)),
     }
+}
+
+/// By every process that notices: status, which they share, tells of it once.
+pub(super) fn tell_of_second_controller(runtime: &Runtime, facts: &Facts) {
+    let (policy, reason) = (facts.policy.object.name_any(), Reason::SecondController);
+    warn!(policy, reason = reason.as_str(), "{SECOND_CONTROLLER}");
+    runtime.events.send(Notice {
+        about: reference(&facts.policy.object),
+        warning: true,
+        is_milestone: false,
+        reason: reason.as_str().to_owned(),
+        note: SECOND_CONTROLLER.to_owned(),
+    });
 }
 
 pub(super) fn reference(policy: &StagedBindingPolicy) -> ObjectReference {

@@ -7,7 +7,7 @@ use stagegate_runtime::{Runtime, progress};
 use super::announce::{announce, of_status};
 use super::apply;
 use super::fresh_read::Reading;
-use super::written::WrittenVersions;
+use super::memory::Memory;
 use crate::controllers::lateness::Deadline;
 use crate::metrics::RolloutMetrics;
 
@@ -25,13 +25,27 @@ pub struct Executor<'a> {
     pub metrics: &'a RolloutMetrics,
 }
 
+/// One write, which is remembered.
+pub async fn carry_out(
+    runtime: &Runtime,
+    policy: &str,
+    (write, memory): (&Write, &mut Memory),
+) -> Result<(), RequestError> {
+    memory.contention.begins(write);
+    let result = apply::write(&runtime.client, policy, write).await;
+    memory.contention.ended(write, &result);
+    memory.written.note(write, result?.as_deref());
+    runtime.metrics.write();
+    Ok(())
+}
+
 impl Executor<'_> {
     /// The writes in order. Each is asked whether it is still in time: one may have taken as long as the next was good for.
     pub async fn carry_out(
         &self,
         policy: &str,
         plan: &Plan,
-        (reading, written): (&Reading, &mut WrittenVersions),
+        (reading, memory): (&Reading, &mut Memory),
     ) -> Result<Carried, RequestError> {
         let deadline = plan
             .not_after
@@ -40,9 +54,7 @@ impl Executor<'_> {
             if deadline.is_some_and(|deadline| deadline.is_over(&self.runtime.clock)) {
                 return Ok(Carried::TooLate);
             }
-            let version = apply::write(&self.runtime.client, policy, write).await?;
-            written.note(write, version.as_deref());
-            self.runtime.metrics.write();
+            carry_out(self.runtime, policy, (write, memory)).await?;
             if matches!(write, Write::Status { .. }) {
                 announce(self.runtime, &reading.facts, of_status(plan));
             }

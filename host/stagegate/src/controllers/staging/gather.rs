@@ -84,6 +84,7 @@ pub fn facts(
         gate_verdicts: BTreeMap::new(),
         // Whoever has asked says it.
         hold: None,
+        contested_at: memory.contention.contested_at(),
         late_plans: memory.late,
     };
     memory.checks.fill(facts.answers_mut());

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use stagegate_decide::names::ObjectKey;
 use stagegate_decide::staging::{BindingFacts, Decoded, Facts, ObjectFacts};
 
+use super::contention::Contention;
 use super::status_backoff::StatusBackoff;
 use super::written::WrittenVersions;
 use crate::controllers::checks::memory::CheckMemory;
@@ -18,8 +19,10 @@ const VERDICTS_PER_OBJECT: usize = 8;
 pub struct Memory {
     objects: Vec<(ObjectKey, ObjectFacts)>,
     pub checks: CheckMemory,
-    /// Who else writes the policy's status.
+    /// For how long status is left as it is.
     pub status_backoff: StatusBackoff,
+    /// Who else writes the policy's status.
+    pub contention: Contention,
     /// What the watches have still to tell of.
     pub written: WrittenVersions,
     /// Plans in a row that came too late to be carried out.

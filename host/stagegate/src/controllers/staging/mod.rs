@@ -8,6 +8,7 @@ mod announce;
 mod answer;
 mod apply;
 mod collector_look;
+mod contention;
 mod execute;
 mod fresh_read;
 mod gather;

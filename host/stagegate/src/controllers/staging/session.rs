@@ -6,7 +6,7 @@ use stagegate_runtime::controller::Next;
 use stagegate_runtime::request::RequestError;
 use tracing::debug;
 
-use super::announce::{announce, of_writes, put_off_late, tell_of_late_plans};
+use super::announce::{announce, of_writes, put_off_late, tell_of_late_plans, tell_of_second_controller};
 use super::answer::{Means, answer};
 use super::execute::{Carried, Executor};
 use super::fresh_read::{FreshReader, Reading};
@@ -62,7 +62,12 @@ impl Session for PolicySession<'_> {
     const ROUNDS_MAX: usize = ROUNDS_MAX;
 
     fn decide(&mut self) -> Decided<Vec<Question>, Plan> {
-        match decide(&self.reading.facts) {
+        let facts = &mut self.reading.facts;
+        if self.memory.contention.look(&facts.policy.object, facts.now) {
+            tell_of_second_controller(self.runtime, facts);
+        }
+        facts.contested_at = self.memory.contention.contested_at();
+        match decide(facts) {
             Decision::Ask(questions) => Decided::Ask(questions),
             Decision::Act(plan) => Decided::Act(plan),
         }
@@ -99,13 +104,13 @@ impl Session for PolicySession<'_> {
             runtime: self.runtime,
             metrics: &self.options.metrics,
         };
-        let written = (&*reading, &mut memory.written);
-        let wake_in = match executor.carry_out(self.policy, &plan, written).await? {
+        let rests_on = (&*reading, &mut *memory);
+        let wake_in = match executor.carry_out(self.policy, &plan, rests_on).await? {
             Carried::TooLate => {
                 debug!(policy = self.policy, not_after = ?plan.not_after, "decided too long ago; deciding again");
                 let next = put_off_late(self.runtime, &reading.facts, memory);
                 reading.facts.late_plans = memory.late;
-                tell_of_late_plans(self.runtime, self.policy, &reading.facts).await;
+                tell_of_late_plans(self.runtime, self.policy, (&reading.facts, memory)).await;
                 next.wake_in
             }
             Carried::Whole => {

@@ -25,10 +25,15 @@ async fn with_policy(test: &str) -> Served {
 
 /// Puts a status there in the controller's place.
 async fn say(served: &Served, phase: &str, ready: &str) {
+    say_with(served, phase, &[("Ready", ready)]).await;
+}
+
+/// The same with these conditions, each with its status.
+async fn say_with(served: &Served, phase: &str, conditions: &[(&str, &str)]) {
     let condition = |type_: &str, status: &str| json!({"type": type_, "status": status, "reason": "Any", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"});
     let status = json!({
         "observedGeneration": 1, "activeStage": "dev", "phase": phase, "reason": "Unhealthy",
-        "conditions": [condition("Ready", ready)],
+        "conditions": Vec::from_iter(conditions.iter().map(|(type_, status)| condition(type_, status))),
         "stages": [{"name": "dev", "state": "Active", "placedAt": "2026-01-01T00:00:00Z"}],
     });
     let policies: Api<StagedBindingPolicy> = Api::all(served.server.client());
@@ -104,6 +109,20 @@ async fn the_exit_code_of_status_says_whether_a_rollout_is_done() {
         let said: Value = serde_json::from_slice(&json.stdout).unwrap();
         assert_eq!((&said["type"], &said["phase"]), (&json!("status"), &json!(phase)));
         assert_eq!(said["advice"][0]["reason"], "Unhealthy");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn status_says_what_to_do_about_a_second_controller_while_there_is_one() {
+    let served = with_policy("status-contested").await;
+    for (contested, is_said) in [("True", true), ("False", false)] {
+        say_with(&served, "Progressing", &[("Ready", "False"), ("Contested", contested)]).await;
+        let said = text(&ask(&served, &["status", "nginx"]).stdout);
+        assert_eq!(
+            said.contains("  SecondController: Find the other process"),
+            is_said,
+            "{said}"
+        );
     }
 }
 

@@ -6,6 +6,7 @@ mod garbage;
 mod holding;
 mod interceptor;
 mod rollout;
+mod second;
 mod soak;
 
 use std::sync::Arc;
