@@ -79,7 +79,8 @@ pub struct StoredStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 256))]
     pub reason: Option<String>,
-    /// Ready, Reconciling and Stalled as kstatus reads them; Accepted, Progressing and Completed.
+    /// Ready, Reconciling and Stalled as kstatus reads them; Accepted, Progressing and Completed; and, only while something other than the
+    /// controller writes this status as well, Contested.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "bounds::conditions")]
     pub conditions: Vec<Condition>,

@@ -56,7 +56,7 @@ pub struct Rollout {
     /// Whether condition `Ready` is True.
     #[serde(skip)]
     pub is_ready: bool,
-    /// Whether something else than the controller writes status, too.
+    /// Whether something other than the controller writes the status as well.
     #[serde(skip)]
     pub is_contested: bool,
     /// `None`: not known.

@@ -85,7 +85,7 @@ pub struct Facts {
     /// Whether the control plane refuses changes of held Bindings; only ever an answer to a question.
     #[serde(default)]
     pub hold: Option<HoldFacts>,
-    /// When this process last saw something else change the policy's status, if that was not a single time; `None`: it has not.
+    /// When this process last saw something else change the policy's status; `None` until that has happened twice in a row.
     #[serde(default)]
     pub contested_at: Option<Timestamp>,
     /// Plans in a row that moved something and came too late to be carried out ([`crate::staging::plan::Plan::not_after`]).

@@ -25,7 +25,7 @@ pub fn contested_until(facts: &Facts) -> Option<Timestamp> {
     let found = conditions
         .find(|condition| condition.type_ == CONTESTED && condition.status == "True")
         .map(|condition| condition.last_transition_time.0)
-        // Clocks differ, but not by so much.
+        // A time further ahead comes from a wrong clock.
         .filter(|at| *at < after(facts.now, CONTESTED_FOR));
     [facts.contested_at, found]
         .into_iter()

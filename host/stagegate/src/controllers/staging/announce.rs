@@ -84,7 +84,7 @@ pub(super) fn put_off_late(runtime: &Runtime, facts: &Facts, memory: &mut Memory
     }
 }
 
-/// By every process that notices: status, which they share, tells of it once.
+/// Each process that notices sends an Event of its own; the condition, in the status that they share, is set once.
 pub(super) fn tell_of_second_controller(runtime: &Runtime, facts: &Facts) {
     let (policy, reason) = (facts.policy.object.name_any(), Reason::SecondController);
     warn!(policy, reason = reason.as_str(), "{SECOND_CONTROLLER}");

@@ -31,7 +31,6 @@ pub async fn carry_out(
     policy: &str,
     (write, memory): (&Write, &mut Memory),
 ) -> Result<(), RequestError> {
-    memory.contention.begins(write);
     let result = apply::write(&runtime.client, policy, write).await;
     memory.contention.ended(write, &result);
     memory.written.note(write, result?.as_deref());

@@ -84,7 +84,8 @@ pub fn facts(
         gate_verdicts: BTreeMap::new(),
         // Whoever has asked says it.
         hold: None,
-        contested_at: memory.contention.contested_at(),
+        // The session says it.
+        contested_at: None,
         late_plans: memory.late,
     };
     memory.checks.fill(facts.answers_mut());

@@ -182,7 +182,10 @@ impl Controller for Staging {
             index: &self.index,
             looks: &self.looks,
         };
-        reader.recover_status(policy, &mut facts).await?;
+        if let Err(error) = reader.recover_status(policy, &mut facts).await {
+            self.memories().insert(policy.clone(), memory);
+            return Err(error);
+        }
         let about = reference(&facts.policy.object);
         let session = PolicySession {
             policy,

@@ -1,5 +1,7 @@
 //! What a reconcile of a policy decides on, reads and writes. Must not answer a question itself.
 
+use std::time::Duration;
+
 use stagegate_decide::staging::{Decision, Plan, Question, decide};
 use stagegate_runtime::Runtime;
 use stagegate_runtime::controller::Next;
@@ -17,6 +19,9 @@ use crate::controllers::session::{Acted, Answered, Decided, RETRY, Session, earl
 
 /// Rounds of question and answer before other policies get their turn.
 const ROUNDS_MAX: usize = 32;
+
+/// By then the watches of a new leader have told what the one before has written.
+const WATCH_LATE_MAX: Duration = Duration::from_secs(15);
 
 /// What a reconcile failed at: people look for the cause in different places.
 pub enum Failure {
@@ -63,7 +68,9 @@ impl Session for PolicySession<'_> {
 
     fn decide(&mut self) -> Decided<Vec<Question>, Plan> {
         let facts = &mut self.reading.facts;
-        if self.memory.contention.look(&facts.policy.object, facts.now) {
+        let at_work_since = self.runtime.leader_state.at_work_since();
+        let is_late = at_work_since.is_some_and(|since| since.elapsed() < WATCH_LATE_MAX);
+        if self.memory.contention.look(&facts.policy.object, facts.now, is_late) {
             tell_of_second_controller(self.runtime, facts);
         }
         facts.contested_at = self.memory.contention.contested_at();
