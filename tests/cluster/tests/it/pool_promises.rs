@@ -25,7 +25,10 @@ const NAMESPACE: &str = "shop";
 const WITHIN: Duration = Duration::from_secs(60);
 /// How long to wait before concluding that nothing happens.
 const NOTHING_WITHIN: Duration = Duration::from_secs(4);
+/// The only one in which NodePools are served here; in [`crate::node_pools`] it is the next.
+const VERSION: &str = "v1beta1";
 const POOL: &str = "apps.openyurt.io/ref-nodepool";
+const REVISION: &str = "apps.openyurt.io/controller-revision-hash";
 
 /// # Errors
 /// What is not as it is promised.
@@ -49,6 +52,7 @@ pub async fn promises_hold(folder: &Path) -> anyhow::Result<()> {
     world.taken_over(&left).await.context("a takeover from OpenYurt")?;
     world.selectors().await.context("which pools match")?;
     world.changed_by_hand().await.context("what is changed by hand")?;
+    world.history().await.context("old revisions")?;
     world.templates().await.context("what a template may have")?;
     world.of_others().await.context("workloads of others")?;
     world.deletion().await.context("deletion")?;
@@ -67,7 +71,7 @@ struct World {
 
 impl World {
     fn pools(&self) -> Api<DynamicObject> {
-        let kind = kube::core::GroupVersionKind::gvk("apps.openyurt.io", "v1beta2", "NodePool");
+        let kind = kube::core::GroupVersionKind::gvk("apps.openyurt.io", VERSION, "NodePool");
         Api::all_with(self.client.clone(), &kube::core::ApiResource::from_gvk(&kind))
     }
 
@@ -83,7 +87,7 @@ impl World {
         self.nodes.add(name).await?;
         let taints = json!([{"key": "edge", "effect": "NoSchedule"}]);
         let pool = json!({
-            "apiVersion": "apps.openyurt.io/v1beta2", "kind": "NodePool",
+            "apiVersion": format!("apps.openyurt.io/{VERSION}"), "kind": "NodePool",
             "metadata": {"name": name, "labels": {"tier": tier}}, "spec": {"taints": taints},
         });
         apply(&self.client, &pool).await
@@ -194,7 +198,7 @@ impl World {
     async fn a_definition_that_comes_late(&self) -> anyhow::Result<()> {
         tokio::time::sleep(NOTHING_WITHIN).await;
         ensure!(self.deployments().list(&ListParams::default()).await?.items.len() == 1);
-        let mut definition = serde_json::to_value(crd::node_pools("v1beta2"))?;
+        let mut definition = serde_json::to_value(crd::node_pools(VERSION))?;
         definition["apiVersion"] = json!("apiextensions.k8s.io/v1");
         definition["kind"] = json!("CustomResourceDefinition");
         apply(&self.client, &definition).await?;
@@ -291,6 +295,47 @@ impl World {
         self.deployments()
             .patch_scale(name, &PatchParams::default(), &patch)
             .await?;
+        Ok(())
+    }
+
+    /// Of twelve templates, three old ones are kept beside the one in use, and never goes one that a workload was made from.
+    async fn history(&self) -> anyhow::Result<()> {
+        let mut many = daemon("many", json!({"matchLabels": {"tier": "edge"}}));
+        many["spec"]["revisionHistoryLimit"] = json!(3);
+        apply(&self.client, &many).await?;
+        self.until_pools("many", &["b", "c"]).await?;
+        let revisions: Api<ControllerRevision> = Api::namespaced(self.client.clone(), NAMESPACE);
+        let listed = async || revisions.list(&ListParams::default().labels("app=many")).await;
+        for nth in 2..=13 {
+            let container = json!([{"name": "main", "image": format!("many:{nth}")}]);
+            let template = json!({"spec": {"template": {"spec": {"containers": container}}}});
+            self.edit("many", json!({"workloadTemplate": {"deploymentTemplate": template}}))
+                .await?;
+            self.until("a workload is made from the new template", async || {
+                // Those of the workloads that are there first: what they name must not be gone afterwards.
+                let made_from: Vec<String> = self
+                    .of("many")
+                    .await?
+                    .into_values()
+                    .filter_map(|deployment| deployment.labels().get(REVISION).cloned())
+                    .collect();
+                let kept: Vec<ControllerRevision> = listed().await?.items;
+                let mut gone = made_from
+                    .iter()
+                    .filter(|name| !kept.iter().any(|kept| kept.name_any() == **name));
+                ensure!(
+                    gone.next().is_none(),
+                    "a workload was made from one of {made_from:?}, which is gone"
+                );
+                let newest = kept.iter().max_by_key(|kept| kept.revision);
+                Ok(newest.is_some_and(|newest| newest.revision == nth && made_from.contains(&newest.name_any())))
+            })
+            .await?;
+        }
+        self.completed("many").await?;
+        self.until("four revisions are left", async || Ok(listed().await?.items.len() == 4))
+            .await?;
+        self.daemons().delete("many", &DeleteParams::default()).await?;
         Ok(())
     }
 

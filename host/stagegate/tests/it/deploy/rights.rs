@@ -76,6 +76,22 @@ fn people_who_may_view_read_what_the_controllers_are_for_and_those_who_may_edit_
 }
 
 #[test]
+fn nothing_that_is_installed_is_a_webhook_and_overriders_of_pools_are_not_read() {
+    for rendered in Rendered::everything().into_iter().flatten() {
+        let kinds: BTreeSet<&str> = rendered.all().filter_map(|object| object["kind"].as_str()).collect();
+        let is_webhook = |kind: &&str| kind.contains("Webhook");
+        assert!(!kinds.iter().any(is_webhook), "{}: {kinds:?}", rendered.from);
+        let resources: BTreeSet<String> = rights(&rendered).into_iter().map(|right| right.2).collect();
+        let is_of_overriders = |resource: &String| resource == "*" || resource.starts_with("yurtappoverriders");
+        assert!(
+            !resources.iter().any(is_of_overriders),
+            "{}: {resources:?}",
+            rendered.from
+        );
+    }
+}
+
+#[test]
 fn whoever_is_bound_exists_and_is_bound_to_a_role_that_exists() {
     for rendered in Rendered::everything().into_iter().flatten() {
         let folder = &rendered.from;

@@ -222,6 +222,7 @@ async fn a_heartbeat_of_a_pool_decides_nothing_and_twenty_idle_pools_cost_no_wri
         .await;
     world.pass(1).await;
     assert_eq!(world.decisions(), decisions + 1, "a label may belong to a selector");
+    assert_eq!(world.tap.writes(), writes, "the status is as it was");
 }
 
 #[tokio::test(start_paused = true)]
