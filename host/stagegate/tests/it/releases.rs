@@ -4,7 +4,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use stagegate_api::Digest;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use stagegate_api::workloads::YurtAppDaemon;
+use stagegate_api::{Digest, StagedBindingPolicy};
 
 const RELEASES: &str = "tests/data/releases";
 const FILES: [&str; 4] = [
@@ -48,6 +52,37 @@ fn what_was_recorded_of_a_release_is_as_it_was_recorded() {
         found, noted,
         "what a release has written cannot change: restore the file"
     );
+}
+
+/// Spec and status as they are read and written again.
+fn again<T: Serialize + DeserializeOwned>(object: &Value) -> Value {
+    let read: T = serde_json::from_value(object.clone()).unwrap();
+    serde_json::to_value(read).unwrap()
+}
+
+#[test]
+fn what_a_release_has_stored_is_read_and_written_again_without_a_loss() {
+    for release in recorded() {
+        let mut counts = BTreeMap::<String, usize>::new();
+        for file in FILES.iter().filter(|file| file.ends_with("/stored.json")) {
+            let text = std::fs::read_to_string(root().join(RELEASES).join(&release).join(file)).unwrap();
+            let stored: Vec<Value> = serde_json::from_str(&text).unwrap();
+            for object in stored.iter().map(|stored| &stored["object"]) {
+                let kind = object["kind"].as_str().unwrap_or_default();
+                let again = match kind {
+                    "StagedBindingPolicy" => again::<StagedBindingPolicy>(object),
+                    "YurtAppDaemon" => again::<YurtAppDaemon>(object),
+                    _ => continue,
+                };
+                for part in ["spec", "status"] {
+                    let name = &object["metadata"]["name"];
+                    assert_eq!(again[part], object[part], "{release}: {part} of {kind} {name}");
+                }
+                *counts.entry(kind.to_owned()).or_default() += 1;
+            }
+        }
+        assert_eq!(counts.len(), 2, "{release}: {counts:?}");
+    }
 }
 
 #[test]
