@@ -37,6 +37,38 @@ pub struct Elector {
     said: Option<String>,
     /// Looks at the Lease so far.
     looks: u64,
+    catching_up: CatchingUp,
+}
+
+/// How often the Lease has caught up with fencing tokens that were ahead of it. Those of a leader by another Lease are ahead again as
+/// soon as it has: the two would raise them against each other as fast as the API server takes it.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct CatchingUp {
+    last: Option<Instant>,
+    /// None long after the one before.
+    in_row: u32,
+}
+
+impl CatchingUp {
+    const PAUSE_FIRST: Duration = Duration::from_secs(1);
+    const PAUSE_MAX: Duration = Duration::from_secs(60);
+    /// Longer apart, two of them do not belong together.
+    const GAP_MAX: Duration = Duration::from_secs(180);
+
+    /// Whether the Lease may do so now. Until then this process writes nothing where a fencing token is ahead.
+    fn may(&self) -> bool {
+        let doublings = self.in_row.saturating_sub(1).min(16);
+        let pause = (Self::PAUSE_FIRST * 2u32.pow(doublings)).min(Self::PAUSE_MAX);
+        self.last.is_none_or(|last| last.elapsed() >= pause)
+    }
+
+    /// The Lease has. `true`: for the third time in a row.
+    fn note(&mut self) -> bool {
+        let is_in_row = self.last.is_some_and(|last| last.elapsed() < Self::GAP_MAX);
+        self.in_row = if is_in_row { self.in_row.saturating_add(1) } else { 1 };
+        self.last = Some(Instant::now());
+        self.in_row == 3
+    }
 }
 
 #[derive(Clone)]
@@ -63,6 +95,7 @@ impl Elector {
             known: None,
             said: None,
             looks: 0,
+            catching_up: CatchingUp::default(),
         }
     }
 
@@ -192,6 +225,15 @@ impl Elector {
         let (transitions, now) = (self.count_after(seen), self.clock.now());
         let lease = Claim { transitions, now }.over(seen, &self.election);
         let lease = Box::new(self.replace(&lease).await?);
+        let is_ours = record::holder(seen) == Some(&self.election.identity);
+        if is_ours && transitions > record::transitions(seen) && self.catching_up.note() {
+            warn!(
+                lease = %self.election,
+                transitions,
+                "fencing tokens are ahead of the lease again and again: another process leads by another Lease; start both with the same \
+                 --lease-namespace and --lease-name"
+            );
+        }
         Ok(Look::Ours { lease, sent })
     }
 
@@ -206,7 +248,7 @@ impl Elector {
         let met = *self.leader_state.met.borrow();
         let counted = record::transitions(seen);
         let is_ours = record::holder(seen) == Some(&self.election.identity);
-        if is_ours && (met <= counted || !record::has_room(met)) {
+        if is_ours && (met <= counted || !record::has_room(met) || !self.catching_up.may()) {
             return counted;
         }
         record::next(counted, met)

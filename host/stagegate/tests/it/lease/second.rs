@@ -11,8 +11,8 @@ use stagegate::start::{self, RunningControllers};
 use stagegate_api::{Phase, StagedBindingPolicyStatus};
 use stagegate_runtime::leader::Election;
 
-use super::election;
 use super::interceptor::Interceptor;
+use super::{election, put_lease};
 
 use crate::harness::{Call, Disturbance, Pace, World, policy, shop, workload};
 
@@ -140,6 +140,39 @@ async fn two_controllers_that_no_lease_keeps_apart_both_report_it_until_one_has_
         );
         first.stop().await;
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn leaders_by_two_leases_do_not_raise_fencing_tokens_against_each_other_without_a_pause() {
+    let mut world = World::start_without_host(Pace::Fast).await;
+    world.waive("quiet", "each controller says what it sees");
+    world.waive("intent", "each controller says what it sees");
+    put_lease(&world.server, json!({"leaseTransitions": 6})).await;
+    world.apply(&shop()).await;
+    world.apply(&workload("web")).await;
+    let never = json!({"rules": [{"status": {"availableReplicas": 0}}]});
+    world.edit_cluster("dev-2", never).await;
+    world.note_host();
+    let start = |lease| Start {
+        lease: Some(lease),
+        settle_ms: 200,
+    };
+    let _first = start("stagegate").start(&world, |_| Duration::ZERO).await;
+    let _second = start("other").start(&world, |_| Duration::from_millis(7)).await;
+    world.pass(20).await;
+    world.apply(&policy("web")).await;
+    world.until_phase("web", Phase::Holding, 120).await;
+    world.pass(120).await;
+    let before = written(&world);
+    world.pass(10 * 60).await;
+    let most = 3 * 2 * 10;
+    assert!(
+        written(&world) - before <= most,
+        "{} writes in ten minutes",
+        written(&world) - before
+    );
+    world.edit_cluster("dev-2", json!({"rules": []})).await;
+    world.until_phase("web", Phase::Completed, 600).await;
 }
 
 #[tokio::test(start_paused = true)]
