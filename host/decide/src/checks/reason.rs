@@ -171,7 +171,7 @@ reasons! {
         "Wait: it takes seconds. If it lasts, check whether KubeStellar's controller-manager runs; if the message names a selector, correct it.";
     BindingMissing => false,
         "KubeStellar has not written the Binding yet.",
-        "Wait: it takes seconds. If it lasts, check whether KubeStellar's controller-manager runs; without KubeStellar, start Stagegate with `--controllers staging,binding,combine`.";
+        "Wait: it takes seconds. If it lasts, check whether KubeStellar's controller-manager runs; without KubeStellar, start Stagegate with `--controllers staging,binding,combine`, and where these run, look for Events `KindNotListed` about the stage's BindingPolicy.";
     BindingNotOwned => false,
         "A Binding of this name belongs to another BindingPolicy.",
         "Wait until KubeStellar replaces the Binding. If it lasts, check whether KubeStellar's controller-manager and the garbage collector of Kubernetes run.";

@@ -46,7 +46,7 @@ impl Rolled for YurtAppDaemon {
             removed: removed.map(|record| of_stage(&record.name, Some(record))).collect(),
             versions: Versions {
                 generation: self.metadata.generation,
-                observed: status.observed_generation,
+                observed: observed(status),
                 has_status: self.status.is_some(),
             },
             is_ready: times::is_true(&status.conditions, "Ready"),
@@ -74,6 +74,13 @@ fn of_stage(name: &str, record: Option<&PoolStageStatus>) -> RolloutStage {
     }
 }
 
+/// Which generation status is about. That of a spec that cannot be carried out stands in the conditions alone.
+fn observed(status: &YurtAppDaemonStatus) -> Option<i64> {
+    let stalled = times::condition(&status.conditions, "Stalled").filter(is_true);
+    let of_stalled = stalled.and_then(|condition| condition.observed_generation);
+    of_stalled.or(status.observed_generation)
+}
+
 /// Since when the YurtAppDaemon is in its phase, as far as its conditions tell.
 fn phase_since(status: &YurtAppDaemonStatus) -> Option<&Time> {
     let type_ = match status.phase? {
@@ -81,7 +88,10 @@ fn phase_since(status: &YurtAppDaemonStatus) -> Option<&Time> {
         Phase::Stalled => "Stalled",
         Phase::Progressing | Phase::Holding | Phase::Paused | Phase::Failed => "Reconciling",
     };
-    let is_true = |condition: &&Condition| condition.status == "True";
     let condition = times::condition(&status.conditions, type_).filter(is_true);
     condition.map(|condition| &condition.last_transition_time)
+}
+
+fn is_true(condition: &&Condition) -> bool {
+    condition.status == "True"
 }

@@ -277,6 +277,27 @@ async fn status_and_watch_show_a_yurtappdaemon_of_its_namespace() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_yurtappdaemon_whose_new_spec_cannot_be_carried_out_is_stalled_and_not_unseen() {
+    let served = with_daemon("status-stalled", "Stalled", "False").await;
+    let daemons: Api<YurtAppDaemon> = Api::namespaced(served.server.client(), "shop");
+    let edit = Patch::Merge(json!({"spec": {"revisionHistoryLimit": 3}}));
+    daemons.patch("nginx", &PatchParams::default(), &edit).await.unwrap();
+    for (seen, code) in [(1, 3), (2, 1)] {
+        let condition = json!({"type": "Stalled", "status": "True", "reason": "InvalidExpression", "message": "it does not compile",
+            "observedGeneration": seen, "lastTransitionTime": "2026-01-01T00:00:00Z"});
+        let status = Patch::Merge(json!({"status": {"reason": "InvalidExpression", "conditions": [condition]}}));
+        daemons
+            .patch_status("nginx", &PatchParams::default(), &status)
+            .await
+            .unwrap();
+        let ended = ask(&served, &["status", "yad/nginx", "-n", "shop"]);
+        let said = text(&ended.stdout);
+        assert_eq!(ended.status.code(), Some(code), "{said}");
+        assert_eq!(said.contains("This status is about generation 1"), code == 3, "{said}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_yurtappdaemon_that_is_not_there_is_an_error_with_its_namespace() {
     let served = with_daemon("daemon-names", "Progressing", "False").await;
     for (arguments, said) in [
